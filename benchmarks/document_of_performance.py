@@ -27,9 +27,9 @@ PARTITIONS = """\
 ## Partitions
 
 `hetsim.partition` of a problem that is there, {least} to {most} nodes, two devices, one of which
-takes 70 % of the nodes. Machine code is loaded (about half a second, once a process, from 50,000
-nodes on) and not counted. `boundary` has none: where groups are
-entangled, as in *wide layered*, it is the slowest. Where edges join nodes anywhere in a graph,
+takes 70 % of the nodes. Machine code is loaded (about half a second, once a process; from 50,000
+nodes on, of `greedy` and `boundary` from 25,000) and not counted; the first time on a machine it is
+made, in 5 to 15 seconds, and kept. Where edges join nodes anywhere in a graph,
 searches of `convex`, `byoc` and `compact` come to the ends of their budgets, and take what they
 took before. `compact` scans graphs of up to 10,000 nodes more often: hence its small exponents.
 """

@@ -28,10 +28,18 @@ than it saves; the same where numba is loaded for something else; and where none
 _left = [0]
 
 
-def pays(n: int) -> bool:
-    """Whether a graph of `n` nodes is for machine code; the answers are the same."""
-    made = (compiled_scan, compiled_walk, compiled_select)
-    loaded = any(one.cache_info().currsize for one in made)
+def pays(n: int, loaded: int | None = None) -> bool:
+    """Whether a graph of `n` nodes is for machine code; the answers are the same.
+
+    Parameters
+    ----------
+    n : int
+    loaded : int, optional
+        How many of the functions that are to be called this process has loaded; absent: of those
+        that contract edges.
+    """
+    if loaded is None:
+        loaded = sum(one.cache_info().currsize for one in (compiled_scan, compiled_walk))
     return n >= (LOADED_FROM if loaded else COMPILE_FROM)
 
 

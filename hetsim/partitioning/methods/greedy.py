@@ -11,6 +11,7 @@ from hetsim.partitioning.growing.greedy_trace import explain as explain
 from hetsim.partitioning.growing.greedy_trace import trace as trace
 from hetsim.partitioning.growing.growth import PathNodes, grow, neighbours
 from hetsim.partitioning.growing.repair import Split, repair
+from hetsim.partitioning.growing.selecting import compiled_select
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
     of the candidates at hand, and near linear where groups are local.
     Source: hetero plugin design overview, OpenVINO, `Subgraphs selection`.
     """
-    # Rounds take some times what the passes of other methods do.
-    if compiled.pays(4 * dag.n):
+    # Rounds take twice what the passes of other methods do, and more.
+    if compiled.pays(2 * dag.n, compiled_select.cache_info().currsize):
         labels = compiled.selected(dag.pred_rows, dag.succ_rows, device_of)
     else:
         around = neighbours(dag)

@@ -10,15 +10,63 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.repair import repair
 from hetsim.partitioning.methods import byoc, compact, convex, greedy
+from hetsim.partitioning.methods.boundary import method as boundary
 from sweeps import sweep
 
 pytestmark = pytest.mark.group("machine_code")
 
 GRAPHS = 100
+
+
+def layers(n: int, rng: random.Random) -> Dag:
+    """Layers of 12 nodes; few edges skip some."""
+    edges = set()
+    for v in range(12, n):
+        for _ in range(rng.randint(1, 2)):
+            back = min(rng.randint(1, 9) if rng.random() < 0.05 else 1, v // 12)
+            edges.add(((v // 12 - back) * 12 + rng.randrange(12), v))
+    return Dag.from_edges(n, edges)
+
+
+def blocks(n: int, rng: random.Random) -> Dag:
+    """Blocks of ten nodes with branches that meet, bypassed by edges to their ends."""
+    edges = set()
+    for at in range(0, n - 10, 10):
+        edges |= {(at, at + k) for k in (1, 2, 3, 6)} | {(at + k, at + 4) for k in (1, 2)}
+        edges |= {(at + 3, at + 5), (at + 6, at + 9)} | {(at + k, at + k + 1) for k in range(4, 10)}
+    return Dag.from_edges(n, edges)
+
+
+def anywhere(n: int, rng: random.Random) -> Dag:
+    """Edges between any two nodes, few of them."""
+    pairs = (sorted(rng.sample(range(n), 2)) for _ in range(3 * n // 2))
+    return Dag.from_edges(n, {(u, v) for u, v in pairs})
+
+
+def fan(n: int, rng: random.Random) -> Dag:
+    """One node feeds all, all feed one, and some each other."""
+    edges = {(0, v) for v in range(1, n)} | {(v, n - 1) for v in range(1, n - 1)}
+    edges |= {(v, v + rng.randint(1, 3)) for v in range(1, n - 4) if rng.random() < 0.3}
+    return Dag.from_edges(n, edges)
+
+
+def chain(n: int, rng: random.Random) -> Dag:
+    return Dag.from_edges(n, [(v, v + 1) for v in range(n - 1)])
+
+
+def islands(n: int, rng: random.Random) -> Dag:
+    """Nodes without edges, and pairs."""
+    return Dag.from_edges(n, [(v, v + 1) for v in range(0, n - 1, 3)])
+
+
+SHAPES: dict[str, Callable[[int, random.Random], Dag]] = {
+    one.__name__: one for one in (layers, blocks, anywhere, fan, chain, islands)
+}
 
 
 def random_graphs(seed: int) -> Iterator[tuple[random.Random, Dag, list[int]]]:
@@ -41,7 +89,7 @@ def either_way(call: Callable[[], object]) -> tuple[object, object]:
     for which in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             for name in ("pays", "scan_pays"):
-                patch.setattr(compiled, name, lambda n: which)  # noqa: B023
+                patch.setattr(compiled, name, lambda *_: which)  # noqa: B023
             found.append(call())
     return found[0], found[1]
 
@@ -84,6 +132,40 @@ def test_greedy_selects_the_same(seed: int) -> None:
         assert quick == plain
         repaired += plain.repaired != ()  # type: ignore[attr-defined]
     assert repaired > 0
+
+
+@sweep("seed", quick=[0], full=range(50))
+def test_boundaries_are_the_same(seed: int) -> None:
+    """Where data comes back into groups, and where groups are on cycles."""
+    apart = 0
+    for rng, dag, kind in random_graphs(seed):
+        most = rng.random()
+        few = [one * (rng.random() < most) for one in kind]
+        quick, plain = either_way(lambda: named(boundary.merge(dag, few)))  # noqa: B023
+        assert quick == plain
+        apart += plain != components(dag, few)
+    assert apart > 20
+
+
+def named(labels: Sequence[int]) -> list[int]:
+    """Groups by their first nodes."""
+    first: dict[int, int] = {}
+    return [first.setdefault(label, node) for node, label in enumerate(labels)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_methods_give_the_same_on_graphs_of_every_shape(shape: str) -> None:
+    """Large enough for windows to be moved, cycles of many groups and heaps that are cleared."""
+    for seed in range(2):
+        rng = random.Random(f"{shape} {seed}")
+        dag = SHAPES[shape](600, rng)
+        for share in (0.1, 0.3):
+            kind = [int(rng.random() < share) for _ in range(dag.n)]
+            for solve in (greedy.solve, boundary.merge, byoc.merge, compact.merge, convex.merge):
+                quick, plain = either_way(lambda: solve(dag, kind))  # noqa: B023
+                if solve is boundary.merge:
+                    quick, plain = named(quick), named(plain)  # type: ignore[arg-type]
+                assert quick == plain
 
 
 @sweep("seed", quick=[0], full=range(50))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.growing import compiled
+from hetsim.partitioning.methods.boundary import on_arrays
 from hetsim.partitioning.methods.boundary.cuts import Cuts, Wiring
 from hetsim.partitioning.methods.boundary.cycles import cut_cycles
 from hetsim.partitioning.methods.boundary.reentry import cut_reentry
@@ -20,11 +22,13 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
     several nodes share never connects them.
 
     Complexity: near linear where groups are local. On a chain that changes device at every
-    node, O(V).
+    node, O(V). Large graphs are worked off by machine code, to the same groups.
     Source: OpenVINO 2026.4, HETERO plugin, subgraph collector, re-expressed. It keeps a bit
     set of all boundaries at every node, which makes it quadratic in the groups; here every
     group is worked off by itself.
     """
+    if compiled.pays(2 * dag.n, on_arrays.compiled_bounds.cache_info().currsize):
+        return on_arrays.groups_of(dag, device_of)
     return groups_of(Wiring.of_dag(dag), device_of).label
 
 
