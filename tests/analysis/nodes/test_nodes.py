@@ -37,6 +37,9 @@ def check_of_problem(facts: Facts) -> None:
             assert one.takes == ("alone" if alone else "within" if taken else "no")
             assert one.seconds == (shared[p] if taken else None)
             assert one.reason == ("" if alone else problem.refusals[p][told.node])
+        if problem.model is None:
+            made = [value.name for value in problem.values if value.producer == told.node]
+            assert sorted(told.outputs) == sorted(made)
         assert told.able == tuple(d for d, s in zip(problem.devices, shared, strict=True)
                                   if math.isfinite(s))  # fmt: skip
         if facts.wanted is None:
