@@ -38,7 +38,7 @@ class Split:
         acyclic; a model of fewer nodes has one each. None: every node alone.
     seed : int
         Of all that is drawn.
-    executor : "threads" or "ray"
+    executor : "threads", "processes" or "ray"
     address : str or None
         Of the Ray to join; None: as ``hetsim.run`` says.
     timeout_s : float

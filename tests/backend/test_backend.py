@@ -44,6 +44,18 @@ def test_it_is_a_backend_and_leaves_the_model_as_it_is() -> None:
     assert proto.SerializeToString() == before
 
 
+def test_a_model_with_open_sizes_is_cut_and_run_at_any() -> None:
+    proto = make_model(
+        [op("Neg", "x", "v0"), op("Neg", "v0", "y")],
+        [value("x", ("rows", 3))],
+        [value("y", ("rows", 3))],
+    )
+    prepared = make_backend(devices=2, assignment=(0, 1)).prepare(proto)
+    for rows in (1, 5):
+        given_input = np.ones((rows, 3), dtype=np.float32)
+        np.testing.assert_array_equal(prepared.run([given_input])[0], given_input)
+
+
 def test_only_the_cpu_is_supported() -> None:
     assert backend.supports_device("CPU")
     assert backend.supports_device("CPU:1")

@@ -104,6 +104,20 @@ def test_chains_are_joined_where_a_split_cannot_pay() -> None:
     assert coarsen(problem).members == ((0,), (1,), (2,))
 
 
+def test_what_moves_between_two_tasks_is_the_sum_of_what_both_read() -> None:
+    """At the very byte where a split begins to pay, by what the transfer takes."""
+    seconds = np.array([[1.0, 4.0], [4.0, 1.0]])
+    for nbytes, tasks in ((7, 2), (8, 1)):
+        # Apart 2 + 8/4 + 1, together 5: no gain left.
+        problem = Problem.from_arrays(
+            seconds,
+            tensors=[(0, nbytes - 3, [1]), (0, 3, [1])],
+            bytes_per_s=4.0,
+            dispatch_s=1.0,
+        )
+        assert coarsen(problem).problem.n == tasks
+
+
 def test_forks_are_left_alone_until_there_are_too_many() -> None:
     edges = [(0, 1, 1), (0, 2, 1), (1, 3, 1), (2, 3, 1)]
     problem = Problem.from_arrays(np.ones((4, 2)), edges, dispatch_s=0.1)

@@ -148,6 +148,11 @@ def test_figures_of_kernels_state_their_own_error() -> None:
     measured = replace(figures, provenance={**status, "rate_tflops": ("fitted", "rows")})
     assert device_evidence("gpu", spec, measured, 1).status == "fitted"
     assert device_evidence("gpu", spec, replace(figures, errors=()), 1).sd == PRIOR_SD
+    # Of another precision: as unsure as that, and as the step to this one.
+    other = replace(figures, provenance={**status, "rate_tflops": ("derived", "peaks")})
+    derived = device_evidence("gpu", spec, other, 1)
+    assert (derived.status, derived.error) == ("derived", None)
+    assert derived.sd == pytest.approx(math.hypot(small.sd, PRIOR_SD))
 
 
 def test_what_ifs_are_judged_at_the_same_end() -> None:

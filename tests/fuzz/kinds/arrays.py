@@ -172,7 +172,9 @@ def _other_header(rng: Random, data: bytes) -> bytes:
     padded = text.ljust(rng.choice((0, 118))) + "\n"
     encoded = padded.encode("latin-1", errors="replace")
     version = rng.choice((b"\x01\x00",) * 6 + (b"\x02\x00", b"\x03\x00", b"\x09\x00"))
-    size = struct.pack("<H" if version == b"\x01\x00" else "<I", len(encoded))
+    # The first version has two bytes for it, however long it is.
+    first = version == b"\x01\x00"
+    size = struct.pack("<H", len(encoded) % 2**16) if first else struct.pack("<I", len(encoded))
     return b"\x93NUMPY" + version + size + encoded + content
 
 
