@@ -1,20 +1,21 @@
 """CPU seconds and memory of the latency bound, from 1,000 to 100,000 nodes: one JSON line each.
 
 Random graphs of ``benchmarks/partition.py``, three devices, each node's times drawn apart. Machine
-code is compiled,
-or loaded, before.
+code is compiled, or loaded, before; each bound is found in a process of its own. `answer` is the
+bound in seconds.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
-import resource
-import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from growth import itself, measured
 from hetsim.graph.dag import Dag
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.problem.problem import Problem
@@ -40,6 +41,10 @@ def drawn(dag: Dag) -> Problem:
 
 def main() -> None:
     """Print a line for each graph and size."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--nodes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--limit", type=int, default=100, metavar="SECONDS")
+    asked = parser.parse_args()
     kinds: tuple[Callable[[int, random.Random], Dag], ...] = (
         transformer_like,
         random_layered,
@@ -47,19 +52,10 @@ def main() -> None:
     )
     bound_of(drawn(transformer_like(SIZES[1], random.Random(0))))
     for kind in kinds:
-        for n in SIZES:
-            problem = drawn(kind(n, random.Random(n)))
-            start = time.process_time()
-            bound = bound_of(problem)
-            line = {
-                "benchmark": "bounds",
-                "graph": kind.__name__,
-                "nodes": n,
-                "bound_ms": round(bound * 1e3, 4),
-                "cpu_s": round(time.process_time() - start, 3),
-                "most_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-            }
-            print(json.dumps(line), flush=True)
+        for n in asked.nodes:
+            call = partial(bound_of, drawn(kind(n, random.Random(n))))
+            line = {"benchmark": "bounds", "graph": kind.__name__, "nodes": n}
+            print(json.dumps(line | measured(partial(itself, call), asked.limit)), flush=True)
 
 
 if __name__ == "__main__":

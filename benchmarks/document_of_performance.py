@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ printed them, and this page is made of it:
 
     python benchmarks/partition.py | grep verb > data/performance.jsonl
     python benchmarks/traces.py >> data/performance.jsonl
+    python benchmarks/growth.py >> data/performance.jsonl
+    python benchmarks/bounds.py >> data/performance.jsonl
+    python benchmarks/loading.py --nodes 1000 10000 100000 >> data/performance.jsonl
     python benchmarks/document_of_performance.py docs/performance.md < data/performance.jsonl
 
 Seconds are of a processor. *Before* is the same question by plain loops, in the same run, with the
@@ -34,6 +38,37 @@ searches of `convex`, `byoc` and `compact` come to the ends of their budgets, an
 took before. `compact` scans graphs of up to 10,000 nodes more often: hence its small exponents.
 """
 
+VERBS = """\
+## Every verb
+
+Decoder layers of an LLM as exporters write them, in small ops, on `rock-5b`: a CPU, a GPU and an
+NPU. Each figure is of a verb's first call in a process of its own, which has what is asked about;
+what numba takes to load is once a process, and not counted. What plays, checks, writes or explains
+a plan has that of `hetero`, of a quarter as many subgraphs as there are nodes. Beside it, on the
+same file or the same graph and devices: ONNX Runtime, OpenVINO's CPU, its HETERO plugin's cut and
+torch.fx's partitioner. *> 40* was stopped after so many seconds. An empty place was not measured.
+Memory is what the process grew by at most, with the most nodes that were answered.
+"""
+
+REQUESTS = """\
+Many requests, to a plan of 1,000 nodes in 247 subgraphs (`simulate`) and to a deployment of
+SqueezeNet (*under load*), seconds:
+"""
+
+BOUNDS = """\
+## The bound
+
+`lower_bound` of random graphs on three devices, without what loading machine code takes.
+"""
+
+LOADING = """\
+## Loading
+
+`load_model` of a file, by a process of its own, beside a session of ONNX Runtime of the same level.
+*chain* has two small weights to three nodes, *llm* a constant to most of its nodes. By default
+ONNX Runtime rewrites the graph (`basic`) of up to 30,000 nodes.
+"""
+
 TRACES = """\
 ## Timelines and traces
 
@@ -49,8 +84,65 @@ def document(lines: Iterable[dict[str, Any]]) -> str:
     def of(benchmark: str) -> list[dict[str, Any]]:
         return [one for one in records if one["benchmark"] == benchmark]
 
-    parts = [HEAD, *_partitions(of("partition")), *_traces(of("traces"))]
+    parts = [
+        HEAD,
+        *_verbs(of("growth")),
+        *(_partitions(told) if (told := of("partition")) else ()),
+        *_sizes(BOUNDS, of("bounds"), lambda one: (one["graph"].replace("_", " "),), ("graph",)),
+        *_sizes(LOADING, of("loading"), lambda one: (one["graph"], one["way"]), ("file", "by")),
+        *_traces(of("traces")),
+    ]
     return "\n".join(parts)
+
+
+def _verbs(lines: Sequence[dict[str, Any]]) -> list[str]:
+    asked = [one for one in lines if "nodes" in one]
+    many = [one for one in lines if "requests" in one]
+    refused = {one["verb"]: one["refused"] for one in asked if "refused" in one}
+    parts = _sizes(VERBS, asked, lambda one: (f"`{one['verb']}`",), ("verb",))
+    parts += [f"`{verb}` says: {why}.\n" for verb, why in refused.items()]
+    if many:
+        parts += _sizes(REQUESTS, many, lambda one: (one["verb"],), ("",), by="requests")
+    return parts
+
+
+def _sizes(
+    text: str,
+    lines: Sequence[dict[str, Any]],
+    named: Callable[[dict[str, Any]], tuple[str, ...]],
+    head: tuple[str, ...],
+    by: str = "nodes",
+) -> list[str]:
+    """A table with a row for each name and a column for each size, of seconds; the growth."""
+    if not lines:
+        return []
+    sizes = sorted({one[by] for one in lines})
+    found: dict[tuple[str, ...], dict[int, dict[str, Any]]] = {}
+    for one in lines:
+        found.setdefault(named(one), {})[one[by]] = one
+    rows = []
+    for name, at in found.items():
+        known = {n: one["cpu_s"] for n, one in at.items() if one.get("cpu_s")}
+        least, most = (min(known), max(known)) if known else (0, 0)
+        grown = ""
+        if most > least:
+            grown = f"{math.log(known[most] / known[least]) / math.log(most / least):.2f}"
+        memory = at.get(most, {})
+        mib = memory.get("grew_mib", memory.get("memory_mib", memory.get("most_mib")))
+        seconds = [_seconds(at.get(n, {})) for n in sizes]
+        rows.append((*name, *seconds, grown, "" if mib is None else f"{mib:,.0f}"))
+    columns = (*head, *(f"{n:,}" for n in sizes), "exponent", "memory, MiB")
+    return [text, _table(columns, rows)]
+
+
+def _seconds(one: dict[str, Any]) -> str:
+    if "cpu_s" in one:
+        return f"{one['cpu_s']:.3g}" if one["cpu_s"] < 100 else f"{one['cpu_s']:,.0f}"
+    if "cpu_s_above" in one:
+        return f"> {one['cpu_s_above']:g}"
+    if "above_gib" in one:
+        return f"> {one['above_gib']} GiB"
+    return "refuses" if "refused" in one else ""
 
 
 def _partitions(lines: Sequence[dict[str, Any]]) -> list[str]:

@@ -8,6 +8,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import hetsim
+
 ROOT = Path(__file__).parents[1]
 PAGE = runpy.run_path(str(ROOT / "benchmarks" / "document_of_performance.py"))
 
@@ -39,3 +41,28 @@ def test_answers_beside_each_other_are_of_the_same_question() -> None:
             and "nodes" in other
         ]
         assert math.isclose(math.log10(own[-1] / own[0]) / 2, one["exponent"], abs_tol=0.1)
+
+
+def test_every_method_and_strategy_has_its_growth() -> None:
+    told = {one["verb"] for one in lines() if one["benchmark"] == "growth"}
+    assert {f"partition {info.name}" for info in hetsim.methods()} <= told
+    assert {f"plan {info.name}" for info in hetsim.strategies()} <= told
+
+
+def test_growth_is_told_from_the_least_size_to_the_largest_that_answered() -> None:
+    def line(verb: str, nodes: int, **told: object) -> dict[str, Any]:
+        return {"benchmark": "growth", "verb": verb, "nodes": nodes, **told}
+
+    page = PAGE["document"](
+        [
+            line("square", 1_000, cpu_s=0.02, grew_mib=1.0),
+            line("square", 10_000, cpu_s=2.0, grew_mib=99.6),
+            line("square", 100_000, cpu_s_above=40),
+            line("wide", 1_000, above_gib=10),
+            line("small", 1_000, refused="up to 200 tasks"),
+        ]
+    )
+    assert "| `square` | 0.02 | 2 | > 40 | 2.00 | 100 |" in page
+    assert "| `wide` | > 10 GiB |  |  |  |  |" in page
+    assert "| `small` | refuses |  |  |  |  |" in page
+    assert "`small` says: up to 200 tasks." in page
