@@ -47,6 +47,14 @@ def wait_for(condition: Callable[[], Any]) -> Any:
     return found
 
 
+def test_devices_get_as_much_of_a_processor_as_who_asks_for_them(
+    cut: Cut, diamond: onnx.ModelProto, ray_connection: RayConnection
+) -> None:
+    with hetsim.Session(cut(diamond, BRANCHES), "ray") as session:
+        nice = {os.getpriority(os.PRIO_PROCESS, pid) for pid in session.processes().values()}
+    assert nice == {os.getpriority(os.PRIO_PROCESS, 0)}
+
+
 @pytest.mark.slow
 def test_a_request_with_which_its_device_dies_every_time_has_failed(
     cut: Cut, endless: onnx.ModelProto, ray_connection: RayConnection
