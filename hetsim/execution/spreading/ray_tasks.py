@@ -131,6 +131,6 @@ def spread_here(
 
 
 def _cause(error: Any) -> Exception:
-    """What the function raised."""
+    """What the function raised, or what its answer found no room in."""
     cause: Exception = error.as_instanceof_cause()
-    return cause
+    return out_of_store(cause, "what the work gave") or cause

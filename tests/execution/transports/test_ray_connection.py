@@ -376,6 +376,39 @@ def test_what_sigkill_of_all_leaves_behind_is_cleared_by_the_next(folder: Path) 
     child.end()
 
 
+FULL = """
+import numpy as np
+from hetsim.errors import OutOfRoom
+from hetsim.execution.transports.ray_actors.handles import stored
+from hetsim.execution.transports.ray_connection.connection import ray_connection
+with ray_connection(store_bytes=80 * 2**20):
+    kept = []
+    try:
+        for number in range(100):
+            kept.append(stored(np.full(8 * 2**20, number, np.uint8)))
+    except OutOfRoom as short:
+        tell(stored=len(kept), short_of=short.short_of, needed=short.needed_bytes, what=str(short))
+    import ray
+    tell(first=int(ray.get(kept[0])[0]), last=int(ray.get(kept[-1])[0]) == len(kept) - 1)
+"""
+
+
+@pytest.mark.sweep
+@pytest.mark.group("own_ray")
+def test_a_store_that_is_full_is_told_with_what_to_do(folder: Path) -> None:
+    # As where the disk is full to which Ray moves values.
+    child = Child(FULL, folder, first="", RAY_local_fs_capacity_threshold="0")
+    told = child.line()
+    assert 8 <= told.pop("stored") < 100
+    assert (told.pop("short_of"), told.pop("needed")) == ("disk", 8 * 2**20)
+    assert told["what"].startswith("an input of 8388608 bytes cannot be stored: Ray's object store")
+    assert "larger object store" in told["what"]
+    assert child.line() == {"first": 0, "last": True}
+    child.end()
+    assert child.process.returncode == 0
+    assert list(folder.glob("hetsim-*")) == []
+
+
 def test_the_object_store_goes_where_it_fits() -> None:
     temp = Path("/somewhere")
     assert plasma_directory(GIB, 2 * GIB, temp) == Path("/dev/shm")

@@ -9,13 +9,16 @@ from ray.exceptions import (
     NodeDiedError,
     ObjectLostError,
     ObjectReconstructionFailedError,
+    ObjectStoreFullError,
+    OutOfDiskError,
     OutOfMemoryError,
     RayError,
     RayTaskError,
 )
 
-from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.transports.ray_actors.errors import fault_of, node_may_be_gone, translated
+from hetsim.execution.transports.ray_connection.store import out_of_store
 
 LOST = "0" * 56
 
@@ -46,6 +49,22 @@ def test_kinds(error: RayError, kind: str, values_lost: bool) -> None:
     if not isinstance(error, RayTaskError) and kind in ("died", "out of memory"):
         assert isinstance(found.error, DeviceLost)
         assert (found.error.device, found.error.kind) == ("gpu", kind)
+
+
+@pytest.mark.parametrize(
+    ("error", "short_of"),
+    [(OutOfDiskError("full"), "disk"), (ObjectStoreFullError("full"), "memory")],
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_a_full_store_is_no_mistake_of_the_device(
+    error: RayError, short_of: str, within: bool
+) -> None:
+    told = translated(task_error(error) if within else error, "gpu")
+    assert isinstance(told, OutOfRoom)
+    assert (told.short_of, told.where) == (short_of, "device 'gpu'")
+    assert "what it made cannot be stored: Ray's object store" in told.what
+    assert "larger object store" in str(told)
+    assert out_of_store(OutOfMemoryError("killed"), "x") is None
 
 
 @pytest.mark.parametrize(

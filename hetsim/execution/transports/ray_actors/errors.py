@@ -22,6 +22,7 @@ from hetsim.execution.transports.ray_connection.store import out_of_store
 
 _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
 _NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)
+_MADE = "what it made"
 _READ_LENGTH = 10_000
 """Of an error's text what is looked at: names in it may be of any length."""
 
@@ -66,8 +67,9 @@ def translated(error: BaseException, device: str) -> ExecutionError:
     if isinstance(error, RayTaskError):
         if isinstance(error.cause, ExecutionError):
             return error.cause
-        return unforeseen(error.cause, device)
-    short = out_of_store(error, "what it made")
+        short = out_of_store(error.cause, _MADE)
+        return unforeseen(error.cause, device) if short is None else replace(short, where=where)
+    short = out_of_store(error, _MADE)
     if short is not None:
         return replace(short, where=where)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -1,0 +1,130 @@
+"""Another user of the machine gets to nothing of a run: no port, socket, memory or process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import onnx
+import pytest
+
+import hetsim
+from execution.transports.test_ray_login import own_processes
+from hetsim.execution.session import Session
+from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.transports.ray_connection.processes import command_line, descendants
+
+Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
+TWO = [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]
+NOBODY = 65534
+
+CALL = """
+import sys, grpc
+for port in sys.argv[1].split():
+    channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+    for call in sys.argv[2].split():
+        try:
+            channel.unary_unary(f"/ray.rpc.{call}")(b"", timeout=20)
+            print(port, call, "ANSWERED")
+        except grpc.RpcError as error:
+            print(port, call, error.code().name)
+"""
+CALLS = """CoreWorkerService/PushTask CoreWorkerService/KillActor CoreWorkerService/Exit
+NodeManagerService/RequestWorkerLease NodeManagerService/ShutdownRaylet
+NodeManagerService/GetNodeStats ObjectManagerService/Push ObjectManagerService/Pull
+ObjectManagerService/FreeObjects InternalKVGcsService/InternalKVGet
+InternalKVGcsService/InternalKVPut NodeInfoGcsService/GetAllNodeInfo
+NodeInfoGcsService/UnregisterNode JobInfoGcsService/AddJob ActorInfoGcsService/GetAllActorInfo
+ActorInfoGcsService/KillActorViaGcs InternalPubSubGcsService/GcsPublish"""
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists(), reason="reads the sockets of Linux"
+)
+
+
+def ports() -> list[int]:
+    """Where this process, or one below it, listens."""
+    sockets = set()
+    for pid in own_processes():
+        try:
+            links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        except OSError:
+            continue
+        sockets |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    found = []
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:
+                found.append(int(fields[1].rpartition(":")[2], 16))
+    return found
+
+
+def reached(pids: Sequence[int]) -> list[str]:
+    """What another user sees of what processes have open, have in memory, and can be told."""
+    script = """
+for pid in $1; do
+    kill -0 $pid 2> /dev/null && echo signal $pid
+    for what in environ mem cwd exe; do
+        (head -c 1 /proc/$pid/$what || readlink /proc/$pid/$what) 2> /dev/null | grep -q . &&
+            echo $what $pid
+    done
+    for one in fd map_files; do ls /proc/$pid/$one 2> /dev/null | grep -q . && echo $one $pid; done
+    for one in 0 1 2 3 4 5 6 7 8 9; do
+        (: < /proc/$pid/fd/$one) 2> /dev/null && echo opened $pid
+    done
+done
+exit 0
+"""
+    words = ["sh", "-c", script, "sh", " ".join(map(str, pids))]
+    told = subprocess.run(
+        words, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return told.stdout.splitlines()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be somebody else for a while")
+def test_devices_as_processes_have_no_port_and_nothing_that_another_user_opens(
+    cut: Cut, diamond: onnx.ModelProto, processes: None
+) -> None:
+    there = ports()
+    with Session(cut(diamond, TWO), "processes") as session:
+        session.run()
+        assert ports() == there
+        pids = [os.getpid(), *(process.pid for process in descendants(os.getpid()))]
+        assert set(session.processes().values()) < set(pids)
+        assert reached(pids) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be somebody else for a while")
+def test_the_processes_of_a_private_ray_and_its_guard_are_shut_to_other_users(
+    ray_connection: RayConnection,
+) -> None:
+    below = descendants(os.getpid())
+    assert any("ray_connection.guard" in command_line(process) for process in below)
+    assert reached([process.pid for process in below]) == []
+
+
+@pytest.mark.slow
+def test_no_service_of_a_private_ray_answers_a_stranger(ray_connection: RayConnection) -> None:
+    there = ports()
+    assert len(there) > 3
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    told = subprocess.run(
+        [sys.executable, "-c", CALL, " ".join(map(str, there)), CALLS],
+        env=plain, capture_output=True, text=True, check=True, timeout=500,
+    )  # fmt: skip
+    answers = [line.split()[1:] for line in told.stdout.splitlines()]
+    assert len(answers) == len(there) * len(CALLS.split())
+    # One port alone, of Python, is no gRPC.
+    assert {how for _, how in answers} <= {"UNAUTHENTICATED", "UNIMPLEMENTED", "UNAVAILABLE"}
+    refused = {call for call, how in answers if how == "UNAUTHENTICATED"}
+    assert {
+        "CoreWorkerService/PushTask", "NodeManagerService/RequestWorkerLease",
+        "ObjectManagerService/Pull", "InternalKVGcsService/InternalKVPut",
+        "ActorInfoGcsService/KillActorViaGcs",
+    } <= refused  # fmt: skip
