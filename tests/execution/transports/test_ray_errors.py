@@ -17,6 +17,7 @@ from ray.exceptions import (
 )
 
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
+from hetsim.execution.spreading.ray_tasks import _cause as spread_cause
 from hetsim.execution.transports.ray_actors.errors import fault_of, node_may_be_gone, translated
 from hetsim.execution.transports.ray_connection.store import out_of_store
 
@@ -65,6 +66,9 @@ def test_a_full_store_is_no_mistake_of_the_device(
     assert "what it made cannot be stored: Ray's object store" in told.what
     assert "larger object store" in str(told)
     assert out_of_store(OutOfMemoryError("killed"), "x") is None
+    spread = spread_cause(task_error(error))
+    assert isinstance(spread, OutOfRoom)
+    assert "what the work gave cannot be stored" in spread.what
 
 
 @pytest.mark.parametrize(
