@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mutants.choosing import chosen_for
 from mutants.drawing import drawn
-from mutants.trying import Trial, copied, prepare, tried
+from mutants.trying import PRINTED, Trial, copied, prepare, tried
 
 ROOT = Path(__file__).parents[2]
 CORE = {
@@ -68,7 +68,8 @@ def main() -> int:
                         sound.update(() if of_pytest else (trial.test,))
                         break
                     if of_pytest:
-                        raise RuntimeError(f"without a mistake, too, {without}: {' '.join(tests)}")
+                        said = (copy / PRINTED).read_text(errors="replace")[-3000:]
+                        raise RuntimeError(f"without a mistake, too, {without.test}:\n{said}")
                     print(f"left out, fails without a mistake: {trial.test}")
                     unsound.add(trial.test)
                     trial = tried(mutant, tests, copy, asked.seconds, unsound)

@@ -28,6 +28,9 @@ _BEFORE = (
 )  # fmt: skip
 """Imported once, before a child is made for each mistake: that takes longer than most tests."""
 
+PRINTED = ".printed"
+"""In the copy: what the last run of tests printed."""
+
 _times: list[float] = []
 
 _HANGS_BY = 3, 240
@@ -91,6 +94,7 @@ def tried(
         child = os.fork()
         if not child:
             os.close(reader)
+            _print_to(copy / PRINTED)
             _child([*tests, *(f"--deselect={test}" for test in but)], limit_s, writer)
         os.close(writer)
         with os.fdopen(reader) as told:
@@ -107,6 +111,13 @@ def tried(
     return Trial(mutant, verdict, used.ru_utime + used.ru_stime, said)
 
 
+def _print_to(path: Path) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+
+
 def _child(tests: Sequence[str], limit_s: float, writer: int) -> None:
     code = 1
     try:
@@ -114,9 +125,6 @@ def _child(tests: Sequence[str], limit_s: float, writer: int) -> None:
         hard = int(limit_s * times) + more
         resource.setrlimit(resource.RLIMIT_CPU, (hard, hard + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
         code = int(pytest.main([*_OPTIONS, *tests], plugins=[_Trying(limit_s, writer)]))
     finally:
         os._exit(code)
@@ -166,5 +174,6 @@ def _is_dear(item: pytest.Item) -> bool:
     """Whether a test starts a Ray or a browser."""
     called = getattr(item, "callspec", None)
     values = called.params.values() if called is not None else ()
+    starts = any(isinstance(value, str) and value == "ray" for value in values)
     fixtures = getattr(item, "fixturenames", ())
-    return "ray" in values or "ray_connection" in fixtures or "browser" in fixtures
+    return starts or "ray_connection" in fixtures or "browser" in fixtures
