@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+import numpy as np
+
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.growing import compiled
+from hetsim.partitioning.growing.levels import compiled_levels
 
 ALL_ORDERS_UP_TO = 3
 """Devices up to which every order within a level is tried; above, the given and its reverse."""
@@ -38,18 +43,35 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
         orders = list(permutations(used))
     else:
         orders = [tuple(used), tuple(reversed(used))]
+    # Of 500,000 nodes plain loops take as long as numba takes to load.
+    by_machine_code = compiled.pays(dag.n // 10, int("numba" in sys.modules))
     best: list[int] = []
     fewest = (dag.n + 1, dag.n + 1)
     for order in orders:
         place = {device: index for index, device in enumerate(order)}
-        keys = _levels(dag, map(place.__getitem__, device_of), len(order))
-        groups = set(keys)
         hosts = place.get(host, -1) if host is not None else -1
-        of_host = range(hosts, max(groups, default=0) + 1, len(order)) if hosts >= 0 else ()
-        off = len(groups.difference(of_host))
-        if (off, len(groups)) < fewest:
-            best, fewest = keys, (off, len(groups))
+        if by_machine_code:
+            keys, groups, off = _counted(dag, device_of, order, hosts)
+        else:
+            keys = _levels(dag, map(place.__getitem__, device_of), len(order))
+            every = set(keys)
+            of_host = range(hosts, max(every, default=0) + 1, len(order)) if hosts >= 0 else ()
+            groups, off = len(every), len(every.difference(of_host))
+        if (off, groups) < fewest:
+            best, fewest = keys, (off, groups)
     return best
+
+
+def _counted(
+    dag: Dag, device_of: Sequence[int], order: Sequence[int], hosts: int
+) -> tuple[list[int], int, int]:
+    """Levels by machine code, how many groups they leave, and how many are not the host's."""
+    place = np.argsort(order)[np.searchsorted(np.sort(order), device_of)]
+    keys = np.empty(dag.n, dtype=np.int64)
+    compiled_levels()(dag.pred_rows.at, dag.pred_rows.node, place, len(order), keys)
+    groups = np.flatnonzero(np.bincount(keys))
+    off = groups.size if hosts < 0 else int((groups % len(order) != hosts).sum())
+    return keys.tolist(), groups.size, off
 
 
 def _levels(dag: Dag, place: Iterable[int], width: int) -> list[int]:

@@ -14,7 +14,7 @@ from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.repair import repair
-from hetsim.partitioning.methods import byoc, compact, convex, greedy
+from hetsim.partitioning.methods import byoc, compact, convex, greedy, stage
 from hetsim.partitioning.methods.boundary import method as boundary
 from sweeps import sweep
 
@@ -145,6 +145,17 @@ def test_boundaries_are_the_same(seed: int) -> None:
         assert quick == plain
         apart += plain != components(dag, few)
     assert apart > 20
+
+
+@sweep("seed", quick=[0], full=range(50))
+def test_stages_are_the_same(seed: int) -> None:
+    """On one device to five, with a host among them, elsewhere, or none."""
+    for rng, dag, _ in random_graphs(seed):
+        devices = rng.sample(range(9), rng.randint(1, 5))
+        kind = [rng.choice(devices) for _ in range(dag.n)]
+        for host in (None, devices[0], 9):
+            quick, plain = either_way(lambda: stage.merge(dag, kind, host))  # noqa: B023
+            assert quick == plain
 
 
 def named(labels: Sequence[int]) -> list[int]:
