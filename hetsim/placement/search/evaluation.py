@@ -247,11 +247,17 @@ class Estimator:
         host, device, count = self.problem.host, draft.device, len(self.problem.devices)
         last = 0.0
         for index, consumers, rows, leaves in self._made[producer]:
-            targets = {device[v] for v in consumers}
-            if leaves and host is not None:
-                targets.add(host)
-            targets.discard(source)
-            for target in sorted(targets) if len(targets) > 1 else targets:
+            if len(consumers) == 1 and not leaves:
+                # Most values; a set takes longer.
+                targets = [device[consumers[0]]]
+            else:
+                others = {device[v] for v in consumers}
+                if leaves and host is not None:
+                    others.add(host)
+                targets = sorted(others)
+            for target in targets:
+                if target == source:
+                    continue
                 start = when
                 held = self._resources[source][target]
                 for link in held:
