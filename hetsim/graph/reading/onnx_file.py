@@ -26,6 +26,8 @@ _MEMORY_TAG = "_ORT_MEM_ADDR_"
 """In the locations by which ONNX Runtime, within a process, means an address and no file."""
 
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
+_DEEPEST = 31
+"""Bodies within bodies that protobuf reads: each is three messages of at most 100."""
 
 Stored = onnx.TensorProto | onnx.SparseTensorProto
 
@@ -67,7 +69,8 @@ def read_onnx(path: Path) -> OnnxFile:
         raise out_of_room(error, path) or ModelError(
             f"not an ONNX model, or cut short: {len(content)} bytes that cannot be parsed",
             where=str(path),
-            hint="give a complete .onnx file (binary protobuf)",
+            hint=f"give a complete .onnx file (binary protobuf), bodies of nodes nested at most "
+            f"{_DEEPEST} deep, as ONNX Runtime reads them",
         ) from error
     digest = hashlib.sha256(content)
     del content

@@ -306,3 +306,37 @@ def test_no_room_for_the_optimised_file(tmp_path: Path, monkeypatch: pytest.Monk
     path = save(PLAIN, tmp_path)
     refused(path, "cannot be written", "TMPDIR", "--canonical none")
     assert load_model(path, canonical="none").graph.nodes
+
+
+def _nested(depth: int) -> bytes:
+    """A model of an If within an If and so on, as bytes: protobuf does not write them either."""
+
+    def sized(data: bytes) -> bytes:
+        size, left = b"", len(data)
+        while left > 127:
+            size, left = size + bytes([left & 127 | 128]), left >> 7
+        return size + bytes([left]) + data
+
+    def field(number: int, data: bytes) -> bytes:
+        return bytes([number << 3 | 2]) + sized(data)
+
+    def body(name: bytes, graph: bytes) -> bytes:
+        return field(5, field(1, name) + b"\xa0\x01\x05" + field(6, graph))
+
+    other = helper.make_graph([op("Neg", "x", "y")], "other", [], [value("y")])
+    graph = other.SerializeToString()
+    for _ in range(depth):
+        node = field(1, b"c") + field(2, b"y") + field(4, b"If")
+        node += body(b"then_branch", graph) + body(b"else_branch", other.SerializeToString())
+        graph = field(1, node) + field(2, b"g") + field(12, value("y").SerializeToString())
+    for entry in (value("x"), value("c", (), "BOOL")):
+        graph += field(11, entry.SerializeToString())
+    return b"\x08\x09" + field(7, graph) + field(8, b"\x10\x11")
+
+
+def test_a_model_that_is_nested_too_deep_says_how_deep_it_may_be(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(_nested(31))
+    assert load_model(path, canonical="none").graph.nodes
+    path.write_bytes(_nested(32))
+    refused(path, "cannot be parsed", "bodies of nodes nested at most 31 deep")
