@@ -57,7 +57,6 @@ class Tensor:
                 where=f"value '{self.name}'",
                 hint=_MEASURE,
             )
-        dims: list[int] = []
         for dim in self.shape:
             if not isinstance(dim, int):
                 raise UnboundDimension(
@@ -66,8 +65,8 @@ class Tensor:
                     hint=f"give --dim {dim}=N" if dim else _MEASURE,
                     dims=(dim,) if dim else (),
                 )
-            dims.append(dim)
-        return tuple(dims)
+        known: tuple[int, ...] = self.shape  # type: ignore[assignment]
+        return known
 
     @property
     def elements(self) -> int:

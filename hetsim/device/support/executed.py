@@ -8,6 +8,7 @@ from dataclasses import replace
 from hetsim.device.support.quantized import DEQUANTIZE, INTEGER_PRODUCTS, QUANTIZE
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
 from hetsim.graph.work import op_key
+from hetsim.graph.work.rule import key_of_op
 from hetsim.hardware.executing import INT8
 from hetsim.hardware.spec import FLOATS, DeviceSpec
 
@@ -59,17 +60,22 @@ def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
 
 def is_quantized(graph: Graph) -> bool:
     """Whether the model, or a graph inside one of its nodes, says itself what is in integers."""
-    for node in graph.nodes:
-        key = op_key(node)
+    # Of the many nodes there are few kinds.
+    for op_type, domain in {(node.op_type, node.domain) for node in graph.nodes}:
+        key = key_of_op(op_type, domain)
         name = key.rpartition(":")[2]
-        if key in DEQUANTIZE | QUANTIZE | INTEGER_PRODUCTS or name in _QUANTIZED_OPS:
+        if key in _INTEGERS or name in _QUANTIZED_OPS or name.startswith("QLinear"):
             return True
-        if name.startswith("QLinear"):
-            return True
-        inside = (*node.branches.values(), node.body)
-        if any(is_quantized(graph) for graph in inside if graph is not None):
-            return True
-    return False
+    return any(
+        is_quantized(inner)
+        for node in graph.nodes
+        if node.branches or node.body is not None
+        for inner in (*node.branches.values(), node.body)
+        if inner is not None
+    )
+
+
+_INTEGERS = frozenset(DEQUANTIZE | QUANTIZE | INTEGER_PRODUCTS)
 
 
 _QUANTIZED_OPS = frozenset({
