@@ -129,9 +129,22 @@ class App(LazyGroup):
         asks_nothing = ""
         return super().main(args, "hetsim", asks_nothing, standalone_mode=False, obj=invocation)
 
+    def _ending_kept(self, args: list[str], invocation: Invocation) -> Any:
+        """Have what ended the command end it, also where a library made an error of its own of it,
+        as those do that are interrupted while they are imported."""
+        try:
+            return self._start(args, invocation)
+        except Exception as error:
+            chain: list[BaseException] = [error]
+            while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+                if isinstance(cause, KeyboardInterrupt | Ended):
+                    raise cause from None
+                chain.append(cause)
+            raise
+
     def _run(self, args: list[str], invocation: Invocation) -> int:
         try:
-            code = self._start(args, invocation)
+            code = self._ending_kept(args, invocation)
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
             return USAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import warnings
@@ -13,6 +14,7 @@ import pytest
 import hetsim.cli.main
 from cli_calls import Cli
 from hetsim import __version__
+from hetsim.cli.ended import Ended
 from hetsim.cli.main import VERBS, main
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, ObjectiveMissed, UsageError
 
@@ -117,6 +119,23 @@ def test_an_interrupt_ends_with_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     result = cli("strategies")
     assert result.exit_code == 130
     assert result.stderr.strip() == "error: interrupted"
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"), [(KeyboardInterrupt(), 130), (Ended(signal.SIGTERM), 143)]
+)
+def test_an_interrupt_that_a_library_tells_as_its_own_error_is_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, ending: BaseException, code: int
+) -> None:
+    first = ValueError("while it was handled")
+    first.__context__ = ending
+    error = ImportError("initialization failed")
+    error.__cause__ = first
+    raising(monkeypatch, error)
+    assert cli("strategies").exit_code == code
+    # Errors that name each other.
+    first.__context__ = error
+    assert "internal error: ImportError" in cli("strategies").stderr
 
 
 def test_a_file_that_ends_too_soon_is_no_interrupt(
