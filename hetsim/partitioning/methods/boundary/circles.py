@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from hetsim.partitioning.growing.kernels import pop, push
-from hetsim.partitioning.methods.boundary.splits import PARTS, Split, Wires, end, split
+from hetsim.partitioning.methods.boundary.splits import PARTS, Split, Wires, promote, split
 
 Array = Any
 
@@ -343,11 +343,9 @@ def rank(wires: Wires, state: Split, graph: Circles, node: int) -> int:
 def isolate(wires: Wires, state: Split, graph: Circles, node: int) -> None:
     """Promote the node's inputs from its group; `moved` has the nodes of new groups."""
     old = state.label[node]
-    end(state, node)
     for edge in range(wires.in_at[node], wires.in_at[node + 1]):
         if not state.cut[edge]:
-            state.cut[edge] = True
-            end(state, wires.source[edge])
+            promote(wires, state, edge)
     split(wires, state)
     parts = state.tally[PARTS]
     for part in range(parts):

@@ -27,7 +27,8 @@ def bounded(wires: Wires, state: Split, rule: Entry, graph: Circles, kind: Array
 
 
 PARTS = (
-    push, pop, begin, splits.end, splits.last, splits.joined, splits.found, splits.split,
+    push, pop, begin, splits.end, splits.promote, splits.last, splits.joined, splits.found,
+    splits.split,
     reentries.begin_entry, reentries.unwatch, reentries.watch, reentries.trace,
     reentries.origin_of, reentries.entered, reentries.share, reentries.settle, cut_reentries,
     circles.begin_circles, circles.far, circles.add, circles.drop, circles.mutual,
@@ -55,7 +56,9 @@ def groups_of(dag: Dag, device_of: Sequence[int]) -> list[int]:
 
     out = np.argsort(preds.node, kind="stable")
     wires = Wires(preds.at, succs.at, preds.node, preds.owner, out)
-    state = Split(flags(edges), *ints(n, n, n, n + 1, *[n] * 8, n + 1, n, 3))
+    state = Split(
+        flags(edges), *ints(n, 2 * edges, 2 * edges, n, n, n, n + 1, *[n] * 8, n + 1, n, 3)
+    )
     labels = 2 * n + 1
     rule = Entry(
         flags(n), flags(n), *ints(*[n] * 13, 2 * n, labels, n, labels, edges, labels),

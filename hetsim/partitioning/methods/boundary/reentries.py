@@ -8,7 +8,7 @@ from hetsim.partitioning.methods.boundary.splits import (
     PARTS,
     Split,
     Wires,
-    end,
+    promote,
     split,
 )
 
@@ -306,10 +306,7 @@ def cut_reentries(wires: Wires, state: Split, rule: Entry) -> None:
             if not promoted:
                 break
             for k in range(promoted):
-                edge = looked[k]
-                state.cut[edge] = True
-                end(state, wires.source[edge])
-                end(state, wires.target[edge])
+                promote(wires, state, looked[k])
             split(wires, state)
             for k in range(left):
                 label = state.label[wires.source[later[k]]]

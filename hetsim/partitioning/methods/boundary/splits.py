@@ -36,6 +36,11 @@ class Split(NamedTuple):
     ----------
     cut : bool [E]
     label : int [n]
+    tie, tie_at : int [2 E]
+        By node, in the room of all its edges, those that are not cut, first: each as 2 edge, plus 1
+        where the edge leaves the node; and by that number its place here.
+    ties : int [n]
+        How many those are.
     ends : int [n]
         Nodes to split at: set `tally[STARTS]` of them.
     moved : int [n]
@@ -53,6 +58,9 @@ class Split(NamedTuple):
 
     cut: Array
     label: Array
+    tie: Array
+    tie_at: Array
+    ties: Array
     ends: Array
     moved: Array
     moved_at: Array
@@ -88,8 +96,31 @@ def begin(wires: Wires, state: Split, kind: Array) -> None:
             label[max(u, v)] = min(u, v)
     for node in range(n):
         label[node] = label[label[node]]
+    for node in range(n):
+        state.ties[node] = 0
+    for edge in range(len(cut)):
+        if not cut[edge]:
+            for outwards in range(2):
+                node = wires.source[edge] if outwards else wires.target[edge]
+                place = wires.in_at[node] + wires.out_at[node] + state.ties[node]
+                state.tie[place] = 2 * edge + outwards
+                state.tie_at[2 * edge + outwards] = place
+                state.ties[node] += 1
     state.tally[FRESH] = n
     state.tally[STARTS] = 0
+
+
+def promote(wires: Wires, state: Split, edge: int) -> None:
+    """Make an edge a boundary, and let searches begin at its ends: ``split`` must follow."""
+    state.cut[edge] = True
+    for outwards in range(2):
+        node = wires.source[edge] if outwards else wires.target[edge]
+        state.ties[node] -= 1
+        last_one = state.tie[wires.in_at[node] + wires.out_at[node] + state.ties[node]]
+        place = state.tie_at[2 * edge + outwards]
+        state.tie[place] = last_one
+        state.tie_at[last_one] = place
+        end(state, node)
 
 
 def end(state: Split, node: int) -> None:
@@ -178,13 +209,10 @@ def split(wires: Wires, state: Split) -> None:
             state.done_last[search] = node
         state.link[node] = state.done[search]
         state.done[search] = node
-        inputs = wires.in_at[node + 1] - wires.in_at[node]
-        for k in range(inputs + wires.out_at[node + 1] - wires.out_at[node]):
-            outwards = k >= inputs
-            edge = wires.out[wires.out_at[node] + k - inputs] if outwards else wires.in_at[node] + k
-            if state.cut[edge]:
-                continue
-            near = wires.target[edge] if outwards else wires.source[edge]
+        begin_at = wires.in_at[node] + wires.out_at[node]
+        for k in range(begin_at, begin_at + state.ties[node]):
+            edge = state.tie[k] // 2
+            near = wires.target[edge] if state.tie[k] % 2 else wires.source[edge]
             met = state.owner[near]
             if met < 0:
                 state.owner[near] = search
