@@ -34,7 +34,7 @@ PARTITIONS = """\
 takes 70 % of the nodes. Machine code is loaded (about half a second, once a process; from 50,000
 nodes on, of `greedy` and `boundary` from 25,000) and not counted; the first time on a machine it is
 made, in 5 to 15 seconds, and kept. `stage` has it where it is loaded for something else, and takes
-0.03 to 0.07 s more without. Where edges join nodes anywhere in a graph,
+0.03 to 0.05 s more without. Where edges join nodes anywhere in a graph,
 searches of `convex`, `byoc` and `compact` come to the ends of their budgets, and take what they
 took before. `compact` scans graphs of up to 10,000 nodes more often: hence its small exponents.
 """
