@@ -60,6 +60,8 @@ PLAYED = "hetero"
 IMPORTED = ("numba", "onnx", "onnxruntime", "scipy.optimize", "scipy.sparse.csgraph", "pydantic")
 READERS = {"load_model": "hetsim", "ONNX Runtime: a session": "onnxruntime none"}
 LIMITED_GIB = 10
+WALL = 10
+"""Seconds by the clock on the wall to one of the limit, where others share the machine."""
 
 
 @dataclass
@@ -281,7 +283,7 @@ def of_nodes(folder: Path, asked: argparse.Namespace) -> None:
         for name, way in READERS.items():
             if any(name.startswith(beginning) for beginning in asked.verbs):
                 line: dict[str, Any] = {"cpu_s_above": asked.limit}
-                if (took := loaded(path, way, asked.limit)) is not None:
+                if (took := loaded(path, way, WALL * asked.limit)) is not None:
                     line = {"cpu_s": round(took[0], 3), "grew_mib": round(took[1] / 2**20, 1)}
                 emit(verb=name, nodes=nodes, **line)
         given = Given(path)
