@@ -48,6 +48,7 @@ what numba takes to load is once a process, and not counted. What plays, checks,
 a plan has that of `hetero`, of a quarter as many subgraphs as there are nodes. Beside it, on the
 same file or the same graph and devices: ONNX Runtime, OpenVINO's CPU, its HETERO plugin's cut and
 torch.fx's partitioner. *> 40* was stopped after so many seconds. An empty place was not measured.
+Other work ran on the machine meanwhile: a figure may be a quarter too large.
 Memory is what the process grew by at most, with the most nodes that were answered.
 """
 
