@@ -124,14 +124,15 @@ def test_methods_give_the_same(seed: int) -> None:
 @sweep("seed", quick=[0], full=range(50))
 def test_greedy_selects_the_same(seed: int) -> None:
     """Where few nodes are on another device, groups are large, come back, and are rolled back."""
-    repaired = 0
+    apart = 0
     for rng, dag, kind in random_graphs(seed):
         most = rng.random()
         few = [one * (rng.random() < most) for one in kind]
         quick, plain = either_way(lambda: greedy.solve(dag, few))  # noqa: B023
         assert quick == plain
-        repaired += plain.repaired != ()  # type: ignore[attr-defined]
-    assert repaired > 0
+        apart += list(plain.labels) != components(dag, few)  # type: ignore[attr-defined]
+    # Most that are drawn have groups that are whole as they are connected; some are not.
+    assert apart > 5
 
 
 @sweep("seed", quick=[0], full=range(50))
@@ -144,7 +145,7 @@ def test_boundaries_are_the_same(seed: int) -> None:
         quick, plain = either_way(lambda: named(boundary.merge(dag, few)))  # noqa: B023
         assert quick == plain
         apart += plain != components(dag, few)
-    assert apart > 20
+    assert apart > 5
 
 
 @sweep("seed", quick=[0], full=range(50))
