@@ -9,6 +9,7 @@ from typing import Any
 from hetsim.device.artifact.layout import canonical_json, parse_canonical_json
 from hetsim.device.artifact.values import ValueSpec, first_difference, parse_value
 from hetsim.errors import ArtifactError
+from hetsim.graph.reading.quiet_runtime import quiet_runtime
 from hetsim.version import __version__
 
 SCHEMA = "hetsim-subgraph/1"
@@ -98,9 +99,7 @@ def precision_name(rounding: Mapping[str, str]) -> str:
 
 def onnxruntime_version() -> str:
     """Return the version of ONNX Runtime in this process."""
-    import onnxruntime
-
-    version: str = onnxruntime.__version__
+    version: str = quiet_runtime().__version__
     return version
 
 

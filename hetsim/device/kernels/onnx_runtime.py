@@ -237,9 +237,7 @@ class CompiledSubgraph:
 
 def import_runtime() -> None:
     """Import what opening the first subgraph would import: for a process that others start from."""
-    import onnxruntime
-
-    assert onnxruntime.InferenceSession
+    assert quiet_runtime().InferenceSession
 
 
 def _runner(session: onnxruntime.InferenceSession) -> Callable[..., list[Value]]:

@@ -78,9 +78,7 @@ class TimedNetwork:
 
 def available() -> tuple[str, ...]:
     """Return the names of the execution providers that the installed onnxruntime has."""
-    import onnxruntime
-
-    there = set(onnxruntime.get_available_providers())
+    there = set(quiet_runtime().get_available_providers())
     return tuple(name for name, (provider, _) in PROVIDERS.items() if provider in there)
 
 
@@ -109,9 +107,7 @@ def provider_of(name: str) -> str:
 
 def runtime_version() -> str:
     """Return ``ONNX Runtime`` with the version of the one that is installed."""
-    import onnxruntime
-
-    return f"ONNX Runtime {onnxruntime.__version__}"
+    return f"ONNX Runtime {quiet_runtime().__version__}"
 
 
 def time_network(

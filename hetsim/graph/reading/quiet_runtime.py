@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from hetsim.base.signals import ending_left_to_others
+
 SILENT = 4
 """Of its levels of messages: what is fatal alone."""
 
@@ -16,7 +18,9 @@ def quiet_runtime() -> Any:
     Sessions are told so one by one; what is done for several of them, as making room for a result,
     would print its complaint in colours.
     """
-    import onnxruntime
+    # It starts a thread of its own, which would take signals that the main thread holds back.
+    with ending_left_to_others():
+        import onnxruntime
 
     onnxruntime.set_default_logger_severity(SILENT)
     return onnxruntime

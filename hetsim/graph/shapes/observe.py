@@ -24,7 +24,7 @@ from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.reading.limited_memory import OVER_LIMIT
 from hetsim.graph.reading.onnx_runtime import gist, open_session
-from hetsim.graph.reading.quiet_runtime import SILENT
+from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 from hetsim.graph.reading.structure import bodies
 from hetsim.graph.shapes.data_dependence import RANDOM
 from hetsim.graph.shapes.observed import Observed, Shape
@@ -256,9 +256,8 @@ def _run(
     limit_s: float,
     most_bytes: int,
 ) -> list[Any]:
-    import onnxruntime
-
-    options = onnxruntime.RunOptions()
+    runtime = quiet_runtime()
+    options = runtime.RunOptions()
     options.log_severity_level = SILENT
     reasons: list[str] = []
     done = threading.Event()
@@ -277,11 +276,11 @@ def _run(
     watcher = begun(threading.Thread(target=watch, daemon=True))
     try:
         feeds = {v.name: _feed(inputs[v.name], v.type) for v in proto.graph.input}
-        if any(isinstance(value, onnxruntime.OrtValue) for value in feeds.values()):
+        if any(isinstance(value, runtime.OrtValue) for value in feeds.values()):
             wrapped = {
                 name: value
-                if isinstance(value, onnxruntime.OrtValue)
-                else onnxruntime.OrtValue.ortvalue_from_numpy(value)
+                if isinstance(value, runtime.OrtValue)
+                else runtime.OrtValue.ortvalue_from_numpy(value)
                 for name, value in feeds.items()
             }
             return [v.numpy() for v in session.run_with_ort_values(names, wrapped, options)]
@@ -307,10 +306,8 @@ def _not_run(source: str, where: str, what: str) -> ModelError:
 
 def _feed(value: Any, kind: onnx.TypeProto) -> Any:
     """Types that NumPy lacks go as ONNX Runtime's own values."""
-    import onnxruntime
-
     if isinstance(value, np.ndarray) and value.dtype.kind == "V":
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+        return quiet_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(
             value, kind.tensor_type.elem_type
         )
     return value

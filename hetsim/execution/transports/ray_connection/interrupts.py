@@ -92,15 +92,17 @@ def ending_waits() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ending_waits_for_starting() -> Iterator[None]:
-    """Have them wait while a Ray is started or joined within, but not in its processes.
+    """Have them wait while a Ray is started or joined within; its processes get SIGTERM alone.
 
-    Those inherit what their signals do; what comes before Ray has set its handler goes to Python's.
+    Those inherit what their signals do. A terminal that closes sends SIGHUP to all of them: a Ray
+    whose control plane ends while it starts takes a minute to say so, and this process with it.
+    What comes before Ray has set its handler goes to Python's.
     """
     services: Any = importlib.import_module("ray._private.services")
     start = services.start_ray_process
 
     def started(*args: Any, **kwargs: Any) -> Any:
-        masked = signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        masked = signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
         try:
             return start(*args, **kwargs)
         finally:

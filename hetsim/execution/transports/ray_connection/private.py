@@ -34,6 +34,7 @@ from hetsim.execution.transports.ray_connection.processes import (
     command_line,
     descendants,
     end_all,
+    naming,
 )
 from hetsim.execution.transports.ray_connection.settings import (
     private_environment,
@@ -173,6 +174,8 @@ def _end(temp: Path, guard: Guard, losing: Losing) -> None:
                 ray.shutdown()
         finally:
             end_all(started, _EXIT_GRACE_S)
+            # A raylet may have been starting a worker when it ended, which is no one's child now.
+            end_all(naming(temp), _EXIT_GRACE_S)
 
 
 def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:

@@ -47,6 +47,14 @@ def descendants(root: int) -> tuple[Process, ...]:
     return tuple(found)
 
 
+def naming(folder: Path) -> tuple[Process, ...]:
+    """Return the living processes of this user, but for this one, whose arguments name `folder`.
+
+    Empty where the system has no ``/proc``. O(processes of the system).
+    """
+    return tuple(one for one in _others() if str(folder) in command_line(one))
+
+
 def working_in(folder: Path) -> tuple[Process, ...]:
     """Return the living processes of this user that name `folder` or have files in it open.
 
@@ -54,14 +62,21 @@ def working_in(folder: Path) -> tuple[Process, ...]:
     where the system has no ``/proc``. O(processes of the system, and their open files).
     """
     found = []
-    for process in _all():
+    for process in _others():
         with contextlib.suppress(OSError):
-            home = _PROC / str(process.pid)
-            if home.stat().st_uid != os.geteuid() or process.pid == os.getpid():
-                continue
-            if str(folder) in command_line(process) or _has_open(home / "fd", f"{folder}{os.sep}"):
+            files = _PROC / str(process.pid) / "fd"
+            if str(folder) in command_line(process) or _has_open(files, f"{folder}{os.sep}"):
                 found.append(process)
     return tuple(found)
+
+
+def _others() -> Iterable[Process]:
+    """The living processes of this user, but for this one."""
+    for process in _all():
+        with contextlib.suppress(OSError):
+            owner = (_PROC / str(process.pid)).stat().st_uid
+            if owner == os.geteuid() and process.pid != os.getpid():
+                yield process
 
 
 def _has_open(descriptors: Path, below: str) -> bool:
