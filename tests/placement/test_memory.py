@@ -14,12 +14,16 @@ import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
 from hetsim.placement import planning
+from hetsim.placement.coarsening.tasks import coarsen
 from hetsim.placement.fitting.exhaustive import search_all
 from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.fitting.moves import relieved, spilled
 from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits
 from hetsim.placement.fitting.weights import overfull, weights_that_fit
 from hetsim.placement.listing.list_schedule import Listing
+from hetsim.placement.loads.network import Network
+from hetsim.placement.registry import resolve
+from hetsim.placement.starting import constructive
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import any_plan, tight_problem
@@ -265,3 +269,32 @@ def test_the_closest_is_told_where_nothing_is_proven(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(OutOfMemory, match=r"proven"):
         plan_that_fits(problem)
+
+
+def test_where_no_attempt_fits_the_last_one_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt has less room on the device that the one before overfilled, as often as said."""
+    problem = Problem.from_arrays([[1.0, 1.0]] * 3, weight_bytes=[1] * 3, capacity_bytes=[64, 64])
+    told = [
+        OutOfMemory(f"attempt {k}", device="d0", needed_bytes=2, held_bytes=1) for k in range(9)
+    ]
+    asked: list[Plan] = []
+
+    def never(plan: Plan) -> None:
+        asked.append(plan)
+        raise told[len(asked) - 1]
+
+    monkeypatch.setattr(constructive, "fits", never)
+    strategy = resolve("heft")
+    assert isinstance(strategy, constructive.Constructive)
+    with pytest.raises(OutOfMemory, match=f"attempt {constructive.ATTEMPTS}"):
+        strategy.groups(coarsen(problem))
+    assert len(asked) == constructive.ATTEMPTS + 1
+
+
+def test_without_contention_no_link_is_held() -> None:
+    problem = Problem.from_arrays([[1.0, 1.0]] * 2, [(0, 1, 8)], bytes_per_s=4.0, contention="fifo")
+    held = Network.of(problem)
+    assert held.links == 2
+    assert [len(row) for row in np.split(held.route, held.route_at[1:-1])] == [0, 1, 1, 0]
+    free = Network.of(replace(problem, contention="none"))
+    assert free.route.size == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,13 @@ def test_broken_deals_are_refused(changes: dict[str, Any], complaint: str) -> No
     record = json.loads(two_replicas().to_json()) | changes
     with pytest.raises(PlanError, match=complaint):
         Plan.from_json(json.dumps(record), chain())
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 1, 1), (2, 1), (1, 0)])
+def test_sizes_of_replicas_are_those_of_all_groups(sizes: tuple[int, ...]) -> None:
+    plan = replace(two_replicas(), sizes=sizes, deal=tuple(range(len(sizes))))
+    with pytest.raises(PlanError, match=f"{len(sizes)} replicas of {sum(sizes)} groups, .* has 2"):
+        plan.check_deal("here")
 
 
 def test_broken_replicas_are_refused() -> None:
