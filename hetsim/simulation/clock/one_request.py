@@ -221,7 +221,7 @@ def _ints(numbers: Any) -> Ints:
 
 
 def _once(numbers: Ints) -> Ints:
-    """Return numbers ascending, each once: a sort is quicker than what ``np.unique`` does."""
+    """Return numbers ascending, each once: quicker than NumPy's search for what is unique."""
     numbers = np.sort(numbers)
     new = np.ones(len(numbers), dtype=bool)
     np.not_equal(numbers[1:], numbers[:-1], out=new[1:])

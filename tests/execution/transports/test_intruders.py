@@ -22,15 +22,21 @@ TWO = [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]
 NOBODY = 65534
 
 CALL = """
-import sys, grpc
+import sys, time, grpc
 for port in sys.argv[1].split():
     channel = grpc.insecure_channel(f"127.0.0.1:{port}")
     for call in sys.argv[2].split():
-        try:
-            channel.unary_unary(f"/ray.rpc.{call}")(b"", timeout=20)
-            print(port, call, "ANSWERED")
-        except grpc.RpcError as error:
-            print(port, call, error.code().name)
+        # The first call on a channel may come before its connection holds.
+        for again in range(3):
+            try:
+                channel.unary_unary(f"/ray.rpc.{call}")(b"", timeout=20)
+                said = "ANSWERED"
+            except grpc.RpcError as error:
+                said = error.code().name
+            if said != "UNAVAILABLE":
+                break
+            time.sleep(0.1)
+        print(port, call, said)
 """
 CALLS = """CoreWorkerService/PushTask CoreWorkerService/KillActor CoreWorkerService/Exit
 NodeManagerService/RequestWorkerLease NodeManagerService/ShutdownRaylet
