@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx import helper
 import hetsim
 from hetsim.graph.canonical.fold_limits import MOST_OPERATIONS, too_much
 from hetsim.graph.shapes import observe
+from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, value
 
 WIDE = np.array([2**14, 2**14])
@@ -252,3 +254,42 @@ def test_values_larger_than_the_memory_are_not_made(size: int, tmp_path: Path) -
     model = hetsim.load_model(tmp_path / "m.onnx")
     assert model.unmeasured is not None
     assert "random inputs" in model.unmeasured
+
+
+def of_text(doublings: int, entries: int = 1, letters: int = 2**20) -> onnx.ModelProto:
+    """A model that joins its input with a text of `letters`, doubled, in as many entries."""
+    names = ["kept", *(f"t{i}" for i in range(doublings))]
+    texts = helper.make_tensor("text", onnx.TensorProto.STRING, [1], [b"x" * letters])
+    proto = make_model(
+        [
+            op("Expand", "text shape", "kept"),
+            *(op("StringConcat", f"{a} {a}", b) for a, b in pairwise(names)),
+            op("StringConcat", f"x {names[-1]}", "y"),
+        ],
+        [value("x", (1,), "STRING")],
+        [value("y", (entries,), "STRING")],
+        {"shape": np.array([entries])},
+    )
+    proto.graph.initializer.append(texts)
+    return proto
+
+
+@pytest.mark.parametrize(("doublings", "entries"), [(30, 1), (0, 10**6), (8, 100)])
+def test_letters_of_texts_count(doublings: int, entries: int, tmp_path: Path) -> None:
+    """Each took gigabytes: what ONNX Runtime itself holds sizes to counts entries alone."""
+    proto = of_text(doublings, entries)
+    assert too_much(proto)
+    onnx.save(proto, tmp_path / "m.onnx")
+    ops = [node.op_type for node in hetsim.load_model(tmp_path / "m.onnx").graph.nodes]
+    assert ops == ["Expand"] + ["StringConcat"] * (doublings + 1)
+
+
+def test_texts_that_can_be_had_are_folded(tmp_path: Path) -> None:
+    proto = of_text(3, 4, letters=5)
+    assert not too_much(proto)
+    onnx.save(proto, tmp_path / "m.onnx")
+    model = hetsim.load_model(tmp_path / "m.onnx")
+    assert [node.op_type for node in model.graph.nodes] == ["StringConcat"]
+    plan = hetsim.plan(Problem.of(model, hetsim.load_platform("laptop")), "single:cpu")
+    (found,) = hetsim.run(plan, {"x": np.array(["a"])}, executor="threads").outputs.values()
+    assert found.tolist() == ["a" + "x" * 40] * 4

@@ -7,7 +7,7 @@ folded is stored in the model, which ends at 2 GiB: beyond, nothing is lost that
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import onnx
 import onnx.checker
@@ -68,8 +68,8 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
         except (ValueError, RuntimeError, onnx.checker.ValidationError):
             return True
     nbytes, most_grown, operations = 0, 0, 0.0
-    for part in _parts(proto, proto.graph, {}):
-        known = _sizes(part)
+    for part, letters in _parts(proto, proto.graph, {}):
+        known = _sizes(part, letters)
         for node in part.graph.node:
             made = 0
             for name in filter(None, node.output):
@@ -88,8 +88,11 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
 
 def _parts(
     proto: onnx.ModelProto, graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto]
-) -> Iterator[onnx.ModelProto]:
-    """Yield, by scope, the nodes that read constants alone, with these."""
+) -> Iterator[tuple[onnx.ModelProto, dict[str, int]]]:
+    """Yield, by scope, the nodes that read constants alone, with these, and letters of texts.
+
+    By name of what is text: the most bytes that one entry of it may have.
+    """
     stored = {**outer, **{tensor.name: tensor for tensor in graph.initializer}}
     constant = {*stored, *constant_names(graph)}
     found: list[onnx.NodeProto] = []
@@ -114,8 +117,29 @@ def _parts(
     part.graph.name = "constants"
     part.graph.node.extend(found)
     read = {name for node in found for name in node.input}
-    part.graph.initializer.extend(_stripped(stored[name]) for name in sorted(read & stored.keys()))
-    yield part
+    constants = [stored[name] for name in sorted(read & stored.keys())]
+    part.graph.initializer.extend(map(_stripped, constants))
+    yield part, _letters(found, constants)
+
+
+def _letters(
+    nodes: Sequence[onnx.NodeProto], constants: Iterable[onnx.TensorProto]
+) -> dict[str, int]:
+    """By value that may be text: the most bytes of an entry. O(text that is stored)."""
+    found = {one.name: _longest(one.string_data) for one in constants if one.string_data}
+    for node in nodes:
+        of_node = [found[name] for name in node.input if name in found]
+        stored = [_longest([*a.t.string_data, a.s, *a.strings]) for a in node.attribute]
+        # Concatenation joins entries, and perhaps what is not ONNX's does; all else keeps them.
+        joins = node.op_type == "StringConcat" or bool(node.domain)
+        longest = (sum if joins else max)([*of_node, *stored, 0])
+        if longest:
+            found.update(dict.fromkeys(filter(None, node.output), longest))
+    return found
+
+
+def _longest(texts: Iterable[bytes]) -> int:
+    return max(map(len, texts), default=0)
 
 
 def _stripped(tensor: onnx.TensorProto) -> onnx.TensorProto:
@@ -124,6 +148,9 @@ def _stripped(tensor: onnx.TensorProto) -> onnx.TensorProto:
         return tensor
     return without_values(tensor)
 
+
+_TEXT_BYTES = 32
+"""Of an entry of text without its letters."""
 
 _VALUES = 1024
 """Of a constant that says a shape, at most."""
@@ -140,7 +167,7 @@ def _light(proto: onnx.ModelProto) -> onnx.ModelProto:
     return light
 
 
-def _sizes(part: onnx.ModelProto) -> dict[str, tuple[int, int]]:
+def _sizes(part: onnx.ModelProto, letters: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """Elements and bytes of the values of `part`, where they are known."""
     written: Collection[str] = [name for node in part.graph.node for name in node.output if name]
     kinds = inferred(part, written, NONE)
@@ -152,8 +179,10 @@ def _sizes(part: onnx.ModelProto) -> dict[str, tuple[int, int]]:
         if tensor.shape is None or not all(isinstance(size, int) for size in tensor.shape):
             continue
         elements = math.prod(size for size in tensor.shape if isinstance(size, int))
-        # An entry of text takes 32 bytes without its letters.
-        found[name] = elements, (elements * ITEM_BITS.get(tensor.dtype, 256) + 7) // 8
+        if tensor.dtype in ITEM_BITS:
+            found[name] = elements, (elements * ITEM_BITS[tensor.dtype] + 7) // 8
+        else:
+            found[name] = elements, elements * (_TEXT_BYTES + letters.get(name, 0))
     return found
 
 

@@ -292,18 +292,33 @@ def open_session(
                 where=library,
                 hint=f"build it for ONNX Runtime {ort.__version__} on this machine",
             ) from error
+    left_out = list(_OF_CPU_KERNELS)
+    if not fold_large and _stores_text(proto.graph):
+        # The limit of sizes does not see letters.
+        left_out.append("ConstantFolding")
     try:
         with limited(options, most_bytes):
             return ort.InferenceSession(
                 content,
                 options,
                 providers=["CPUExecutionProvider"],
-                disabled_optimizers=_OF_CPU_KERNELS,
+                disabled_optimizers=left_out,
             )
     except Exception as error:  # onnxruntime's exceptions share no base class of their own
         raise out_of_room(error, where) or _translated(
             str(error), proto, where, f"ONNX Runtime {ort.__version__}"
         ) from error
+
+
+def _stores_text(graph: onnx.GraphProto) -> bool:
+    return any(tensor.data_type == onnx.TensorProto.STRING for tensor in graph.initializer) or any(
+        any(map(_stores_text, bodies(node)))
+        or (
+            node.op_type == "Constant"
+            and any(a.s or a.strings or a.t.data_type == a.t.STRING for a in node.attribute)
+        )
+        for node in graph.node
+    )
 
 
 def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
