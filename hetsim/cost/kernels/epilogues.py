@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hetsim.cost.kernels.features import PRODUCTS
 from hetsim.graph.graph import Graph, Node
@@ -22,6 +23,8 @@ _POINTWISE = frozenset({
     "com.microsoft:Gelu", "com.microsoft:QuickGelu",
 })  # fmt: skip
 """Ops that make each element of one element of each operand, and of constants."""
+
+_KEPT = "operands"
 
 SUM_BEFORE = "Add/before"
 """What joins a layer norm that follows it."""
@@ -106,6 +109,18 @@ def _search(
     return search
 
 
+def _operands(graph: Graph) -> tuple[tuple[str, ...], ...]:
+    """By node what it reads that no constant says; kept with the graph. O(V + E)."""
+    known: Any = graph.kept.get(_KEPT)
+    if known is None:
+        stored = graph.constants | graph.dequantized.keys()
+        known = graph.kept[_KEPT] = tuple(
+            tuple(name for name in node.reads if name not in stored) for node in graph.nodes
+        )
+    found: tuple[tuple[str, ...], ...] = known
+    return found
+
+
 @dataclass(slots=True)
 class _Kernel:
     """Nodes in one kernel: what it is, and the node whose result leaves it."""
@@ -135,7 +150,7 @@ class _Search:
         self.readers = graph.consumers()
         self.producers = graph.producers()
         self.outputs = frozenset(graph.outputs)
-        self.stored = graph.constants | graph.dequantized.keys()
+        self.operands = _operands(graph)
         self.kernels: list[_Kernel] = []
         self.of_node: dict[int, _Kernel] = {}
 
@@ -268,8 +283,8 @@ class _Search:
         sizes = {self._elements(name) for name in (start, node.writes[0], product.writes[0])}
         return [node.id, product.id] if len(sizes) == 1 else []
 
-    def _operands(self, node: Node) -> list[str]:
-        return [name for name in node.reads if name not in self.stored]
+    def _operands(self, node: Node) -> tuple[str, ...]:
+        return self.operands[node.id]
 
     def _only_reader(self, name: str) -> int | None:
         readers = self.readers.get(name, ())
@@ -281,7 +296,7 @@ class _Search:
     def _is_view(self, node: Node) -> bool:
         work = self.works[node.id]
         moves = work.flops or work.read_bytes or work.write_bytes or work.weight_bytes
-        alone = len(node.writes) == 1 and self._operands(node) == [*node.inputs[:1]]
+        alone = len(node.writes) == 1 and self._operands(node) == node.inputs[:1]
         return alone and work.rule and not moves
 
     def _is_pointwise(self, node: Node) -> bool:
