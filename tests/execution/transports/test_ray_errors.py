@@ -22,6 +22,7 @@ from hetsim.execution.transports.ray_actors.errors import fault_of, node_may_be_
 from hetsim.execution.transports.ray_connection.store import out_of_store
 
 LOST = "0" * 56
+RECONSTRUCTED = ObjectReconstructionFailedError(LOST, owner_address=b"", call_site="")
 
 
 def task_error(cause: Exception) -> RayTaskError:
@@ -35,7 +36,7 @@ def task_error(cause: Exception) -> RayTaskError:
         (task_error(ExecutionError("Failed to allocate memory for 1 GB")), "out of memory", False),
         (task_error(ValueError("no")), "kernel", False),
         (task_error(ObjectLostError(LOST, b"", "")), "lost input", False),
-        (ObjectReconstructionFailedError(LOST, reason=1), "lost input", False),
+        (RECONSTRUCTED, "lost input", False),
         (OutOfMemoryError("killed: the node runs low on memory"), "out of memory", False),
         (ActorUnavailableError("The actor is unreachable", None), "died", True),
         (NodeDiedError("The node died"), "died", True),
