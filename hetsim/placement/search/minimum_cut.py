@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 PLAIN_ARCS = 500
 """Arcs up to which plain loops take less than loading scipy's graph algorithms does."""
 
+_MOST = 2**30
+"""Of a capacity, and of those between the same two nodes together: more is without end."""
+
 Ints = NDArray[np.int64]
 
 
@@ -48,7 +51,7 @@ def _by_scipy(
     network = coo_array((capacities, (tails, heads)), shape=(size, size)).tocsr()
     network.sum_duplicates()
     # The maximum flow counts in 32-bit integers.
-    limited = np.minimum(network.data, 2**30).astype(np.int32)
+    limited = np.minimum(network.data, _MOST).astype(np.int32)
     network = csr_array((limited, network.indices, network.indptr), shape=network.shape)
     flow = maximum_flow(network, source, sink).flow
     residual = csr_array(network - flow)
@@ -70,7 +73,7 @@ def _plain(
     """Edmonds and Karp, Theoretical Improvements in Algorithmic Efficiency, 1972."""
     room: list[dict[int, int]] = [{} for _ in range(size)]
     for tail, head, capacity in zip(tails, heads, capacities, strict=True):
-        room[tail][head] = room[tail].get(head, 0) + capacity
+        room[tail][head] = min(room[tail].get(head, 0) + capacity, _MOST)
         room[head].setdefault(tail, 0)
     while True:
         before = _reached(room, source, sink)
