@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import onnx
@@ -51,10 +51,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def ports() -> list[int]:
-    """Where this process, or one below it, listens."""
+def ports(pids: Iterable[int]) -> list[int]:
+    """Where any of these processes listens."""
     sockets = set()
-    for pid in own_processes():
+    for pid in pids:
         try:
             links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
         except OSError:
@@ -97,10 +97,15 @@ exit 0
 def test_devices_as_processes_have_no_port_and_nothing_that_another_user_opens(
     cut: Cut, diamond: onnx.ModelProto, processes: None
 ) -> None:
-    there = ports()
+    there = {process.pid for process in descendants(os.getpid())}
+    listening = ports([os.getpid()])
     with Session(cut(diamond, TWO), "processes") as session:
         session.run()
-        assert ports() == there
+        started = [one for one in descendants(os.getpid()) if one.pid not in there]
+        # A Ray that another test left may start workers meanwhile.
+        assert not ports({*session.processes().values()})
+        assert not ports(one.pid for one in started if "ray" not in command_line(one))
+        assert ports([os.getpid()]) == listening
         pids = [os.getpid(), *(process.pid for process in descendants(os.getpid()))]
         assert set(session.processes().values()) < set(pids)
         assert reached(pids) == []
@@ -115,16 +120,26 @@ def test_the_processes_of_a_private_ray_and_its_guard_are_shut_to_other_users(
     assert reached([process.pid for process in below]) == []
 
 
-@pytest.mark.slow
-def test_no_service_of_a_private_ray_answers_a_stranger(ray_connection: RayConnection) -> None:
-    there = ports()
-    assert len(there) > 3
+def strange_calls(there: Sequence[int]) -> str:
+    """What services of Ray at these ports say to calls without its token, by line."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    told = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", CALL, " ".join(map(str, there)), CALLS],
-        env=plain, capture_output=True, text=True, check=True, timeout=500,
-    )  # fmt: skip
-    answers = [line.split()[1:] for line in told.stdout.splitlines()]
+        env=plain, stdout=subprocess.PIPE, text=True, check=True, timeout=500,
+    ).stdout  # fmt: skip
+
+
+@pytest.mark.slow
+def test_no_service_of_a_private_ray_answers_a_stranger(
+    cut: Cut, diamond: onnx.ModelProto, ray_connection: RayConnection
+) -> None:
+    # Workers without an actor end by themselves.
+    with Session(cut(diamond, TWO), "ray") as session:
+        session.run()
+        there = ports(own_processes())
+        assert len(there) > 3
+        told = strange_calls(there)
+    answers = [line.split()[1:] for line in told.splitlines()]
     assert len(answers) == len(there) * len(CALLS.split())
     # One port alone, of Python, is no gRPC.
     assert {how for _, how in answers} <= {"UNAUTHENTICATED", "UNIMPLEMENTED", "UNAVAILABLE"}
