@@ -106,6 +106,7 @@ def ran(model: Model) -> Taken:
     return taken(model.name, 0, timed, SETTING)
 
 
+@pytest.mark.sweep
 def test_copies_are_those_of_the_runtime():
     models = [load_model(name) for name in NETWORKS]
     models += [one.load() for one in generated(0, 60) if one.name.startswith("convolutional")]
