@@ -215,7 +215,7 @@ class _Search:
 
     def _best(self, node: Node, gate: Sequence[int]) -> tuple[_Kernel, list[int]] | None:
         """The kernel that `node` joins, and the views that lie between."""
-        operands = self._operands(node)
+        operands = self.operands[node.id]
         allowed = _SUMS if len(operands) > 1 else _JOINED
         found: dict[int, tuple[_Kernel, list[int]]] = {}
         for name in operands:
@@ -247,7 +247,7 @@ class _Search:
             return f"{before}{op_key(node)}/gate"
         # A sum of two is an addition under another name.
         word = "Add" if op_key(node) == "Sum" else op_key(node)
-        return before + word + ("/2" if len(self._operands(node)) > 1 else "")
+        return before + word + ("/2" if len(self.operands[node.id]) > 1 else "")
 
     def _maker(self, name: str) -> tuple[list[int], int | None]:
         """The views before a value, first to last, and the node that makes what they show."""
@@ -267,7 +267,7 @@ class _Search:
         None but these two read that value. Longer ways to such a product are kernels of their
         own in most runtimes, and measured as such.
         """
-        operands = self._operands(node)
+        operands = self.operands[node.id]
         if len(operands) != 1 or operands[0] in self.outputs:
             return []
         start = operands[0]
@@ -275,16 +275,13 @@ class _Search:
         if len(others) != 1 or self._only_reader(node.writes[0]) != others[0]:
             return []
         product = self.graph.nodes[others[0]]
-        joins = {start, node.writes[0]} == {*self._operands(product)}
+        joins = {start, node.writes[0]} == {*self.operands[product.id]}
         free = product.id not in self.of_node and self.supported[product.id]
         alike = self.kinds is None or self.kinds[product.id] == self.kinds[node.id]
         if not (joins and free and alike and self._is_pointwise(product)):
             return []
         sizes = {self._elements(name) for name in (start, node.writes[0], product.writes[0])}
         return [node.id, product.id] if len(sizes) == 1 else []
-
-    def _operands(self, node: Node) -> tuple[str, ...]:
-        return self.operands[node.id]
 
     def _only_reader(self, name: str) -> int | None:
         readers = self.readers.get(name, ())
@@ -296,7 +293,7 @@ class _Search:
     def _is_view(self, node: Node) -> bool:
         work = self.works[node.id]
         moves = work.flops or work.read_bytes or work.write_bytes or work.weight_bytes
-        alone = len(node.writes) == 1 and self._operands(node) == node.inputs[:1]
+        alone = len(node.writes) == 1 and self.operands[node.id] == node.inputs[:1]
         return alone and work.rule and not moves
 
     def _is_pointwise(self, node: Node) -> bool:

@@ -178,9 +178,7 @@ def op_key(node: Node) -> str:
     >>> op_key(Node(0, "n", "Gelu", "com.microsoft", ("x",), ("y",)))
     'com.microsoft:Gelu'
     """
-    domain = node.domain
-    # Asked of every node many times: without a call.
-    return f"{domain}:{node.op_type}" if domain and domain != "ai.onnx" else node.op_type
+    return key_of_op(node.op_type, node.domain)
 
 
 def key_of_op(op_type: str, domain: str) -> str:

@@ -12,10 +12,10 @@ import onnx
 import pytest
 
 import hetsim
-from execution.transports.test_ray_login import own_processes
 from hetsim.execution.session import Session
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants
+from listening import listening, own_processes
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 TWO = [("cpu", [0, 1, 2]), ("gpu", [3, 4, 5])]
@@ -53,20 +53,7 @@ pytestmark = pytest.mark.skipif(
 
 def ports(pids: Iterable[int]) -> list[int]:
     """Where any of these processes listens."""
-    sockets = set()
-    for pid in pids:
-        try:
-            links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
-        except OSError:
-            continue
-        sockets |= {link[8:-1] for link in links if link.startswith("socket:[")}
-    found = []
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in sockets:
-                found.append(int(fields[1].rpartition(":")[2], 16))
-    return found
+    return [port for _, port in listening(pids)]
 
 
 def reached(pids: Sequence[int]) -> list[str]:

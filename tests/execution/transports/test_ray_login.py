@@ -16,6 +16,7 @@ from execution.transports.test_ray_connection import QUIET, Child, folder
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.processes import command_line, descendants
 from hetsim.execution.transports.ray_connection.settings import ENVIRONMENT, private_environment
+from listening import listening, own_processes
 
 __all__ = ["folder"]
 
@@ -74,31 +75,9 @@ def test_a_stranger_runs_no_task(ray_connection: RayConnection) -> None:
     assert "InvalidAuthToken" in done.stderr
 
 
-def own_processes() -> list[int]:
-    return [os.getpid(), *(process.pid for process in descendants(os.getpid()))]
-
-
-def listeners() -> list[str]:
-    """Addresses, in the kernel's hexadecimal, on which this process or one below it listens."""
-    sockets = set()
-    for pid in own_processes():
-        try:
-            links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
-        except OSError:
-            continue
-        sockets |= {link[8:-1] for link in links if link.startswith("socket:[")}
-    found = []
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in sockets:
-                found.append(fields[1].partition(":")[0])
-    return found
-
-
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of Linux")
 def test_a_private_ray_listens_on_the_loopback_device_alone(ray_connection: RayConnection) -> None:
-    there = listeners()
+    there = [address for address, _ in listening(own_processes())]
     assert len(there) > 3
     loopback = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
     assert set(there) <= set(loopback)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from hetsim.base.signals import ENDING
+from hetsim.base.signals import ENDING, ending_left_to_others
 
 
 @contextlib.contextmanager
@@ -78,16 +78,15 @@ def ending_waits() -> Iterator[None]:
         yield
         return
     handlers = {number: signal.getsignal(number) for number in ENDING}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            # Where nobody did, it may be that Ray's code in Python does.
-            handler = handler if callable(handler) else signal.getsignal(number)
-            if handler is not None:
-                signal.signal(number, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with ending_left_to_others():
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                # Where nobody did, it may be that Ray's code in Python does.
+                handler = handler if callable(handler) else signal.getsignal(number)
+                if handler is not None:
+                    signal.signal(number, handler)
 
 
 @contextlib.contextmanager
