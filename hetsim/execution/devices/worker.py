@@ -158,8 +158,11 @@ class DeviceWorker:
         return replace(error, where=self._where(entry))
 
 
-def unforeseen(error: BaseException, device: str) -> ExecutionError:
-    """Return what to say of an error of a device that is not hetsim's, told apart from room."""
+def error_of_device(error: BaseException, device: str) -> ExecutionError:
+    """Return what to say of an error of a device: it as it is, if hetsim foresaw it; else what it
+    was, told apart from room."""
+    if isinstance(error, ExecutionError):
+        return error
     where = f"device '{device}'"
     said = f"{type(error).__name__}: {error}"
     return out_of_room(error, where) or ExecutionError(said, where=where)

@@ -14,7 +14,7 @@ from hetsim.base.threads import begun
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.program import Program
-from hetsim.execution.devices.worker import DeviceWorker, unforeseen
+from hetsim.execution.devices.worker import DeviceWorker, error_of_device
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
 
@@ -55,10 +55,8 @@ class ThreadTransport:
             try:
                 code, folder = program.code[device], program.weights_dir
                 worker.load(version, code, steps, folder, program.beside)
-            except ExecutionError as refusal:
-                error = refusal
             except Exception as fault:
-                error = unforeseen(fault, device)
+                error = error_of_device(fault, device)
             self._post(Loaded(device, incarnation, version, error, os.getpid()))
 
         crew.start(work, "compiling")
@@ -74,10 +72,8 @@ class ThreadTransport:
             try:
                 found = crew.worker.run(call.version, call.request, call.step, *received)
                 timing, sent = found[0], dict(zip(step.sends, found[1:], strict=True))
-            except ExecutionError as error:
-                fault = kernel_fault(error)
             except Exception as error:
-                fault = kernel_fault(unforeseen(error, call.device))
+                fault = kernel_fault(error_of_device(error, call.device))
             if crew.dead:
                 where = f"device '{call.device}'"
                 died = DeviceLost("its threads died", where=where, device=call.device)

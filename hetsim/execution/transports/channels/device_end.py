@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hetsim.base.threads import begun
 from hetsim.errors import ExecutionError
-from hetsim.execution.devices.worker import DeviceWorker, unforeseen
+from hetsim.execution.devices.worker import DeviceWorker, error_of_device
 from hetsim.execution.transports.channels.faults import tell_error
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
 from hetsim.execution.transports.channels.memory import (
@@ -155,10 +155,8 @@ class DeviceEnd:
             packed = Packed(self._arena)
             for value in sent:
                 packed.add(value)
-        except ExecutionError as error:
-            self._fail(number, error)
         except Exception as error:
-            self._fail(number, unforeseen(error, self._device))
+            self._fail(number, error_of_device(error, self._device))
         else:
             if packed.places:
                 self._tell_segments(packed.places)

@@ -24,8 +24,7 @@ from hetsim.base.room import out_of_room
 from hetsim.base.signals import ENDING
 from hetsim.base.threads import begun
 from hetsim.device.kernels.onnx_runtime import import_runtime
-from hetsim.errors import ExecutionError
-from hetsim.execution.devices.worker import DeviceWorker, unforeseen
+from hetsim.execution.devices.worker import DeviceWorker, error_of_device
 from hetsim.execution.transports.channels.device_end import DeviceEnd
 from hetsim.execution.transports.channels.faults import tell_error
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded, Frame
@@ -178,10 +177,8 @@ def _device(
             try:
                 # From the process that started this one, over a socket that nobody else has.
                 worker.load(*pickle.loads(frame.payload))
-            except ExecutionError as error:
-                told = tell_error(error)
             except Exception as error:
-                told = tell_error(unforeseen(error, name))
+                told = tell_error(error_of_device(error, name))
             channel.send(OTHER, frame.header, [told])
 
         begun(threading.Thread(target=work, name="hetsim load", daemon=True))

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hetsim.base.threads import begun
-from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.errors import DeviceLost
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
-from hetsim.execution.devices.worker import unforeseen
+from hetsim.execution.devices.worker import error_of_device
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded, Post
@@ -86,7 +86,7 @@ class ProcessTransport:
                 code, folder = program.code[device], program.weights_dir
                 content = pickle.dumps((version, code, steps, folder, program.beside))
             except Exception as fault:
-                error = fault if isinstance(fault, ExecutionError) else unforeseen(fault, device)
+                error = error_of_device(fault, device)
                 self._post(Loaded(device, incarnation, version, error))
                 return
             number = next(self._numbers)

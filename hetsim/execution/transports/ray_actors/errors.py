@@ -16,7 +16,7 @@ from ray.exceptions import (
 )
 
 from hetsim.errors import DeviceLost, ExecutionError
-from hetsim.execution.devices.worker import unforeseen
+from hetsim.execution.devices.worker import error_of_device
 from hetsim.execution.dispatch.transport import Fault, kernel_fault
 from hetsim.execution.transports.ray_connection.store import out_of_store
 
@@ -68,7 +68,9 @@ def translated(error: BaseException, device: str) -> ExecutionError:
         if isinstance(error.cause, ExecutionError):
             return error.cause
         short = out_of_store(error.cause, _MADE)
-        return unforeseen(error.cause, device) if short is None else replace(short, where=where)
+        return (
+            error_of_device(error.cause, device) if short is None else replace(short, where=where)
+        )
     short = out_of_store(error, _MADE)
     if short is not None:
         return replace(short, where=where)

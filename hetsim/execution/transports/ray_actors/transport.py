@@ -16,7 +16,7 @@ from hetsim.base.threads import begun
 from hetsim.errors import ClusterError, DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
-from hetsim.execution.devices.worker import unforeseen
+from hetsim.execution.devices.worker import error_of_device
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
@@ -106,10 +106,8 @@ class RayTransport:
                 )
                 if device not in self._ends:
                     self._join(device, actor)
-            except ExecutionError as refusal:
-                error = refusal
             except Exception as fault:
-                error = unforeseen(fault, device)
+                error = error_of_device(fault, device)
             self._post(Loaded(device, incarnation, version, error, process))
 
         thread = threading.Thread(target=work, name=f"hetsim load {device}", daemon=True)
