@@ -128,12 +128,13 @@ class Pool:
                     code = self._process.wait()
                     return signal.Signals(-code).name if code < 0 else f"ended with {code}"
                 self._read += more
+            # Memory first: to take it takes time, of which a call that takes too much is not accused.
+            elif self._held_bytes() > self._nbytes:
+                return "memory"
             elif self._used_s() - began_cpu > seconds:
                 return "hang"
             elif time.monotonic() - began > WAITS * seconds:
                 return "wait without end"
-            elif self._held_bytes() > self._nbytes:
-                return "memory"
         line, _, self._read = self._read.partition(b"\n")
         told: dict[str, Any] = json.loads(line)
         return told

@@ -69,7 +69,7 @@ worker.main(worker.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
 def dying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     """A pool of such workers."""
     with Pool(
-        tmp_path_factory.mktemp("pool"), seconds=1, nbytes=5 * 10**8, program=("-c", DYING)
+        tmp_path_factory.mktemp("pool"), seconds=1, nbytes=10**8, program=("-c", DYING)
     ) as made:
         yield made
 
@@ -84,8 +84,8 @@ def dying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
         ("os.kill(os.getpid(), 11)", "SIGSEGV"),
         ("os._exit(3)", "ended with 3"),
         ("exec('while True: pass')", ("hang", "wait without end")),
-        ("x = bytearray(10**9); exec('while True: pass')", "memory"),
-        ("x = bytearray(10**9)", "memory"),
+        ("x = bytearray(3 * 10**8); exec('while True: pass')", "memory"),
+        ("x = bytearray(3 * 10**8)", "memory"),
         ("import tempfile; tempfile.mkdtemp()", "left behind"),
         ("open('beside', 'w').close()", "left behind: beside"),
         ("open('out.html', 'w').close()", ""),
