@@ -31,9 +31,9 @@ PARTITIONS = """\
 ## Partitions
 
 `hetsim.partition` of a problem that is there, {least} to {most} nodes, two devices, one of which
-takes 70 % of the nodes. Machine code is loaded (about half a second, once a process; from 50,000
-nodes on, of `greedy` and `boundary` from 25,000) and not counted; the first time on a machine it is
-made, in 5 to 15 seconds, and kept. `stage` has it where it is loaded for something else, and takes
+takes 70 % of the nodes. Machine code is loaded (0.05 s once a process; of `greedy` half a second,
+from 25,000 nodes on) and not counted; the first time on a machine it is
+made, in 5 to 15 seconds, and kept. `stage` has it from 40,000 nodes on where it is kept, and takes
 0.03 to 0.05 s more without. Where edges join nodes anywhere in a graph,
 searches of `convex`, `byoc` and `compact` come to the ends of their budgets, and take what they
 took before. `compact` scans graphs of up to 10,000 nodes more often: hence its small exponents.
@@ -44,10 +44,11 @@ VERBS = """\
 
 Decoder layers of an LLM as exporters write them, in small ops, on `rock-5b`: a CPU, a GPU and an
 NPU. Each figure is of a verb's first call in a process of its own, which has what is asked about;
-what numba takes to load is once a process, and not counted. What plays, checks, writes or explains
-a plan has that of `hetero`, of a quarter as many subgraphs as there are nodes. Beside it, on the
-same file or the same graph and devices: ONNX Runtime, OpenVINO's CPU, its HETERO plugin's cut and
-torch.fx's partitioner. *> 40* was stopped after so many seconds. An empty place was not measured.
+what machine code takes to load is once a process, and not counted. What plays, checks, writes or
+explains a plan has that of `hetero`, of a quarter as many subgraphs as there are nodes. Beside it,
+on the same file or the same graph and devices: ONNX Runtime, OpenVINO's CPU, its HETERO plugin's
+cut and torch.fx's partitioner. *> 40* was stopped after so many seconds. An empty place was not
+measured.
 Other work ran on the machine meanwhile: a figure may be a quarter too large.
 Memory is what the process grew by at most, with the most nodes that were answered.
 """

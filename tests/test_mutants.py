@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -15,9 +18,11 @@ SOURCE = '''"""One function."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 MOST = 1_000
+ROOM = 1 << (2 + 5)
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,16 @@ class Pair:
     second: int | None
 
 
+@functools.cache
 def least(values: list[int] | None, more: int | str) -> int | None:
     for a, b in zip(values, values, strict=True):
         if a <= b:
             return a
     return None
+
+
+if TYPE_CHECKING:
+    import ast
 '''
 
 
@@ -40,10 +50,12 @@ def test_mistakes_are_drawn_by_seed_and_each_can_be_seen(tmp_path: Path) -> None
     found = list(drawn([file], tmp_path, 12, seed=3))
     assert found == list(drawn([file], tmp_path, 12, seed=3))
     assert len({mutant.now for mutant in found}) == len(found) >= 8
-    # The loop, its comparison, and the decorator; no type, no limit, no flag that only checks.
+    # The loop, its comparison, a decorator; no type, no limit, nothing that only checks or saves.
     lines = SOURCE.splitlines()
-    marked = {"@dataclass(frozen=True)", lines[16].strip(), lines[17].strip()}
-    assert {mutant.was.strip() for mutant in found} == marked
+    marked = {"@dataclass(frozen=True)", lines[19].strip(), lines[20].strip()}
+    limits = [mutant for mutant in found if mutant.was.startswith(("MOST", "ROOM"))]
+    assert {mutant.was.strip() for mutant in found if mutant not in limits} == marked
+    assert not any("Number" in mutant.operator for mutant in limits)
     for mutant in found:
         ast.parse(mutant.text)
         if mutant.now:
@@ -60,13 +72,26 @@ def test_the_tests_of_a_file_come_by_how_near_they_import_it(tmp_path: Path) -> 
         ("tests/base/test_other.py", "import math"),
         ("tests/plans/test_beside.py", "from hetsim.base import a"),
         ("tests/plans/test_through.py", "from hetsim.plans.c import one"),
+        ("hetsim/base/inner/d.py", ""),
+        ("tests/base/test_of_d.py", "from hetsim.base.inner.d import one"),
+        ("tests/base/inner/test_in_d.py", "from hetsim.base.inner.d import one, two, three"),
+        ("hetsim/__init__.py", "from hetsim.base.a import one\nfrom hetsim.plans.c import three"),
+        ("tests/base/test_face.py", "import hetsim\n\n\n\n\nhetsim.one()"),
+        ("tests/cli/test_of_face.py", "from hetsim import one, two"),
+        ("tests/cli/test_else.py", "import hetsim\nhetsim.three()"),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert chosen_for(tmp_path / "hetsim/base/a.py", tmp_path) == [
         "tests/base/test_near.py",
+        "tests/base/test_face.py",
         "tests/plans/test_beside.py",
+        "tests/cli/test_of_face.py",
         "tests/base/test_far.py",
+    ]
+    assert chosen_for(tmp_path / "hetsim/base/inner/d.py", tmp_path) == [
+        "tests/base/inner/test_in_d.py",
+        "tests/base/test_of_d.py",
     ]
 
 
@@ -78,3 +103,59 @@ def test_what_is_excused_is_still_there() -> None:
         assert entry["was"] in " ".join(lines), entry
         assert entry["now"] != entry["was"]
         assert len(entry["why"]) > 20
+
+
+TRYING = """
+import os
+from pathlib import Path
+
+from hypothesis import settings
+
+from mutants.drawing import Mutant
+from mutants.trying import tried
+
+settings.register_profile("hetsim", settings())
+mistake = Mutant("one.py", 1, "a = 1", "a = 2", "", "a = 2\\n")
+for limit_s in (60.0, 0.0):
+    trial = tried(mistake, ["test_one.py"], Path.cwd(), limit_s)
+    print(trial.verdict, trial.test, *Path("ran").read_text().split())
+    Path("ran").write_text("")
+"""
+
+TESTS = """
+from pathlib import Path
+
+import one
+
+
+def ran(name):
+    with Path("ran").open("a") as file:
+        file.write(f"{name} ")
+
+
+def test_first():
+    ran("first")
+
+
+def test_second():
+    ran("second")
+    assert one.a == 1
+
+
+def test_third():
+    ran("third")
+"""
+
+
+def test_tests_run_until_one_fails_or_the_time_is_over(tmp_path: Path) -> None:
+    for name, text in (("one.py", "a = 1\n"), ("test_one.py", TESTS), ("ran", "")):
+        (tmp_path / name).write_text(text)
+    paths = os.pathsep.join(map(str, (tmp_path, ROOT / "tests", ROOT)))
+    done = subprocess.run(
+        [sys.executable, "-c", TRYING], cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths},
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "killed test_one.py::test_second first second", "survived ",
+    ]  # fmt: skip
+    assert (tmp_path / "one.py").read_text() == "a = 1\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -205,7 +206,7 @@ def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
 
 def _alike(problem: Problem, plan: Plan) -> list[int]:
     """One device of each kind that is alike but for its number: the one that the plan uses most."""
-    work = [0.0] * len(problem.devices)
+    work = defaultdict[int, float](float)
     for group in plan.groups:
         device = problem.devices.index(group.device)
         work[device] += sum(float(problem.shared_seconds[v, device]) for v in group.nodes)

@@ -135,9 +135,19 @@ def spread(
 
 
 def quantiles(numbers: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
-    """Return quantiles, the k-th of n ordered numbers being that of (k + 1/2) / n."""
-    found: list[float] = np.quantile(numbers, shares, method="hazen").tolist()
-    return found
+    """Return quantiles, the k-th of n ordered numbers being that of (k + 1/2) / n.
+
+    Between a finite number and an infinite one it is infinite.
+    """
+    if np.isfinite(numbers).all():
+        found: list[float] = np.quantile(numbers, shares, method="hazen").tolist()
+        return found
+    places = np.clip(np.array(shares) * len(numbers) - 0.5, 0.0, len(numbers) - 1.0)
+    ends = np.sort(numbers)[np.stack((np.floor(places), np.ceil(places))).astype(np.int64)]
+    return [
+        low if low == high else low + (high - low) * (place % 1.0)
+        for (low, high), place in zip(ends.T.tolist(), places.tolist(), strict=True)
+    ]
 
 
 def how_sure(

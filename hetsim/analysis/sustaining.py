@@ -77,9 +77,9 @@ class Sustaining:
         burst = play(plan)
         busy = np.array([burst.device_busy_s[name] for name in plan.problem.devices])
         beside = (
-            _overlaps(plan.problem, burst)
+            overlaps(plan.problem, burst)
             if burst.events
-            else _steady(busy, burst.makespan_s, plan.problem.streams)
+            else steady(busy, burst.makespan_s, plan.problem.streams)
         )
         memory = self._by_memory(plan, beside)
         slower = _slowed(plan, Slower(1.0, memory))
@@ -174,8 +174,11 @@ def _slowed(plan: Plan, slower: Slower) -> Plan:
     return replace(plan, problem=replace(found, slower=slower))
 
 
-def _overlaps(problem: Problem, timeline: Timeline) -> Floats:
-    """[P, P]: tasks of q that run, on average, while a task of p does. O(E log E + E P^2)."""
+def overlaps(problem: Problem, timeline: Timeline) -> Floats:
+    """Return the tasks of q that run, on average, while a task of p does: float array [p, q].
+
+    Others of p itself count, too; 0 where p does nothing. O(E log E + E P^2).
+    """
     count = len(problem.devices)
     at = {name: p for p, name in enumerate(problem.devices)}
     moments: list[tuple[float, int, int]] = []
@@ -196,11 +199,14 @@ def _overlaps(problem: Problem, timeline: Timeline) -> Floats:
 def _steady_of(plan: Plan) -> Floats:
     load_s, _ = seconds_a_request(plan)
     streams = np.array(plan.problem.streams)
-    return _steady(np.array(load_s) * streams, bottleneck(plan), plan.problem.streams)
+    return steady(np.array(load_s) * streams, bottleneck(plan), plan.problem.streams)
 
 
-def _steady(busy: Floats, span_s: float, streams: Sequence[int]) -> Floats:
-    """The same where it is known only for how long each is busy, summed over its streams."""
+def steady(busy: Floats, span_s: float, streams: Sequence[int]) -> Floats:
+    """Return the same where it is known only for how long each is busy, summed over its streams.
+
+    Each is taken to be busy at moments of its own; `span_s` is the time in which all are.
+    """
     running = busy / span_s if span_s > 0 else np.zeros_like(busy)
     beside = np.tile(running, (len(busy), 1))
     np.fill_diagonal(beside, running * (1.0 - 1.0 / np.array(streams)))

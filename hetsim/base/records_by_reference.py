@@ -1,24 +1,18 @@
 # mypy: disable-error-code="no-untyped-call,untyped-decorator,override,misc"
-"""Named tuples of arrays in machine code, by reference.
+"""Records, see ``hetsim.base.records``, in functions that numba compiles.
 
 numba passes a named tuple by value: of forty arrays that is 280 numbers, loaded and stored at
-every access and every call, and most of what it takes to compile is spent on them. Here a record
-is the address of a table, two words a field: where an array's data are, and how many; or a
-number's bits. Machine code reads from it what it needs. It knows that the table does not change,
-so what it read it need not read again.
+every access and every call, and most of what it takes to compile is spent on them. Machine code
+reads from a record's table what it needs. It knows that the table does not change, so what it
+read it need not read again.
 
-Loaded with numba alone. Fields are arrays of one dimension without gaps, or numbers.
+Loaded with numba alone.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
-from operator import call, is_
 from typing import Any
-from weakref import ref
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import lower_getattr_generic
@@ -33,6 +27,8 @@ from numba.extending import (
 )
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
+
+from hetsim.base.records import Record
 
 _known: dict[Any, Any] = {}
 
@@ -50,105 +46,22 @@ class RecordType(types.Type):
         return self.name
 
 
-class Record:
-    """A named tuple as machine code takes it, for as long as its arrays are held elsewhere.
-
-    Raises TypeError where a field is neither a number nor an array of one dimension without gaps.
-    """
-
-    __slots__ = ("_arrays", "_fields", "_numbers", "_of", "address", "kind", "table")
-
-    def __init__(self, record: Any) -> None:
-        self._of = type(record)
-        self._fields: list[int] = []
-        self._arrays: list[Any] = []
-        self._numbers: list[tuple[int, Any]] = []
-        words: list[int] = []
-        kinds: list[Any] = [self._of]
-        for at, part in enumerate(record):
-            if isinstance(part, np.ndarray):
-                if part.ndim != 1 or not part.flags.c_contiguous:
-                    raise TypeError(f"{record._fields[at]} of {type(record).__name__} has gaps")
-                words += (_address(part), len(part))
-                kinds.append(part.dtype.num if part.dtype.isbuiltin == 1 else part.dtype)
-                self._fields.append(at)
-                # A table that outlives an array is not to keep it, nor to be taken for the next.
-                self._arrays.append(ref(part))
-                continue
-            self._numbers.append((at, part))
-            if isinstance(part, float):
-                words += (_bits(part), 0)
-                kinds.append(float)
-            else:
-                words += (int(part), 0)
-                kinds.append(int)
-        self.table = np.array(words, dtype=np.int64)
-        self.address = _address(self.table)
-        key = tuple(kinds)
-        if key not in _known:
-            _known[key] = _type(record)
-        self.kind = _known[key]
-
-    def is_of(self, record: Any) -> bool:
-        """Whether it is of a named tuple of the very arrays, and the same numbers."""
-        return (
-            type(record) is self._of
-            and all(record[at] == number for at, number in self._numbers)
-            and all(map(is_, map(call, self._arrays), map(record.__getitem__, self._fields)))
-        )
-
-
-_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-_DATA = 40
-"""Where PyArrayInterface, numpy's protocol for C, has the address of the data."""
-
-
-def _address(array: Any) -> int:
-    """Where an array's data are; as ``__array_interface__`` says it, in a tenth of the time."""
-    struct: Any = _pointer_of(array.__array_struct__, None)
-    return ctypes.c_void_p.from_address(struct + _DATA).value or 0
-
-
-def _bits(number: float) -> int:
-    """The bits of a number as a whole one."""
-    return int(np.float64(number).view(np.int64))
-
-
-def by_reference(made: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that hands its named tuples to `made` as records.
-
-    Tables are kept from one call to the next, arrays are not.
-    """
-    kept: dict[int, Record] = {}
-
-    def called(*arguments: Any) -> Any:
-        given = list(arguments)
-        for at, one in enumerate(arguments):
-            if hasattr(one, "_fields"):
-                record = kept.get(at)
-                if record is None or not record.is_of(one):
-                    record = kept[at] = Record(one)
-                given[at] = record
-        return made(*given)
-
-    called.stats = made.stats  # type: ignore[attr-defined]
-    return called
-
-
-def _type(record: Any) -> RecordType:
+def _type(key: Any) -> RecordType:
+    of, *kinds = key
     fields = [
-        types.Array(from_dtype(part.dtype), 1, "C")
-        if isinstance(part, np.ndarray)
-        else (types.float64 if isinstance(part, float) else types.int64)
-        for part in record
-    ]
-    return RecordType(type(record).__name__, tuple(zip(record._fields, fields, strict=True)))
+        types.float64 if kind is float else types.int64 if kind is int
+        else types.Array(from_dtype(kind), 1, "C")
+        for kind in kinds
+    ]  # fmt: skip
+    return RecordType(of.__name__, tuple(zip(of._fields, fields, strict=True)))
 
 
 @typeof_impl.register(Record)
-def _typeof(record: Record, context: Any) -> RecordType:
-    kind: RecordType = record.kind
+def typeof_record(record: Record, context: Any = None) -> RecordType:
+    """Return numba's type of a record."""
+    if record.key not in _known:
+        _known[record.key] = _type(record.key)
+    kind: RecordType = _known[record.key]
     return kind
 
 

@@ -94,8 +94,7 @@ def lowered(
     alone = [(node.id,) for node in graph.nodes if node.id not in joined]
     kernels = sorted((*sets, *alone))
     rows = [
-        row_of(joined_kernel(uses, works, members).works, lambda work: 1.0, 1.0)
-        for members in kernels
+        row_of(joined_kernel(uses, members).works, lambda work: 1.0, 1.0) for members in kernels
     ]
     kept = [index for index, row in enumerate(rows) if row[_WORK].any()]
     return (

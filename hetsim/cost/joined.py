@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hetsim.cost.model import Kernel
 from hetsim.graph.graph import Graph
-from hetsim.graph.work import Work
+from hetsim.graph.work import Work, graph_work
+
+_KEPT = "uses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,17 @@ class Uses:
     graph: Graph
     readers: Mapping[str, tuple[int, ...]]
     outputs: frozenset[str]
+    _joined: dict[tuple[int, ...], Kernel] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def of(graph: Graph) -> Uses:
-        """Return the uses of the values of `graph`. O(V + E)."""
-        return Uses(graph, graph.consumers(), frozenset(graph.outputs))
+        """Return the uses of the values of `graph`; kept with it. O(V + E) at first."""
+        known: Any = graph.kept.get(_KEPT)
+        if known is None:
+            known = Uses(graph, graph.consumers(), frozenset(graph.outputs))
+            graph.kept[_KEPT] = known
+        uses: Uses = known
+        return uses
 
     def inner(self, members: Sequence[int]) -> frozenset[str]:
         """Return the values that `members` make and that none else reads. O(operands)."""
@@ -44,13 +53,23 @@ class Uses:
         )
 
 
-def joined_kernel(uses: Uses, works: Sequence[Work], members: Sequence[int]) -> Kernel:
+def joined_kernel(uses: Uses, members: Sequence[int]) -> Kernel:
     """Return the kernel that does the work of `members`, ascending, at once. O(operands).
 
     What one of them makes is in registers for the others: it is not read again, nor written
-    where none else reads it. What several of them read from outside is read once.
+    where none else reads it. What several of them read from outside is read once. It is known
+    from then on: devices mostly join the same nodes.
     """
+    key = tuple(members)
+    known = uses._joined.get(key)
+    if known is None:
+        known = uses._joined[key] = _made(uses, key)
+    return known
+
+
+def _made(uses: Uses, members: tuple[int, ...]) -> Kernel:
     graph, inner = uses.graph, uses.inner(members)
+    works = graph_work(graph)
     seen: set[str] = set()
     done: list[Work] = []
     for v in members:

@@ -127,7 +127,7 @@ class Prices:
 
         def whole(members: tuple[int, ...]) -> float:
             copied = sum(copies.get(member, 0.0) for member in members)
-            return self._together(uses, works, members) + copied
+            return self._together(uses, members) + copied
 
         found = [
             Fused(match.nodes, whole(match.nodes), match.pattern) for match in support.composites
@@ -264,9 +264,9 @@ class Prices:
                 least -= min(apart - kernel.seconds, sum(prices[v][1] for v in kernel.nodes))
         return max(0.0, most), max(0.0, least)
 
-    def _together(self, uses: Uses, works: tuple[Work, ...], members: tuple[int, ...]) -> float:
+    def _together(self, uses: Uses, members: tuple[int, ...]) -> float:
         graph, spec = uses.graph, self.spec
-        kernel = joined_kernel(uses, works, members)
+        kernel = joined_kernel(uses, members)
         done = kernel.works
         if self._integers(graph, members):
             spec = as_int8(spec)

@@ -105,7 +105,7 @@ def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[K
     for v in sorted(found.quantize):
         if is_open(v) and not joins_maker(v):
             readers = found.readers.get(graph.nodes[v].outputs[0], ())
-            loads = any(r in found.dequantize and r not in home for r in readers[:1])
+            loads = any(r in found.dequantize and r not in home for r in readers)
             if not loads:
                 joins_readers(v)
     for v in sorted(found.dequantize):

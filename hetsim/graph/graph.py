@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,7 @@ ITEM_BITS: Mapping[str, int] = {
 
 _LAYOUT = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
+_NUMBERS = frozenset({int})
 
 _MEASURE = "bind the inputs with --dim '*=N', or give some with --input FILE.npz: a run measures it"
 
@@ -51,6 +53,8 @@ class Tensor:
     @property
     def static_shape(self) -> tuple[int, ...]:
         """The shape in numbers. Raises UnboundDimension where one is not known."""
+        if self.shape is not None and _NUMBERS.issuperset(map(type, self.shape)):
+            return self.shape  # type: ignore[return-value]
         if self.shape is None:
             raise UnboundDimension(
                 "its shape is unknown, and its cost needs it",
@@ -71,10 +75,7 @@ class Tensor:
     @property
     def elements(self) -> int:
         """Number of elements. Raises UnboundDimension where the shape is not bound."""
-        count = 1
-        for dim in self.static_shape:
-            count *= dim
-        return count
+        return math.prod(self.static_shape)
 
     @property
     def nbytes(self) -> int:

@@ -52,7 +52,7 @@ class Housekeeping:
         if self.mode not in MODES:
             raise UsageError(
                 f"no way '{self.mode}' to treat housekeeping nodes",
-                hint=nearest(self.mode, MODES) or f"use {', '.join(MODES)}",
+                hint=nearest(self.mode, MODES),
             )
 
     def of(self, problem: Problem) -> frozenset[int]:

@@ -48,7 +48,7 @@ def check_room(plan: Plan) -> None:
         if memory_binds(plan.problem):
             timeline_of(plan, trace=False)
         return
-    timeline_of(plan.each_once, np.zeros(len(plan.replicas)))
+    timeline_of(plan.each_once, np.zeros(len(plan.replicas)), trace=True)
 
 
 def latency_of(plan: Plan) -> float:

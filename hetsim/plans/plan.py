@@ -137,7 +137,10 @@ class Plan:
 
     @cached_property
     def assignment(self) -> tuple[int, ...]:
-        """Device index by node. Raises PlanError where replicas have a node on several."""
+        """Device index by node, -1 where it is in no group.
+
+        Raises PlanError where replicas have a node on several.
+        """
         if self.sizes:
             raise PlanError(
                 f"a node is on a device in each of its {len(self.sizes)} replicas",

@@ -58,10 +58,12 @@ def held_as(
     What it takes without an integer kernel, and what is no float, is held as the graph says.
     Of several float types the one that gains least counts. O(V + E).
     """
+    if spec.executes is None:
+        return Held()
     kind_of = {name: tensor.dtype for name, tensor in graph.tensors.items()}
     kind_of.update((tensor.name, tensor.dtype) for node in graph.nodes for tensor in node.held)
     kinds = {kind_of[tensor.name] for tensor in tensors} & {*FLOATS}
-    if spec.executes is None or not kinds:
+    if not kinds:
         return Held()
     wide: set[str] = set()
     if spec.executes == INT8:

@@ -24,7 +24,7 @@ from hetsim.service.asked import Asked
 from hetsim.service.keeping import kept_on
 from hetsim.service.serving import serve
 from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Deployment, DynamicBatching, Served
+from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workloads.workload import Stream, Workload
 
 PLATFORM = hetsim.load_platform("rock-5b")
@@ -115,3 +115,19 @@ def test_under_load_the_arrivals_are_the_same(source: Path) -> None:
         (after,) = [each for each in now.streams[0].percentiles if each.percentile == 99.0]
         assert one.anew == after.estimate_s / found.value_s - 1
         assert not math.isnan(one.kept)
+
+
+def test_a_saved_plan_is_kept_and_never_made_anew(source: Path, plan: Plan, tmp_path: Path) -> None:
+    """Of the platform as it is: what a tenth more gives is what the plan itself gains by it."""
+    plan.save(tmp_path / "plan.json")
+    served = Served(str(source), instances=(Instances(plan=str(tmp_path / "plan.json")),))
+    deployment = Deployment((served,))
+    stream = Stream("requests", str(source), Poisson(1_000.0))
+    workload = Workload((stream,), requests=60, seed=1)
+    service = serve(deployment, workload, PLATFORM, machine_code=False)
+    (found,) = served_sensitivities(service, deployment, PLATFORM, Asked(), machine_code=False)
+    assert len(found.changes) == len(levers(PLATFORM))
+    assert all(math.isnan(one.anew) and one.most == one.kept for one in found.changes)
+    (used,) = {f"device {name}.speed +10%" for name in plan.devices_used[:1]}
+    (moved,) = [one for one in found.changes if one.change == used]
+    assert moved.kept < -0.01

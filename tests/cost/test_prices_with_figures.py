@@ -92,7 +92,7 @@ def test_a_quantized_unit_is_the_row_of_the_float_kernel_in_integers():
     plain = graph_of(
         [("Conv", ["a", "w"], ["b"], {}), ("Relu", ["b"], ["c"], {})], shapes, constants=("w",)
     )
-    whole = joined_kernel(Uses.of(plain), graph_work(plain), (0, 1))
+    whole = joined_kernel(Uses.of(plain), (0, 1))
     expected = features(whole, as_int8(SPEC))
     row = features(kernel, SPEC)
     scale_bytes = row[COLUMN["weight_bytes"]] - expected[COLUMN["weight_bytes"]]

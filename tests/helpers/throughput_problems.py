@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.hardware.spec import Route
+from hetsim.placement.loads.costs import Costs
 from hetsim.problem.parts import Constant, FusedKernel, Staging, Value
 from hetsim.problem.problem import Problem
 
@@ -138,3 +139,26 @@ def _linked(problem: Problem, topology: str, rng: np.random.Generator) -> Proble
         for p, row in enumerate(problem.routes)
     )
     return replace(problem, routes=routes, link_names=tuple(names))
+
+
+def stage_load(costs: Costs, kind: int, inside: set[int]) -> float:
+    """What nodes cost a device of a kind as a stage, from the definition of ``Costs``."""
+    fetch = sum(
+        costs.fetch_s[kind, index]
+        for index, (producer, consumers, _) in enumerate(costs.values)
+        if producer not in inside and inside & set(consumers)
+    )
+    made = [x for x, (producer, _, _) in enumerate(costs.values) if producer in inside]
+    store = sum(costs.make_s[kind, x] for x in made if costs.values[x][2]) + sum(
+        costs.store_s[kind, x] for x in made if not inside >= set(costs.values[x][1])
+    )
+    whole = [k for k in costs.kernels if k.kind == kind and inside >= set(k.nodes)]
+    lacks = sum(costs.lacks[v, kind] for v in inside) - sum(k.covers for k in whole)
+    compute = costs.dispatch_s[kind] + sum(costs.compute_s[v, kind] for v in inside)
+    compute += sum(k.delta_s for k in whole)
+    held = sum(size for size, readers in costs.constants if inside & set(readers))
+    if lacks or held > costs.capacity_bytes[kind]:
+        return float("inf")
+    parts = np.zeros((3, len(costs.kinds)))
+    parts[:, kind] = compute, fetch, store
+    return float(costs.load(*parts)[kind])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,17 +13,27 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 from parso.tree import NodeOrLeaf
 
-_NOTHING_SEEN = frozenset({"strict", "frozen", "slots", "eq", "repr"})
+_NOTHING_SEEN = frozenset({"strict", "frozen", "slots", "eq", "compare", "repr"})
 """Keywords whose flags check, or save, and change no answer."""
+
+_NOTHING_DONE = frozenset({"cache", "overload"})
+"""Decorators that only save time, or are for types."""
 
 _TUNED_FROM = 32
 """Constants of a file from here on are limits and budgets: one more or less is no mistake."""
+
+_ALIKE = ("_Eq_Is", "_NotEq_IsNot", "_Is_Eq", "_IsNot_NotEq")
+"""By identity in place of by value: the same for small whole numbers, and for None."""
+
+_ARITHMETIC = frozenset({"arith_expr", "term", "shift_expr", "power", "factor", "atom"})
 
 _OPERATORS = tuple(
     name
     for name in operator_names()
     # What it inserts depends on names that it is given.
-    if not get_operator(name).arguments() and "no_op" not in name.lower()
+    if not get_operator(name).arguments()
+    and "no_op" not in name.lower()
+    and not name.endswith(_ALIKE)
 )
 
 
@@ -76,7 +87,9 @@ def drawn(files: Sequence[Path], root: Path, count: int, seed: int) -> Iterator[
         where = random_.choice(sorted(places))
         operator, occurrence = random_.choice(places[where])
         mutated = mutate_code(text, get_operator(operator)(), occurrence)
-        found = None if mutated is None else _mutant(path, root, operator, text, mutated)
+        found = None
+        if mutated is not None and _is_python(mutated):
+            found = _mutant(path, root, operator, text, mutated)
         if found is None or (found.path, found.line, found.now) in seen:
             missed += 1
             continue
@@ -101,7 +114,12 @@ def _places(text: str) -> dict[tuple[tuple[int, int], tuple[int, int]], list[tup
 
 
 def _is_seen(node: NodeOrLeaf) -> bool:
-    """Whether a mistake there could be seen at all: no type, no flag of the kind above."""
+    """Whether a mistake there could be seen at all: no type, nothing of the kinds above."""
+    if node.type == "decorator" and node.get_code().split(".")[-1].strip(" @\n") in _NOTHING_DONE:
+        return False
+    # What it guards is imported for types alone.
+    if node.type == "if_stmt" and node.children[1].get_code().strip() == "TYPE_CHECKING":
+        return False
     inner, outer = node, node.parent
     while outer is not None:
         kind = outer.type
@@ -113,9 +131,18 @@ def _is_seen(node: NodeOrLeaf) -> bool:
             return False
         if kind == "expr_stmt" and outer.parent.parent is not None:
             top = outer.parent.parent.type == "file_input"
-            if top and node.type == "number" and _is_tuned(node.value):
+            if top and node.type == "number" and _is_tuned(node):
                 return False
         inner, outer = outer, outer.parent
+    return True
+
+
+def _is_python(text: str) -> bool:
+    """Whether it can be read: two stars before keywords are taken for a power, too."""
+    try:
+        compile(text, "mutant", "exec")
+    except SyntaxError:
+        return False
     return True
 
 
@@ -125,10 +152,17 @@ def _is_annotation(inner: NodeOrLeaf, outer: NodeOrLeaf) -> bool:
     return at > 0 and children[at - 1].type == "operator" and children[at - 1].value == ":"
 
 
-def _is_tuned(number: str) -> bool:
+def _is_tuned(number: NodeOrLeaf) -> bool:
+    """Whether a number, or what is computed of it and other numbers, is a limit or a budget."""
+    whole = number
+    while whole.parent is not None and whole.parent.type in _ARITHMETIC:
+        whole = whole.parent
     try:
-        return float(number.replace("_", "")) >= _TUNED_FROM
-    except ValueError:
+        formula = ast.parse(whole.get_code().strip(), mode="eval")
+        if any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(formula)):
+            formula = ast.parse(number.get_code().strip(), mode="eval")
+        return float(eval(compile(formula, "", "eval"))) >= _TUNED_FROM
+    except (SyntaxError, TypeError, ValueError, ArithmeticError):
         return False
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import resource
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal
 
+import numpy
 import pytest
 
 from mutants.drawing import Mutant
@@ -33,10 +39,11 @@ PRINTED = ".printed"
 
 _times: list[float] = []
 
-_HANGS_BY = 3, 240
-"""A test that takes longer than this, times the limit and seconds more, is taken to hang.
+_HANGS_BY = 3, 30
+"""A test that takes longer than this, times the limit and seconds more, is taken to hang."""
 
-Machine code of the clock with failures takes a hundred seconds to be made anew."""
+_IDLE_S, _IDLE_CPU_S = 30, 0.3
+"""Tests whose processes compute no longer than this in that time wait for what never comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +101,17 @@ def tried(
         child = os.fork()
         if not child:
             os.close(reader)
+            os.setpgid(0, 0)
             _print_to(copy / PRINTED)
-            _child([*tests, *(f"--deselect={test}" for test in but)], limit_s, writer)
+            # A file that cannot be read is none to deselect tests of.
+            given = [test for test in tests if test not in but]
+            _child([*given, *(f"--deselect={test}" for test in but)], limit_s, writer)
         os.close(writer)
-        with os.fdopen(reader) as told:
-            said = next(iter(told.read().split("\n")))
+        try:
+            said = _told(reader, child)
+        except BaseException:
+            os.killpg(child, signal.SIGKILL)
+            raise
         _, status, used = os.wait4(child, 0)
     finally:
         path.write_text(whole)
@@ -106,9 +119,38 @@ def tried(
     code = os.waitstatus_to_exitcode(status)
     if code > 0 and not said:
         said = f"pytest ended with {code}"
-    # By a signal: the limit of the processor's time, or a crash, which is noticed just as well.
+    # By a signal: a limit of time, or a crash, which is noticed just as well.
     verdict: Verdict = "killed" if said else "timed out" if code < 0 else "survived"
     return Trial(mutant, verdict, used.ru_utime + used.ru_stime, said)
+
+
+def _told(reader: int, child: int) -> str:
+    """The first line that a child writes until it ends; it is killed where nothing moves in it."""
+    text, used_s, since = b"", 0.0, time.monotonic()
+    with os.fdopen(reader, "rb", buffering=0) as told:
+        while True:
+            if select.select([told], [], [], 1.0)[0]:
+                more = told.read(4096)
+                if not more:
+                    return text.decode().partition("\n")[0]
+                text += more
+            now_s = _computed_s(child)
+            if abs(now_s - used_s) > _IDLE_CPU_S:
+                used_s, since = now_s, time.monotonic()
+            elif time.monotonic() - since > _IDLE_S:
+                os.killpg(child, signal.SIGKILL)
+
+
+def _computed_s(group: int) -> float:
+    """Seconds of a processor that the processes of a group have used that are there still."""
+    ticks = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # What follows the name: state, parent, group, ...; user and system time.
+            fields = file.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _print_to(path: Path) -> None:
@@ -121,13 +163,45 @@ def _print_to(path: Path) -> None:
 def _child(tests: Sequence[str], limit_s: float, writer: int) -> None:
     code = 1
     try:
+        _run_as_it_stands()
         times, more = _HANGS_BY
         hard = int(limit_s * times) + more
         resource.setrlimit(resource.RLIMIT_CPU, (hard, hard + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        code = int(pytest.main([*_OPTIONS, *tests], plugins=[_Trying(limit_s, writer)]))
+        # What pytest is told to run by name it would try as often as the sweep does.
+        words = dict.fromkeys(test.partition("::")[0] for test in tests if test[:1] != "-")
+        more = [test for test in tests if test.startswith("-")]
+        only = frozenset(test for test in tests if "::" in test and test not in more)
+        plugin = _Trying(limit_s, writer, only)
+        code = int(pytest.main([*_OPTIONS, *words, *more], plugins=[plugin]))
     finally:
         os._exit(code)
+
+
+def _run_as_it_stands() -> None:
+    """Have functions that numba would compile called in plain Python: the same answers.
+
+    For most mistakes the tests need less time so than it takes to make the machine code anew.
+    """
+    from hetsim.base import machine_code
+
+    def uncompiled(
+        function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+    ) -> Callable[..., Any]:
+        linked: dict[str, Any] = {}
+        for part in (*parts, function):
+            scope = {**part.__globals__, **linked}
+            linked[part.__name__] = FunctionType(part.__code__, scope, part.__name__)
+
+        @functools.wraps(function)
+        def called(*arguments: Any) -> Any:
+            # As in machine code, division by zero and overflows are no warnings.
+            with numpy.errstate(all="ignore"):
+                return linked[function.__name__](*arguments)
+
+        return called
+
+    machine_code.machine_code = uncompiled
 
 
 _OPTIONS = (
@@ -139,9 +213,10 @@ _OPTIONS = (
 class _Trying:
     """Ends a run once its time is over, names what failed, and has properties not shrunk."""
 
-    def __init__(self, limit_s: float, writer: int) -> None:
+    def __init__(self, limit_s: float, writer: int, only: frozenset[str]) -> None:
         self._limit_s = limit_s
         self._writer = writer
+        self._only = only
 
     def pytest_configure(self, config: pytest.Config) -> None:
         from hypothesis import Phase, settings
@@ -153,6 +228,8 @@ class _Trying:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if not _is_dear(item)]
+        if self._only:
+            items[:] = [item for item in items if item.nodeid in self._only]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -162,7 +239,7 @@ class _Trying:
         if report.failed:
             os.write(self._writer, report.nodeid.encode() + b"\n")
 
-    @pytest.hookimpl(trylast=True)
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         used = resource.getrusage(resource.RUSAGE_SELF)
         if used.ru_utime + used.ru_stime > self._limit_s:

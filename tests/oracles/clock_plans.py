@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -13,6 +13,7 @@ from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT, Constant, Value
 from hetsim.problem.problem import Problem
+from hetsim.workloads.failure import Failure
 
 
 @st.composite
@@ -94,6 +95,48 @@ def one_plan(draw: st.DrawFn, problem: Problem) -> Plan:
         else:
             groups.append(Group(device, (node,)))
     return Plan(problem, "manual", tuple(groups))
+
+
+def with_a_spare(plan: Plan) -> Plan:
+    """Return the same plan where there is one device more, the last, which has nothing to do.
+
+    All routes are alike and without contention: from wherever a value is taken that is in several
+    places, and in whatever order values leave, it takes as long.
+    """
+    problem = plan.problem
+    count = len(problem.devices) + 1
+    wider = replace(
+        problem,
+        devices=(*problem.devices, "spare"),
+        seconds=np.column_stack((problem.seconds, np.ones(problem.n))),
+        routes=((Route(1.0, 0.5),) * count,) * count,
+        contention="none",
+        dispatch_s=(*problem.dispatch_s, 0.0),
+        streams=(*problem.streams, 1),
+        idle_w=(*problem.idle_w, 0.0),
+        busy_w=(*problem.busy_w, 0.0),
+    )
+    return replace(plan, problem=wider)
+
+
+@st.composite
+def failures_of_a_spare(draw: st.DrawFn) -> tuple[Failure, ...]:
+    """One after another, as far as it is there again."""
+    half = st.integers(0, 40).map(lambda k: k / 2)
+    found: list[Failure] = []
+    now = 0.0
+    for _ in range(draw(st.integers(1, 3))):
+        # At times that nothing else happens at.
+        now += draw(half) + 1 / 8
+        for_s = draw(half)
+        match draw(st.sampled_from(["kill", "back", "hang"])):
+            case "kill":
+                return (*found, Failure("spare", now))
+            case "hang":
+                return (*found, Failure("spare", now, "hang", for_s))
+        found.append(Failure("spare", now, "kill", for_s))
+        now += for_s
+    return tuple(found)
 
 
 @st.composite

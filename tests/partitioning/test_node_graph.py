@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import pytest
 
 from hetsim.errors import ModelError, PlanError
@@ -29,6 +32,14 @@ def graph(nodes: str, edges: str) -> NodeGraph:
         ("a:op r:result", "a>r.0 a>r.1", "node 'r': a result has one input"),
         ("r:result", "", "node 'r': a result has one input"),
         ("p:parameter r:result o:op", "p>r.0 r>o.0", "node 'r': a node reads this result"),
+        ("p:parameter s:assign o:op", "p>s.0 s>o.0", "node 's': a node reads this assign"),
+        ("a:op p:parameter", "a>p.0", "node 'p': a parameter has no inputs"),
+        ("a:op s:assign", "a>s.0 a>s.1", "node 's': a assign has one input"),
+        ("s:assign", "", "node 's': a assign has one input"),
+        ("a:op b:op", "a>b.0 a>b.0", r"node 'b': input ports \[0, 0\] have gaps"),
+        ("a:op b:op", "a>b.-1", r"node 'b': input ports \[-1\] have gaps"),
+        ("a:op b:op", "a>b.2 a>b.0", r"node 'b': input ports \[0, 2\] have gaps"),
+        ("abc:op r:result", "abc>s.0", "abc > s: no node 's'"),
     ],
 )
 def test_broken_graphs_are_refused(nodes: str, edges: str, complaint: str) -> None:
@@ -43,6 +54,46 @@ def test_cycles_and_dead_nodes_are_named() -> None:
     dead = graph("p:parameter a:op b:op r:result", "p>a.0 a>r.0 a>b.0")
     with pytest.raises(ModelError, match="node 'b': no result depends on the node"):
         dead.ordered()
+
+
+def test_nodes_come_depth_first_from_the_last_parameter_assign_and_result() -> None:
+    met = [0, 0]
+    for seed in range(60):
+        rng = random.Random(seed)
+        ops = [f"o{k}" for k in range(rng.randint(1, 8))]
+        ends = [f"r{k}" for k in range(rng.randint(1, 3))] + [f"s{k}" for k in range(2)]
+        sources: dict[str, list[str]] = {name: [] for name in ("p0", "p1", "c0")}
+        for name in [*ops, *ends]:
+            above = [one for one in sources if one[0] not in "rs"]
+            sources[name] = rng.choices(above, k=1 if name in ends else rng.randint(0, 3))
+        if seed % 2:
+            read = {source for ports in sources.values() for source in ports}
+            sources |= {f"s{u}": [u] for u in (*ops, "c0") if u not in read}
+        kinds = {"p": "parameter", "c": "constant", "o": "op", "r": "result", "s": "assign"}
+        names = list(sources)
+        rng.shuffle(names)
+        edges = [(u, v, port) for v, ports in sources.items() for port, u in enumerate(ports)]
+        rng.shuffle(edges)
+        made = NodeGraph.of([GraphNode(name, kinds[name[0]]) for name in names], edges)
+        assert made.sources() == {name: tuple(ports) for name, ports in sources.items()}
+        expected: dict[str, None] = {}
+
+        def visit(name: str, sources: Any = sources, expected: Any = expected) -> None:
+            for source in sources[name]:
+                visit(source)
+            expected[name] = None
+
+        for letter in "psr":
+            for root in [name for name in reversed(names) if name.startswith(letter)]:
+                if root not in expected:
+                    visit(root)
+        met[len(expected) < len(names)] += 1
+        if len(expected) < len(names):
+            with pytest.raises(ModelError, match="no result depends on the node"):
+                made.ordered()
+        else:
+            assert made.ordered() == tuple(expected)
+    assert min(met) >= 20
 
 
 def test_affinities_name_every_node_and_no_other() -> None:

@@ -15,7 +15,7 @@ import hetsim
 from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity.affinity import Exclusion
-from hetsim.placement import registry
+from hetsim.placement import bounding, registry
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds import area
 from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of, quick_bound_of
@@ -231,3 +231,19 @@ def test_a_strategy_that_uses_more_devices_than_allowed_is_refused(
     found = hetsim.compare(problem, ["everywhere"], max_devices=1)
     assert "knows nothing of max_devices 1, and runs on cpu, gpu" in (found.rows[0].reason or "")
     assert hetsim.compare(problem, ["everywhere"], max_devices=2).rows[0].feasible
+
+
+def test_choices_take_the_first_of_each_kind() -> None:
+    kinds = [[0, 3], [1], [2, 4, 5]]
+    found = list(bounding._choices(kinds, 3))
+    assert len(set(found)) == len(found)
+    counts = {tuple(sum(p in kind for p in chosen) for kind in kinds) for chosen in found}
+    expected = {(a, b, c) for a in range(3) for b in range(2) for c in range(4) if a + b + c == 3}
+    assert counts == expected
+    assert len(found) == len(expected)
+    for chosen in found:
+        for kind in kinds:
+            mine = [p for p in chosen if p in kind]
+            assert mine == kind[: len(mine)]
+    assert list(bounding._choices([], 0)) == [()]
+    assert list(bounding._choices([], 1)) == []

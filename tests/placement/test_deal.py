@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from builders import problems
 from hetsim.partitioning.groups import Group
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.max_load import loads
-from hetsim.placement.objective import bottleneck
+from hetsim.placement.objective import bottleneck, check_room, measure
 from hetsim.placement.replicas.deal import (
     SLACK,
     best_counts,
@@ -147,3 +148,24 @@ def test_the_clocks_rate_tends_to_the_bottleneck(
     # All but the way in and out of the last requests.
     over_s = hetsim.simulate(plan, requests, trace=False).makespan_s - requests * cost_s
     assert 0 <= over_s <= 10 * sum(seconds)
+
+
+def test_memory_holds_one_request_of_each_replica_at_once() -> None:
+    """Two replicas on two streams of one device: weights once, what is between nodes twice."""
+    problem = Problem.from_arrays(
+        [[1.0], [1.0]], edges=[(0, 1, 10)], streams=[2], weight_bytes=[3, 4], host=0
+    )
+    one = Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,))))
+    for capacity, fits in ((27, True), (26, False)):
+        tight = dataclasses.replace(problem, capacity_bytes=(capacity,))
+        mine = dataclasses.replace(one, problem=tight)
+        check_room(mine)
+        both = Plan.dealt([mine, mine], (0, 1, 1), strategy="manual")
+        if fits:
+            check_room(both)
+            assert measure(both, "throughput") == 1.0
+            continue
+        with pytest.raises(hetsim.OutOfMemory, match="device 'd0'"):
+            check_room(both)
+        with pytest.raises(hetsim.OutOfMemory, match="device 'd0'"):
+            measure(both, "throughput")

@@ -169,3 +169,9 @@ def test_the_reason_says_which_devices_were_closed() -> None:
     assert plan.reason.endswith("with b, c closed one after another") or plan.reason.endswith(
         "with c, b closed one after another"
     )
+
+
+def test_options_of_several_kinds_are_all_kept() -> None:
+    given: dict[str, Any] = {"objective": "throughput", "search": False, "seed": 3}
+    texts = {"objective": "throughput", "search": "false", "seed": "3"}
+    assert option_texts("auto", given) == texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 
 import hetsim
 from builders import problems
-from hetsim.errors import PlanError
+from hetsim.errors import InvalidInput, PlanError
+from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -154,3 +156,155 @@ def test_broken_replicas_are_refused() -> None:
         Plan.dealt((), (), strategy="manual")
     with pytest.raises(PlanError, match="different problems"):
         Plan.dealt([two_replicas().replicas[0] for _ in range(2)], (0, 1), strategy="manual")
+
+
+def dealt_otherwise(**changes: Any) -> Plan:
+    return replace(two_replicas(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("plan", "complaint"),
+    [
+        (dealt_otherwise(deal=(0, -1, 1)), r"its deal names replica -1, and there are 2"),
+        (dealt_otherwise(deal=(2, 0, 1)), r"its deal names replica 2, and there are 2"),
+        (dealt_otherwise(deal=(1,)), r"its deal gives replica 0 no request"),
+        (dealt_otherwise(deal=()), r"its deal gives replica 0 no request"),
+        (dealt_otherwise(sizes=()), r"0 replicas of 0 groups, and it has 2"),
+    ],
+)
+def test_deals_that_name_other_replicas_are_refused(plan: Plan, complaint: str) -> None:
+    with pytest.raises(PlanError, match=f"^there: {complaint}"):
+        plan.check_deal("there")
+    with pytest.raises(PlanError, match=f"^plan 'manual': {complaint}"):
+        plan.validate()
+
+
+@pytest.mark.parametrize("deal", [(0, 1), (1, 0, 1), (0, 0, 0, 1, 1)])
+def test_requests_go_round_the_deal(deal: tuple[int, ...]) -> None:
+    plan = replace(two_replicas(), deal=deal)
+    plan.validate()
+    whole = deal * 3
+    assert tuple(plan.replica_of(request) for request in range(len(whole))) == whole
+    assert plan.period == deal
+    assert plan.shares == tuple(sum(each == index for each in deal) for index in range(2))
+    assert plan.each_once.deal == (0, 1)
+    assert plan.each_once.groups == plan.groups
+    assert plan.offsets == (0, 1)
+    (alone,) = plan.replicas[0].replicas
+    assert (alone.period, alone.shares, alone.replica_of(7)) == ((0,), (1,), 0)
+    assert (alone.offsets, alone.each_once.deal) == ((0,), ())
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[0, 0, 2], [1, 1, 2], [0, 2, 1], [0, -1, 0], [0, 1.0, 1], [0, None, 1], [0, True, 1]],
+)
+def test_groups_stand_replica_by_replica(numbers: list[Any]) -> None:
+    """Each of three groups says a replica; these are counted from 0, and none is left out."""
+    record = json.loads(two_replicas().to_json())
+    record["groups"] = [{**record["groups"][0], "replica": number} for number in numbers]
+    with pytest.raises(PlanError, match=r"replica by replica|of the wrong type"):
+        Plan.from_json(json.dumps(record), chain())
+    record["groups"] = []
+    with pytest.raises(PlanError, match="replica by replica"):
+        Plan.from_json(json.dumps(record), chain())
+
+
+def test_a_plan_says_where_its_text_is_wrong() -> None:
+    with pytest.raises(PlanError, match=r"^here:3: not JSON: .*; give a saved plan\.json"):
+        Plan.from_json('{\n"schema":\n', chain(), where="here")
+    unknown = edited(groups=[{"device": "cpu", "nodes": ["n0", "n11"]}])
+    with pytest.raises(PlanError, match=r"^here: the problem has no node 'n11'; did you mean 'n1'"):
+        Plan.from_json(unknown, chain(), where="here")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"problem": {"name": "x"}}, {"problem": {"fingerprint": "x"}}, {"problem": []},
+        {"strategy": 1}, {"reason": None}, {"contention": ["fifo"]}, {"options": []},
+        {"groups": {}}, {"groups": [[]]}, {"groups": [{"nodes": ["n0", "n1"]}]},
+        {"groups": [{"device": "cpu", "nodes": "n0"}]}, {"groups": [{"device": "cpu"}]},
+        {"groups": [{"device": "cpu", "nodes": ["n0", 1]}]},
+        {"groups": [{"device": 0, "nodes": ["n0", "n1"]}]},
+    ],
+)  # fmt: skip
+def test_each_field_of_a_plan_is_there_and_of_its_type(changes: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="lacks fields or has some of the wrong type"):
+        Plan.from_json(edited(**changes), chain())
+
+
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_plans_are_saved_under_a_name(name: str) -> None:
+    with pytest.raises(PlanError, match="cannot write: that is no name of a file"):
+        hetsim.plan(chain(), "heft").save(name)
+
+
+def test_the_assignment_is_of_the_groups_that_there_are() -> None:
+    problem = chain()
+    assert hetsim.plan(problem, "single:npu").assignment == (1, 1)
+    whole = hetsim.plan(problem, "single:npu")
+    part = replace(whole, groups=(Group("cpu", (1,)),))
+    assert part.assignment == (-1, 0)
+    assert part.devices_used == ("cpu",)
+    assert replace(whole, groups=()).devices_used == ()
+
+
+def test_what_a_saved_plan_says() -> None:
+    """All of it, of a model on a platform of which something is supposed; twice the same text."""
+    model = hetsim.load_model("zoo:squeezenet")
+    platform = hetsim.what_if(hetsim.load_platform("laptop"), "npu.speed x2", without=["gpu"])
+    problem = hetsim.Problem.of(
+        model, platform, contention="none", execute={"npu": "int8"}, pessimistic=True
+    )
+    plan = replace(hetsim.plan(problem, "heft"), options={"b": "2", "a": "1"})
+    record = json.loads(plan.to_json())
+    groups = record.pop("groups")
+    assert record == {
+        "schema": "hetsim-plan/1",
+        "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
+        "model": {
+            "source": "zoo:squeezenet", "sha256": model.sha256, "canonical": model.canonical,
+            "dims": dict(model.dims), "shapes": {k: list(s) for k, s in model.shapes.items()},
+        },
+        "platform": {
+            "source": "laptop", "sha256": platform.sha256, "what_if": ["npu.speed x2"],
+            "without": ["gpu"],
+        },
+        "contention": "none",
+        "strategy": "heft",
+        "options": {"a": "1", "b": "2"},
+        "reason": plan.reason,
+        "execute": {"npu": "int8"},
+        "cost": problem.cost,
+        "pessimistic": True,
+    }  # fmt: skip
+    assert list(record["options"]) == ["a", "b"]
+    assert [entry["id"] for entry in groups] == list(range(len(plan.groups)))
+    for entry, group in zip(groups, plan.groups, strict=True):
+        assert entry["device"] == group.device
+        assert entry["nodes"] == [problem.node_names[node] for node in group.nodes]
+        named = [name for node in group.nodes for name in problem.origins[node]]
+        assert sorted(entry["origins"]) == sorted(set(named))
+        assert entry.keys() == {"id", "device", "nodes", "origins"}
+    plain = json.loads(hetsim.plan(hetsim.Problem.of(model, platform), "heft").to_json())
+    assert {"execute", "pessimistic", "profiles", "deal"}.isdisjoint(plain)
+    assert json.loads(hetsim.plan(chain(), "heft").to_json())["model"] is None
+    dealt = json.loads(two_replicas().to_json())
+    assert (dealt["deal"], [g["replica"] for g in dealt["groups"]]) == ([1, 0, 1], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda path: two_replicas().save(path), "path"),
+        (lambda **given: hetsim.load_plan(**{"source": "plan.json", **given}),
+         "source problem extensions"),
+        (lambda **given: Plan(**{"problem": chain(), "strategy": "x", "groups": (), **given}),
+         "problem strategy groups"),
+    ],
+)  # fmt: skip
+def test_an_argument_of_another_type_is_named(call: Callable[..., object], names: str) -> None:
+    for name in names.split():
+        with pytest.raises(InvalidInput, match=name):
+            call(**{name: object()})

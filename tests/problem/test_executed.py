@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 import hetsim
 from cost.test_quantized import NETWORKS, PARTS, alone, fast, quantized, spec_of
 from hetsim.analysis.what_if import faster_device, wider_link
+from hetsim.cost.prices import Prices
+from hetsim.cost.registry import cost_model
+from hetsim.device.registry import platform_devices
 from hetsim.errors import InvalidInput, OutOfMemory, PlanError, UsageError
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
@@ -434,3 +437,72 @@ def test_a_run_computes_the_model_as_it_is_or_rounded_to_what_it_was_asked_in() 
     rounded = hetsim.run(plan, executor="threads", precision="device")
     assert rounded.bitwise_equal
     assert max(found.max_rel for found in rounded.deviations) > 1e-3
+
+
+def kept_bytes(made: Any, precision: str) -> Held:
+    """How a T4 holds the tensors of a model that it executes in another precision."""
+    (held,) = of(model_of(made, canonical="none"), T4, precision).held or (Held(),)
+    return held
+
+
+def test_what_is_no_float_and_what_no_integer_kernel_touches_is_kept_as_it_is() -> None:
+    """A convolution in integers, a Tan in floats behind it, then a Gather by numbers of 8 bytes."""
+    assert "Conv" in T4.quantized
+    assert "Tan" not in T4.quantized
+    assert "Gather" in T4.quantized
+    nodes = [
+        op("Conv", "x w", "c"), op("Tan", "c", "t"), op("Conv", "t v", "d"),
+        op("Gather", "d i", "y"),
+    ]  # fmt: skip
+    inputs = [value("x", (1, 2, 4, 4)), value("i", (3,), "INT64")]
+    weights = {"w": np.ones((2, 2, 1, 1), F32), "v": np.ones((5, 2, 1, 1), F32)}
+    made = make_model(nodes, inputs, [value("y", None)], weights)
+    # Tan reads c and writes t, 32 numbers each; Gather reads three of i.
+    assert kept_bytes(made, "int8") == Held(32, 8, 4 * (32 + 32) + 8 * 3)
+    assert kept_bytes(made, "float16") == Held(32, 16, 8 * 3)
+    # Nothing but numbers that are no floats: nothing is held otherwise.
+    whole = make_model([op("Abs", "i", "y")], [value("i", (3,), "INT64")],
+                       [value("y", (3,), "INT64")])  # fmt: skip
+    assert kept_bytes(whole, "int8") == kept_bytes(whole, "float16") == Held()
+
+
+def test_of_several_float_types_the_one_that_gains_least_counts() -> None:
+    nodes = [op("Cast", "x", "h", to=10), op("Neg", "h", "y")]
+    made = make_model(nodes, [value("x", (64,))], [value("y", (64,), "FLOAT16")])
+    wider = replace(T4, quantized=T4.quantized | {"Cast", "Neg"})
+    assert of(model_of(made, canonical="none"), wider, "int8").held == (Held(16, 8, 0),)
+    assert kept_bytes(made, "float16") == Held(16, 16, 0)
+
+
+def test_only_a_model_in_floats_is_asked_about_in_int8() -> None:
+    """Of one that says itself what is in integers, the platform's own int8 is left out."""
+    model = model_of(quantized("convolutions", "qdq"), canonical="none")
+    own = replace(alone(T4), devices={"d": replace(T4, executes="int8")})
+    assert Problem.of(model, own).executed == {}
+    assert Problem.of(residual(), own).executed == {"d": "int8"}
+    with pytest.raises(InvalidInput, match="the model is quantized, and says itself"):
+        Problem.of(model, own, execute={"d": "int8"})
+    several = hetsim.load_platform("laptop")
+    said = {"npu": "int8", "gpu": "float16", "cpu": None}
+    devices = {name: replace(spec, executes=said[name]) for name, spec in several.devices.items()}
+    assert Problem.of(model, replace(several, devices=devices)).executed == {"gpu": "float16"}
+    # What is asked of another precision is asked, and what the platform says of int8 still is not.
+    assert Problem.of(model, own, execute={"d": "float16"}).executed == {"d": "float16"}
+
+
+def test_a_load_that_kernels_share_is_counted_in_them_and_not_by_itself() -> None:
+    """Each of its readers converts as it loads, at the least too."""
+    model = model_of(quantized("attention", "qdq"), canonical="none")
+    platform = alone(T4)
+    problem = Problem.of(model, platform, cost="roofline")
+    (device,) = platform_devices(platform, model.extensions).values()
+    prices = Prices(device.spec, cost_model("roofline"))
+    loads = prices.loads(model.graph, device.query_model(model.graph))
+    nodes = [node for node in model.graph.nodes if node.id in loads]
+    assert {node.op_type for node in nodes} == {"DequantizeLinear", "LayerNormalization"}
+    for node in nodes:
+        took_s = loads[node.id]
+        assert (took_s == 0.0) == (node.op_type == "DequantizeLinear")
+        assert problem.seconds[node.id, 0] == took_s
+    assert any(prices.node(model.graph, node)[0] != loads[node.id] for node in nodes)
+    assert problem.least_s == {}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hetsim
 from full_problems import full_problems
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.problem.parts import Constant, FusedKernel, Value
@@ -127,3 +131,24 @@ def test_a_subgraph_pays_for_what_crosses_its_border(problem: Problem, data: st.
                     left.difference_update(kernel.nodes)
         compute += sum(float(problem.seconds[v, device]) for v in left)
         assert problem.group_seconds(device, sorted(nodes)) == compute + seconds
+
+
+def of(**given: Any) -> Problem:
+    model, platform = hetsim.load_model("zoo:squeezenet"), hetsim.load_platform("laptop")
+    return Problem.of(**{"model": model, "platform": platform, **given})
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (Problem.from_arrays([[1.0]]).device_index, "name"),
+        (of, "model platform cost contention profiles execute pessimistic"),
+        (lambda **given: Problem.from_arrays(**{"seconds": [[1.0]], **given}),
+         "seconds edges tensors devices latency_s bytes_per_s weight_bytes capacity_bytes host "
+         "contention dispatch_s streams composites staging sd name"),
+    ],
+)  # fmt: skip
+def test_an_argument_of_another_type_is_named(call: Callable[..., object], names: str) -> None:
+    for name in names.split():
+        with pytest.raises(InvalidInput, match=name):
+            call(**{name: object()})

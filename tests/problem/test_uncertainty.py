@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 import hetsim
-from builders import problems
+from full_problems import full_problems
 from hetsim.analysis.what_if import faster_device, missing_ops, wider_link, with_op
 from hetsim.errors import InvalidInput
 from hetsim.hardware.catalog import platform_names
@@ -20,6 +21,7 @@ from hetsim.problem.evidence import Z80, Evidence, uncertainty_of
 from hetsim.problem.evidence_of_platform import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
+from sweeps import examples
 
 FACTORS = np.array([2.0, 0.5, 3.0])
 
@@ -50,20 +52,32 @@ def test_what_is_common_is_one_source_and_what_is_not_is_one_each() -> None:
     assert known.route_sd[0, 3] == pytest.approx(math.hypot(0.25 * 0.1, 0.75 * 0.2))
 
 
-@given(problems())
-def test_a_scaled_problem_takes_as_much_longer(problem: Problem) -> None:
+@examples(quick=50, full=300)
+@given(full_problems(max_devices=3), st.data())
+def test_a_scaled_problem_takes_as_much_longer(problem: Problem, data: st.DataObject) -> None:
+    """Whatever a device does: kernels alone or joined, what is the least, starting, staging."""
     count = len(problem.devices)
-    devices, routes = FACTORS[:count], np.full((count, count), 4.0)
+    few = st.tuples(*[st.sampled_from((0.0, 0.5, 1.0)) for _ in problem.devices])
+    least = data.draw(st.dictionaries(st.integers(0, problem.n - 1), few, max_size=2))
+    problem = replace(problem, least_s=least)
+    devices, routes = FACTORS[:count], np.arange(1.0, 1 + count**2).reshape(count, count)
     drawn = scaled(problem, devices, routes)
+    nodes = sorted(data.draw(st.sets(st.integers(0, problem.n - 1), min_size=1)))
+    assert (drawn.supported == problem.supported).all()
+    assert (drawn.runnable == problem.runnable).all()
     for p in range(count):
-        nodes = [v for v in range(problem.n) if problem.runnable[v, p]]
         once = problem.group_seconds(p, nodes)
         assert drawn.group_seconds(p, nodes) == pytest.approx(once * devices[p])
+        for known, then in (
+            (problem.shared_seconds, drawn.shared_seconds),
+            (problem.least_seconds, drawn.least_seconds),
+        ):
+            assert then[:, p] == pytest.approx(known[:, p] * devices[p])
+        assert drawn.dispatch_s[p] == pytest.approx(problem.dispatch_s[p] * devices[p])
         for q in range(count):
             if p != q:
                 took_s = problem.routes[p][q].seconds(7)
-                assert drawn.routes[p][q].seconds(7) == pytest.approx(4 * took_s)
-    assert (drawn.supported == problem.supported).all()
+                assert drawn.routes[p][q].seconds(7) == pytest.approx(routes[p, q] * took_s)
 
 
 @pytest.mark.parametrize("name", platform_names())

@@ -99,6 +99,22 @@ def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):
     )
 
 
+def test_the_least_is_told_of_the_nodes_that_may_take_less_and_of_no_others(laptop):
+    proto = if_model()
+    before = [op("Neg", f"x{k}" if k else "first", f"x{k + 1}" if k < 3 else "x") for k in range(4)]
+    choice = proto.graph.node.pop()
+    proto.graph.node.extend([*before, choice])
+    proto.graph.input[1].name = "first"
+    problem = hetsim.Problem.of(model_of(proto, canonical="none"), laptop)
+    alone = hetsim.Problem.of(model_of(if_model(), canonical="none"), laptop)
+    (at,) = [v for v, kind in enumerate(problem.op_types) if kind == "If"]
+    assert at == 4
+    assert problem.least_s == {at: alone.least_s[0]}
+    assert alone.least_s[0] == tuple(alone.least_seconds[0].tolist())
+    others = [v for v in range(problem.n) if v != at]
+    assert (problem.least_seconds[others] == problem.shared_seconds[others]).all()
+
+
 def test_weights_of_branches_are_parameters_and_memory(laptop):
     nbytes = 4 * WIDE * (WIDE + WIDE // 2)
     problem = hetsim.Problem.of(model_of(if_model()), laptop)

@@ -15,7 +15,7 @@ from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.memory import memory_profile
-from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.playing import peak_memory, play
 from hetsim.simulation.clock.templates import Template, tasks_of_plan, template_of
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans, plans
@@ -79,6 +79,20 @@ def test_memory_is_what_a_count_at_every_moment_gives(plan: Plan, times: list[fl
         assert seen.tolist() == [amounts[device] for amounts in counted]
         assert timeline.peak_memory_bytes[name] == max(amounts[device] for amounts in counted)
         assert timeline.weight_bytes[name] == held[-1]
+
+
+@examples(quick=30, full=200)
+@given(dealt_plans())
+def test_what_one_request_holds_is_told_whatever_the_devices_have(plan: Plan) -> None:
+    """Of several replicas the first request's, on an instance of the problem without room."""
+    expected = replay(plan, [0.0], plan.problem.contention)
+    moments = sorted({0.0, *expected.start.values(), *expected.end.values()})
+    counted = [bytes_at(plan, expected, [0.0], (a + b) / 2) for a, b in pairwise([*moments, 1e9])]
+    none = (0,) * len(plan.problem.devices)
+    tight = dataclasses.replace(plan.problem, capacity_bytes=none)
+    latency_s, peaks = peak_memory(dataclasses.replace(plan, problem=tight))
+    assert latency_s == expected.finish[0]
+    assert peaks == [max(amounts) for amounts in zip(*counted, strict=True)]
 
 
 @examples(quick=30, full=100)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +20,7 @@ from hetsim.simulation.clock import one_request as module
 from hetsim.simulation.clock.one_request import one_request
 from hetsim.simulation.clock.playing import laid_out, play
 from hetsim.simulation.clock.templates import tasks_of_plan
+from oracles.clock_plans import plans
 from sweeps import examples
 
 
@@ -51,7 +51,18 @@ def test_what_is_laid_out_is_what_the_clock_lays_out(
         streams=tuple(width for _ in problem.devices),
         host=0 if given_host else None,
     )
-    plan = _plan(problem, random.Random(seed))
+    same(_plan(problem, random.Random(seed)))
+
+
+@examples(quick=80, full=400)
+@given(plans())
+def test_the_same_wherever_the_host_is(plan: Plan) -> None:
+    """And with routes over shared links, values of no bytes, and outputs that are read."""
+    same(plan)
+
+
+def same(plan: Plan) -> None:
+    problem = plan.problem
     tasks = tasks_of_plan(plan, problem.contention)
     structure, duration = one_request(problem).laid_out(problem, plan.groups)
     for name, part in laid_out(tasks).structure._asdict().items():
@@ -73,23 +84,16 @@ def test_links_of_a_platform_and_kernels_fused(monkeypatch: pytest.MonkeyPatch) 
             with monkeypatch.context() as patch:
                 patch.setattr(module, "COMPILE_FROM", 0)
                 patch.setattr(module, "COMPILE_AFTER", 0)
-                patch.setattr(module, "COMPILE_AFTER_WITH_NUMBA", 0)
                 patch.setattr(module, "COMPILE_ANEW_AFTER", 0)
                 assert latency_of_groups(problem, plan.groups, "drawn") == finish.finish[0]
 
 
-@pytest.mark.parametrize(("kept", "loaded"), [(True, False), (True, True), (False, False)])
+@pytest.mark.parametrize("kept", [True, False])
 def test_machine_code_is_loaded_once_much_was_played(
-    kept: bool, loaded: bool, monkeypatch: pytest.MonkeyPatch
+    kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if loaded:
-        monkeypatch.setitem(sys.modules, "numba", sys)
-    else:
-        monkeypatch.delitem(sys.modules, "numba", raising=False)
-    monkeypatch.setattr(module, "is_kept", lambda *_, **__: kept)
-    monkeypatch.setattr(module, "_kept", [])
-    least = module.COMPILE_AFTER_WITH_NUMBA if loaded else module.COMPILE_AFTER
-    least = least if kept else module.COMPILE_ANEW_AFTER
+    monkeypatch.setattr(module, "kept", lambda: kept)
+    least = module.COMPILE_AFTER if kept else module.COMPILE_ANEW_AFTER
     monkeypatch.setattr(module, "_played", [least - 1])
     assert not module._pays()
     module._played[0] += 1

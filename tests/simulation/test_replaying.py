@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,18 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible
+from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import bottleneck, latency_of
 from hetsim.plans.plan import Plan
+from hetsim.problem.parts import Contention
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
-from hetsim.simulation.clock.replaying import bottlenecks, latencies
+from hetsim.simulation.clock import replaying, virtual_time
+from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.replaying import bottlenecks, finishes, latencies
+from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.simulation.clock.virtual_time import VirtualTime
+from oracles.clock_plans import arrivals, dealt_plans
 from sweeps import examples
 
 
@@ -62,3 +70,55 @@ def test_bottleneck_is_that_of_the_scaled_problem(problem: Problem, seed: int) -
         ones = np.ones((1, len(problem.devices)))
         same = bottlenecks(plan, ones, np.ones((1, *routes.shape[1:])))
         assert same == pytest.approx([bottleneck(plan)])
+
+
+@examples(quick=25, full=300)
+@given(
+    dealt_plans(),
+    arrivals(most=6),
+    st.sampled_from(["fifo", "none", None]),
+    st.integers(0, 99),
+    st.booleans(),
+)
+def test_each_request_ends_as_on_the_scaled_problem(
+    plan: Plan, times: list[float], contention: Contention | None, seed: int, machine_code: bool
+) -> None:
+    """Of any deal, wherever the host is, with shared links; by halves, so that sums are exact."""
+    rng = np.random.default_rng(seed)
+    size = len(plan.problem.devices)
+    devices, routes = rng.integers(1, 5, (3, size)) / 2, rng.integers(1, 5, (3, size, size)) / 2
+    arrival = np.array(times)
+    found = finishes(
+        plan, devices, routes, arrival, contention=contention, machine_code=machine_code
+    )
+    rule = contention or plan.problem.contention
+    for row, scaled_plan in zip(found, by_hand(plan, devices, routes), strict=True):
+        expected = play(tasks_of_plan(scaled_plan, rule), arrival, traced=False)
+        assert row.tolist() == expected.finish.tolist()
+    if contention is None:
+        first = latencies(plan, devices, routes, machine_code=machine_code)
+        alone = finishes(plan, devices, routes, np.zeros(1))
+        assert first.tolist() == alone[:, 0].tolist()
+        costs = bottlenecks(plan, devices, routes)
+        assert costs == pytest.approx([bottleneck(p) for p in by_hand(plan, devices, routes)])
+
+
+@pytest.mark.parametrize(("rows", "compiled"), [(2, False), (3, True)])
+def test_machine_code_is_taken_where_the_work_of_all_rows_is_large(
+    rows: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tasks of each of five requests in each row."""
+    problem = Problem.from_arrays([[1.0], [1.0]], edges=[(0, 1, 0)])
+    plan = Plan(problem, "manual", (Group("d0", (0,)), Group("d0", (1,))))
+    asked: list[bool] = []
+
+    class Noted(VirtualTime):
+        def __init__(self, *given: Any, arrays: bool, **more: Any) -> None:
+            asked.append(arrays)
+            super().__init__(*given, arrays=False, **more)
+
+    for name in ("COMPILE_FROM", "KEPT_FROM"):
+        monkeypatch.setattr(virtual_time, name, 30)
+    monkeypatch.setattr(replaying, "VirtualTime", Noted)
+    finishes(plan, np.ones((rows, 1)), np.ones((rows, 1, 1)), np.zeros(5))
+    assert asked == [compiled]

@@ -88,7 +88,7 @@ class Finding:
     def gain(self) -> float:
         """The same as part of the time before."""
         if self.before_s is None or not math.isfinite(self.gain_s):
-            return 1.0 if self.gain_s > 0 else -math.inf
+            return min(self.gain_s, 1.0)
         return self.gain_s / self.before_s if self.before_s > 0 else 0.0
 
 

@@ -105,10 +105,12 @@ class NodeFacts:
         where they are, and nothing to wait for anything: what planning anew gives, the linter
         says.
         """
-        if self.seconds is None or (self.falls_back and self.preferred_s is None):
+        if self.seconds is None:
             return None
-        if not self.falls_back or self.preferred_s is None:
+        if not self.falls_back:
             return 0.0
+        if self.preferred_s is None:
+            return None
         return self.seconds - self.preferred_s + self.moves_s
 
     @property

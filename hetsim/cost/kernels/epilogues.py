@@ -14,7 +14,7 @@ from typing import Any
 
 from hetsim.cost.kernels.features import PRODUCTS
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.work import Work, op_key
+from hetsim.graph.work import Work, graph_work, op_key
 from hetsim.graph.work.elementwise import ARITHMETIC, TRANSCENDENTAL
 
 _POINTWISE = frozenset({
@@ -24,7 +24,7 @@ _POINTWISE = frozenset({
 })  # fmt: skip
 """Ops that make each element of one element of each operand, and of constants."""
 
-_KEPT = "operands"
+_KEPT = "joining"
 
 SUM_BEFORE = "Add/before"
 """What joins a layer norm that follows it."""
@@ -64,7 +64,8 @@ def epilogues(
 
     Complexity: O(V + E).
     """
-    search = _search(graph, works, supported, kinds, joins)
+    search = _Search(graph, works, supported, kinds, joins)
+    search.run()
     return tuple(tuple(sorted(kernel.nodes)) for kernel in search.kernels if len(kernel.nodes) > 1)
 
 
@@ -93,32 +94,71 @@ class Joint:
 
 def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
     """Return all that joins a kernel where nothing is said of what does. O(V + E)."""
-    return tuple(_search(graph, works, (True,) * len(works), None, None).joints)
+    told: list[Joint] = []
+    _Search(graph, works, (True,) * len(works), None, None, told).run()
+    return tuple(told)
 
 
-def _search(
-    graph: Graph,
-    works: Sequence[Work],
-    supported: Sequence[bool],
-    kinds: Sequence[object] | None,
-    joins: Mapping[str, frozenset[str]] | None,
-) -> _Search:
-    search = _Search(graph, works, supported, kinds, joins)
-    for node in graph.nodes:
-        search.place(node)
-    return search
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is the same for all devices; kept with the graph.
+
+    Attributes
+    ----------
+    operands : tuple of tuple of str
+        By node what it reads that no constant says.
+    views, pointwise : tuple of bool
+        By node whether it is one.
+    words : tuple of str
+        By node what it is called as what joins a kernel, but for what stands before and behind.
+    readers, producers, outputs
+        Of values, as the graph gives them.
+    """
+
+    operands: tuple[tuple[str, ...], ...]
+    views: tuple[bool, ...]
+    pointwise: tuple[bool, ...]
+    words: tuple[str, ...]
+    readers: Mapping[str, tuple[int, ...]]
+    producers: Mapping[str, int]
+    outputs: frozenset[str]
+
+    @staticmethod
+    def of(graph: Graph) -> _Known:
+        """Return it. O(V + E) at first."""
+        known: Any = graph.kept.get(_KEPT)
+        if known is None:
+            stored = graph.constants | graph.dequantized.keys()
+            operands = tuple(
+                tuple(name for name in node.reads if name not in stored) for node in graph.nodes
+            )
+            known = graph.kept[_KEPT] = _Known(
+                operands=operands,
+                views=tuple(map(_is_view, graph.nodes, graph_work(graph), operands)),
+                pointwise=tuple(map(_is_pointwise, graph.nodes)),
+                # A sum of two is an addition under another name.
+                words=tuple("Add" if key == "Sum" else key for key in map(op_key, graph.nodes)),
+                readers=graph.consumers(),
+                producers=graph.producers(),
+                outputs=frozenset(graph.outputs),
+            )
+        found: _Known = known
+        return found
 
 
-def _operands(graph: Graph) -> tuple[tuple[str, ...], ...]:
-    """By node what it reads that no constant says; kept with the graph. O(V + E)."""
-    known: Any = graph.kept.get(_KEPT)
-    if known is None:
-        stored = graph.constants | graph.dequantized.keys()
-        known = graph.kept[_KEPT] = tuple(
-            tuple(name for name in node.reads if name not in stored) for node in graph.nodes
-        )
-    found: tuple[tuple[str, ...], ...] = known
-    return found
+def _is_view(node: Node, work: Work, operands: tuple[str, ...]) -> bool:
+    moves = work.flops or work.read_bytes or work.write_bytes or work.weight_bytes
+    alone = len(node.writes) == 1 and operands == node.inputs[:1]
+    return alone and work.rule and not moves
+
+
+def _is_pointwise(node: Node) -> bool:
+    return (
+        op_key(node) in _POINTWISE
+        and len(node.writes) == 1
+        and not node.captures
+        and not node.attributes.get("training_mode")
+    )
 
 
 @dataclass(slots=True)
@@ -140,35 +180,44 @@ class _Search:
         supported: Sequence[bool],
         kinds: Sequence[object] | None,
         joins: Mapping[str, frozenset[str]] | None,
+        told: list[Joint] | None = None,
     ) -> None:
+        known = _Known.of(graph)
         self.graph = graph
         self.works = works
         self.supported = supported
         self.kinds = kinds
         self.joins = joins
-        self.joints: list[Joint] = []
-        self.readers = graph.consumers()
-        self.producers = graph.producers()
-        self.outputs = frozenset(graph.outputs)
-        self.operands = _operands(graph)
+        self.told = told
+        self.known = known
+        self.readers = known.readers
+        self.producers = known.producers
+        self.outputs = known.outputs
+        self.operands = known.operands
         self.kernels: list[_Kernel] = []
         self.of_node: dict[int, _Kernel] = {}
 
-    def place(self, node: Node) -> None:
+    def run(self) -> None:
+        """Put all nodes into kernels."""
+        for node, view, supported in zip(
+            self.graph.nodes, self.known.views, self.supported, strict=True
+        ):
+            if supported and not view and node.id not in self.of_node:
+                self._place(node)
+
+    def _place(self, node: Node) -> None:
         """Put `node` into a kernel, with the gate that it opens, or make it one of its own."""
-        if node.id in self.of_node or not self.supported[node.id] or self._is_view(node):
-            return
-        if self._is_pointwise(node):
+        if self.known.pointwise[node.id]:
             gate = self._gate(node)
             found = self._best(node, gate)
             if found is not None:
                 kernel, views = found
                 joining = gate or [node.id]
-                word = self._word(node, gate, kernel)
-                if gate:
-                    alone = Joint("elementwise", self._word(node, gate), gate[0], tuple(gate))
-                    self.joints.append(alone)
-                self.joints.append(Joint(kernel.form, word, kernel.nodes[0], tuple(joining)))
+                if self.told is not None:
+                    if gate:
+                        self._tell("elementwise", self._word(node, gate), gate[0], gate)
+                    word = self._word(node, gate, kernel)
+                    self._tell(kernel.form, word, kernel.nodes[0], joining)
                 members = [*views, *joining]
                 kernel.nodes += members
                 kernel.last = members[-1]
@@ -177,7 +226,7 @@ class _Search:
             if gate:
                 # Where no kernel takes it in, a gate may be one of its own.
                 word = self._word(node, gate)
-                self.joints.append(Joint("elementwise", word, gate[0], tuple(gate)))
+                self._tell("elementwise", word, gate[0], gate)
                 if self.joins is not None and word in self.joins.get("elementwise", ()):
                     kernel = _Kernel(gate, "elementwise", gate[-1])
                     self.kernels.append(kernel)
@@ -208,10 +257,14 @@ class _Search:
             or (self.kinds is not None and self.kinds[maker] != self.kinds[node.id])
         ):
             return None
-        self.joints.append(Joint("normalization", SUM_BEFORE, maker, (maker, node.id)))
+        self._tell("normalization", SUM_BEFORE, maker, (maker, node.id))
         kernel = self.of_node.get(maker)
         joins = self.joins is not None and SUM_BEFORE in self.joins.get("normalization", ())
         return kernel if joins and kernel is not None and kernel.nodes == [maker] else None
+
+    def _tell(self, form: str, word: str, root: int, nodes: Sequence[int]) -> None:
+        if self.told is not None:
+            self.told.append(Joint(form, word, root, tuple(nodes)))
 
     def _best(self, node: Node, gate: Sequence[int]) -> tuple[_Kernel, list[int]] | None:
         """The kernel that `node` joins, and the views that lie between."""
@@ -245,15 +298,14 @@ class _Search:
         before = f"{op_key(self.graph.nodes[kernel.nodes[0]])}>" if kernel and begun else ""
         if gate:
             return f"{before}{op_key(node)}/gate"
-        # A sum of two is an addition under another name.
-        word = "Add" if op_key(node) == "Sum" else op_key(node)
-        return before + word + ("/2" if len(self.operands[node.id]) > 1 else "")
+        behind = "/2" if len(self.operands[node.id]) > 1 else ""
+        return before + self.known.words[node.id] + behind
 
     def _maker(self, name: str) -> tuple[list[int], int | None]:
         """The views before a value, first to last, and the node that makes what they show."""
         views: list[int] = []
         maker = self.producers.get(name)
-        while maker is not None and self._is_view(self.graph.nodes[maker]):
+        while maker is not None and self.known.views[maker]:
             before = self.graph.nodes[maker].inputs[0]
             if not self.supported[maker] or self._only_reader(before) != maker:
                 return [], None
@@ -270,17 +322,17 @@ class _Search:
         operands = self.operands[node.id]
         if len(operands) != 1 or operands[0] in self.outputs:
             return []
-        start = operands[0]
+        start, (made,) = operands[0], node.writes
         others = [v for v in self.readers[start] if v != node.id]
-        if len(others) != 1 or self._only_reader(node.writes[0]) != others[0]:
+        if len(others) != 1 or self._only_reader(made) != others[0]:
             return []
         product = self.graph.nodes[others[0]]
-        joins = {start, node.writes[0]} == {*self.operands[product.id]}
+        joins = {start, made} == {*self.operands[product.id]}
         free = product.id not in self.of_node and self.supported[product.id]
         alike = self.kinds is None or self.kinds[product.id] == self.kinds[node.id]
-        if not (joins and free and alike and self._is_pointwise(product)):
+        if not (joins and free and alike and self.known.pointwise[product.id]):
             return []
-        sizes = {self._elements(name) for name in (start, node.writes[0], product.writes[0])}
+        sizes = {self._elements(name) for name in (start, made, product.writes[0])}
         return [node.id, product.id] if len(sizes) == 1 else []
 
     def _only_reader(self, name: str) -> int | None:
@@ -289,17 +341,3 @@ class _Search:
 
     def _elements(self, name: str) -> int:
         return self.graph.tensors[name].elements
-
-    def _is_view(self, node: Node) -> bool:
-        work = self.works[node.id]
-        moves = work.flops or work.read_bytes or work.write_bytes or work.weight_bytes
-        alone = len(node.writes) == 1 and self.operands[node.id] == node.inputs[:1]
-        return alone and work.rule and not moves
-
-    def _is_pointwise(self, node: Node) -> bool:
-        return (
-            op_key(node) in _POINTWISE
-            and len(node.writes) == 1
-            and not node.captures
-            and not node.attributes.get("training_mode")
-        )

@@ -125,7 +125,7 @@ class _Search:
         if op in _SCALES and len(values) == 1:
             return op == "BatchNormalization" or self._by_channel(node)
         if op in _FUNCTIONS:
-            return len(values) == 1
+            return True
         if op in _WITHIN:
             return self._ends_convolution(values[0], node)
         if op == "Mul" and self._gate(values):

@@ -107,9 +107,11 @@ def network_table(graph: Graph) -> KernelTable:
     Complexity: O(V + E), and sorting.
     """
     width = len(FEATURES)
-    found = [(_rows(kernel), count) for kernel, count in _kernels(graph, 1.0)]
-    both = np.array([row for row, _ in found], dtype=np.float64).reshape(-1, 2 * width)
-    counts = np.array([count for _, count in found], dtype=np.float64)
+    found: dict[Kernel, float] = {}
+    for kernel, count in _kernels(graph, 1.0):
+        found[kernel] = found.get(kernel, 0.0) + count
+    both = np.array([*map(_rows, found)], dtype=np.float64).reshape(-1, 2 * width)
+    counts = np.array([*found.values()], dtype=np.float64)
     unique, place = np.unique(both, axis=0, return_inverse=True)
     ends = [graph.tensors[name] for name in (*graph.inputs, *graph.outputs)]
     return KernelTable(
@@ -141,7 +143,7 @@ def _kernels(graph: Graph, turns: float) -> Iterator[tuple[Kernel, float]]:
     sets = epilogues(graph, works, (True,) * len(works))
     within = {v for members in sets for v in members}
     for members in sets:
-        yield joined_kernel(uses, works, members), turns
+        yield joined_kernel(uses, members), turns
     for node, work in zip(graph.nodes, works, strict=True):
         inside = ways(graph, node)
         if inside is not None and inside.runs:

@@ -10,6 +10,7 @@ Source: the documentation of Qualcomm AI Hub, "Profile job".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hetsim.cost.profiles.checked import Reader
@@ -37,12 +38,8 @@ def read(content: Any, reader: Reader, sha256: str) -> Profile:
         for row in rows:
             took = row.get("execution_time")
             times.append(0.0 if took is None else reader.seconds(took, _US, "an execution_time"))
-    elif run_s is not None and any(row.get("execution_cycles") for row in rows):
-        cycles = [
-            reader.number(row.get("execution_cycles") or 0, "a count of cycles") for row in rows
-        ]
-        whole_cycles = sum(cycles)
-        times = [count / whole_cycles * run_s for count in cycles]
+    elif run_s is not None and (all_of_it := sum(cycles := _cycles(rows, reader))) > 0:
+        times = [count / all_of_it * run_s for count in cycles]
         rule += "; cycles are turned to seconds by the estimated time of an inference"
     else:
         reader.refuse(
@@ -65,3 +62,8 @@ def read(content: Any, reader: Reader, sha256: str) -> Profile:
     runs = len(all_times) if isinstance(all_times, list) and all_times else 1
     between_s = None if run_s is None else max(0.0, run_s - sum(times))
     return Profile(NAME, reader.where, sha256, tuple(kernels), runs, rule, between_s=between_s)
+
+
+def _cycles(rows: Sequence[dict[str, Any]], reader: Reader) -> list[float]:
+    """Cycles by layer: 0 where it says nothing of them."""
+    return [reader.number(row.get("execution_cycles") or 0, "a count of cycles") for row in rows]

@@ -37,7 +37,7 @@ _GATE = "QuickGelu"
 """A kernel of ``x * sigmoid(a * x)``."""
 
 _STEPS = 4
-"""Nodes between a dense one and the node that its kernel is named after, at most."""
+"""How far before the node that its kernel is named after a dense one stands, at most."""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ out: the next session gives them to other nodes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hetsim.graph.model import Model
@@ -90,13 +90,8 @@ class Names:
             for name, canonical in found.items()
         }
         for node in graph.nodes:
-            stem = node.name
-            for _ in range(_MOST_PARTS):
-                if stem in found:
-                    break
-                stem = _ENDS.sub("", stem)
-            if node.name not in found and stem in found and "_token_" not in node.name:
-                nodes[node.name] = (node.id,)
+            if "_token_" not in node.name and _is_after_one(node.name, found):
+                nodes.setdefault(node.name, (node.id,))
         nameless: dict[str, str] = {}
         constants = 0
         for place, name in enumerate(model.original_nodes):
@@ -195,6 +190,15 @@ class Names:
                     rest[begin] = _union([found, tail])
                     break
         return rest[0]
+
+
+def _is_after_one(name: str, names: Container[str]) -> bool:
+    """Whether a name is one of `names`, but for what ONNX Runtime adds."""
+    for _ in range(_MOST_PARTS):
+        if name in names:
+            return True
+        name = _ENDS.sub("", name)
+    return False
 
 
 def _union(found: Iterable[tuple[int, ...] | None]) -> tuple[int, ...]:

@@ -152,9 +152,14 @@ def _event(row: dict[str, Any], reader: Reader) -> _Event:
 
 
 def _span(row: dict[str, Any], reader: Reader, name: str) -> tuple[float, float]:
-    begin = reader.seconds(row.get("ts"), _US, f"the time stamp of '{name}'") / _US
-    took_s = reader.seconds(row.get("dur"), _US, f"the time of '{name}'")
-    return begin, begin + took_s / _US
+    begin = _microseconds(row.get("ts"), reader, f"the time stamp of '{name}'")
+    return begin, begin + _microseconds(row.get("dur"), reader, f"the time of '{name}'")
+
+
+def _microseconds(value: Any, reader: Reader, what: str) -> float:
+    """A time as it stands: of whole microseconds, ends that meet are the same number."""
+    reader.seconds(value, _US, what)
+    return reader.number(value, what)
 
 
 def _elements(shapes: Any) -> int | None:

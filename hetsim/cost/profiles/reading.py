@@ -48,7 +48,7 @@ def load_profile(source: str | os.PathLike[str]) -> Profile:
     profile = _read(text, reader, hashlib.sha256(data).hexdigest())
     if len(profile.kernels) > MOST_KERNELS:
         reader.refuse(f"it has {len(profile.kernels)} kernels: more than {MOST_KERNELS}")
-    if not profile.total_s > 0:
+    if profile.total_s == 0:
         reader.refuse("all its kernels together take no time")
     return profile
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from hetsim.device.support.quantized import DEQUANTIZE, INTEGER_PRODUCTS, QUANTIZE
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
-from hetsim.graph.work import op_key
-from hetsim.graph.work.rule import key_of_op
+from hetsim.graph.work import op_key, ops_of
 from hetsim.hardware.executing import INT8
 from hetsim.hardware.spec import FLOATS, DeviceSpec
 
@@ -61,8 +60,7 @@ def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
 def is_quantized(graph: Graph) -> bool:
     """Whether the model, or a graph inside one of its nodes, says itself what is in integers."""
     # Of the many nodes there are few kinds.
-    for op_type, domain in {(node.op_type, node.domain) for node in graph.nodes}:
-        key = key_of_op(op_type, domain)
+    for key in ops_of(graph):
         name = key.rpartition(":")[2]
         if key in _INTEGERS or name in _QUANTIZED_OPS or name.startswith("QLinear"):
             return True

@@ -12,13 +12,13 @@ quantization that TensorRT documents, restated as one rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import Dag
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
-from hetsim.graph.work import op_key
+from hetsim.graph.work import op_key, ops_of
 from hetsim.hardware.spec import DeviceSpec
 
 DEQUANTIZE = frozenset({"DequantizeLinear", "com.microsoft:DequantizeLinear"})
@@ -81,17 +81,24 @@ class Quantized:
     """The converting nodes of a graph, and how a device's kernels lie around them. O(V + E)."""
 
     def __init__(self, graph: Graph, spec: DeviceSpec) -> None:
+        known = ops_of(graph)
+
         # What computes no integers converts in kernels of their own.
-        integers = graph.nodes if spec.quantized else ()
+        def of(ops: Iterable[str]) -> set[int]:
+            if not spec.quantized:
+                return set()
+            return {v for op in ops for v in known.get(op, ())}
+
         self.graph = graph
         self.producers = graph.producers()
         self.readers = graph.consumers()
         self.outputs = frozenset(graph.outputs)
-        self.dequantize = {n.id for n in integers if op_key(n) in DEQUANTIZE}
-        self.quantize = {n.id for n in integers if op_key(n) in QUANTIZE}
-        self.casts = {n.id for n in graph.nodes if _between_floats(graph, n)}
+        self.dequantize = of(DEQUANTIZE)
+        self.quantize = of(QUANTIZE)
+        casts = known.get("Cast", ())
+        self.casts = {v for v in casts if _between_floats(graph, graph.nodes[v])}
         self.conversions = self.dequantize | self.quantize | self.casts
-        self.products = {n.id for n in integers if op_key(n) in INTEGER_PRODUCTS}
+        self.products = of(INTEGER_PRODUCTS)
 
     def __bool__(self) -> bool:
         return bool(self.conversions or self.products)
@@ -302,8 +309,6 @@ def contraction(graph: Graph) -> Contraction:
 
 
 def _between_floats(graph: Graph, node: Node) -> bool:
-    if op_key(node) != "Cast":
-        return False
     return all("float" in graph.tensors[name].dtype for name in (*node.reads, *node.writes))
 
 

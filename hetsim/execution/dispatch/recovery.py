@@ -50,7 +50,7 @@ class Policy:
         went once more than that while they ran it.
     """
 
-    timeout_s: float = 600.0
+    timeout_s: float
     hang_s: float | None = None
     max_restarts: int = 3
     attempts: int = 2

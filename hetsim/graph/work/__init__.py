@@ -39,10 +39,19 @@ from hetsim.graph.work.form import PRODUCTS, exp_elements, form_of
 from hetsim.graph.work.geometry import as_product, product_of
 from hetsim.graph.work.product import Product
 from hetsim.graph.work.record import Work
-from hetsim.graph.work.rule import NodeView, Rule, key_of_op, moved_bytes, op_key
+from hetsim.graph.work.rule import NodeView, Rule, key_of_op, moved_bytes, op_key, ops_of
 from hetsim.graph.work.unpriced import UNPRICED
 
-__all__ = ["Work", "graph_work", "key_of_op", "node_work", "op_key", "ruled_ops", "uncosted"]
+__all__ = [
+    "Work",
+    "graph_work",
+    "key_of_op",
+    "node_work",
+    "op_key",
+    "ops_of",
+    "ruled_ops",
+    "uncosted",
+]
 
 
 _RULES: Mapping[str, Rule] = {

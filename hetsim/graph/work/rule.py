@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hetsim.errors import ModelError
 from hetsim.graph.graph import Graph, Node, Tensor
+
+_OPS = "ops"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,21 @@ def op_key(node: Node) -> str:
     >>> op_key(Node(0, "n", "Gelu", "com.microsoft", ("x",), ("y",)))
     'com.microsoft:Gelu'
     """
-    return key_of_op(node.op_type, node.domain)
+    # Asked of every node many times over: the plain case first.
+    domain = node.domain
+    return node.op_type if not domain else key_of_op(node.op_type, domain)
+
+
+def ops_of(graph: Graph) -> Mapping[str, tuple[int, ...]]:
+    """Return the ids of the nodes of each op, by `op_key`; kept with the graph. O(V) at first."""
+    known: Any = graph.kept.get(_OPS)
+    if known is None:
+        found: dict[str, list[int]] = {}
+        for node in graph.nodes:
+            found.setdefault(op_key(node), []).append(node.id)
+        known = graph.kept[_OPS] = {key: tuple(ids) for key, ids in found.items()}
+    ops: Mapping[str, tuple[int, ...]] = known
+    return ops
 
 
 def key_of_op(op_type: str, domain: str) -> str:

@@ -41,9 +41,9 @@ class Affinity:
     ----------
     pins : mapping of str to str
         Device by node; nodes go by their name in the canonical graph or in the user's file. A
-        name of the file means all nodes that stand for it, but for those of them that are
-        pinned by names of their own: a pin of every node of the canonical graph says where
-        each is.
+        name of the file means all nodes that stand for it; one that a node of the canonical graph
+        has as well leaves out those of them that are pinned by names of their own: a pin of every
+        node of the canonical graph says where each is.
     exclude : tuple of Exclusion
     priority : tuple of str, or None
         Devices to ask for the nodes that no pin places.
@@ -319,7 +319,7 @@ def _device(problem: Problem, name: str, where: str) -> int:
         raise InvalidInput(
             f"no device '{name}' in {problem.name}",
             where=where,
-            hint=nearest(name, problem.devices) or f"it has {', '.join(problem.devices)}",
+            hint=nearest(name, problem.devices),
         )
     return problem.devices.index(name)
 

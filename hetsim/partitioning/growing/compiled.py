@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from hetsim.partitioning.growing.kernels import compiled_scan, compiled_walk, sc
 from hetsim.partitioning.growing.selecting import compiled_select
 from hetsim.partitioning.on_arrays import first_of_label, least_order
 
-COMPILE_FROM = 50_000
-"""Nodes from which machine code pays, though numba must be loaded for it."""
+COMPILE_FROM, KEPT_FROM = 50_000, 4_000
+"""Nodes from which machine code pays, though numba must be loaded for it; and where it is kept."""
 
 LOADED_FROM = 2_000
 """The same where this process has loaded it already."""
@@ -21,14 +20,14 @@ LOADED_FROM = 2_000
 SCANNED_FROM = 100
 """The same of a scan, where it is that which was loaded."""
 
-LOAD_AFTER, LOAD_AFTER_WITH_NUMBA, COMPILE_AFTER = 80_000, 15_000, 600_000
+LOAD_AFTER, COMPILE_AFTER = 6_000, 600_000
 """Nodes of all scans that were left to Python, from which on loading the machine code costs less
-than it saves; the same where numba is loaded for something else; and where none is kept."""
+than it saves; and the same where none is kept."""
 
 _left = [0]
 
 
-def pays(n: int, loaded: int | None = None) -> bool:
+def pays(n: int, loaded: int | None = None, kept: Callable[[], bool] = scan_is_kept) -> bool:
     """Whether a graph of `n` nodes is for machine code; the answers are the same.
 
     Parameters
@@ -37,10 +36,14 @@ def pays(n: int, loaded: int | None = None) -> bool:
     loaded : int, optional
         How many of the functions that are to be called this process has loaded; absent: of those
         that contract edges.
+    kept : callable
+        Whether object code of them is.
     """
     if loaded is None:
         loaded = sum(one.cache_info().currsize for one in (compiled_scan, compiled_walk))
-    return n >= (LOADED_FROM if loaded else COMPILE_FROM)
+    if loaded or n >= COMPILE_FROM:
+        return n >= LOADED_FROM
+    return n >= KEPT_FROM and kept()
 
 
 def scan_pays(n: int) -> bool:
@@ -52,9 +55,7 @@ def scan_pays(n: int) -> bool:
     if compiled_scan.cache_info().currsize:
         return True
     _left[0] += n
-    if _left[0] < (LOAD_AFTER_WITH_NUMBA if "numba" in sys.modules else LOAD_AFTER):
-        return False
-    return _left[0] >= COMPILE_AFTER or scan_is_kept()
+    return _left[0] >= COMPILE_AFTER or (_left[0] >= LOAD_AFTER and scan_is_kept())
 
 
 def scanned(

@@ -14,7 +14,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from hetsim.base.machine_code import is_kept, machine_code
+from hetsim.base.code_folder import is_kept
+from hetsim.base.machine_code import machine_code
 
 Array = Any
 

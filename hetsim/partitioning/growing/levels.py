@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from hetsim.base.code_folder import is_kept
 from hetsim.base.machine_code import machine_code
 
 Array = Any
@@ -34,3 +35,8 @@ def levels(at: Array, node: Array, place: Array, width: int, keys: Array) -> Non
 def compiled_levels() -> Callable[..., Any]:
     """Return ``levels`` as machine code."""
     return machine_code(levels)
+
+
+def levels_are_kept() -> bool:
+    """Return whether that is most likely kept."""
+    return is_kept(levels)

@@ -73,7 +73,7 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
     Source: hetero plugin design overview, OpenVINO, `Subgraphs selection`.
     """
     # Rounds take twice what the passes of other methods do, and more.
-    if compiled.pays(2 * dag.n, compiled_select.cache_info().currsize):
+    if compiled.pays(2 * dag.n, compiled_select.cache_info().currsize, lambda: False):
         labels = compiled.selected(dag.pred_rows, dag.succ_rows, device_of)
     else:
         around = neighbours(dag)

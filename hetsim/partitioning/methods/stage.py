@@ -10,7 +10,7 @@ import numpy as np
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.growing import compiled
-from hetsim.partitioning.growing.levels import compiled_levels
+from hetsim.partitioning.growing.levels import compiled_levels, levels_are_kept
 
 ALL_ORDERS_UP_TO = 3
 """Devices up to which every order within a level is tried; above, the given and its reverse."""
@@ -44,7 +44,7 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
     else:
         orders = [tuple(used), tuple(reversed(used))]
     # Of 500,000 nodes plain loops take as long as numba takes to load.
-    by_machine_code = compiled.pays(dag.n // 10, int("numba" in sys.modules))
+    by_machine_code = compiled.pays(dag.n // 10, int("numba" in sys.modules), levels_are_kept)
     best: list[int] = []
     fewest = (dag.n + 1, dag.n + 1)
     for order in orders:

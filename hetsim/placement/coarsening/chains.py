@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from operator import add
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetsim.graph.dag import joined
 from hetsim.placement.listing.ranks import travel_matrices
@@ -41,6 +40,10 @@ def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) ->
     return joined(problem.n, state.pairs)
 
 
+Seconds = tuple[float, ...]
+"""By device."""
+
+
 class _Tasks:
     """The graph of tasks: who feeds whom with how many bytes, and seconds by device."""
 
@@ -48,17 +51,20 @@ class _Tasks:
         self.problem = problem
         self.pairs = [(label, v) for v, label in enumerate(labels)]
         self.latency_s, self.bytes_per_s = travel_matrices(problem)
-        count = len(problem.devices)
-        self.entering_s = np.broadcast_to(np.array(problem.dispatch_s), (count, count))
+        self._travel: dict[int, list[list[float]]] = {}
         members: dict[int, list[int]] = {}
         for v, label in enumerate(labels):
             members.setdefault(label, []).append(v)
         # Fused kernels that span tasks count in part: what is joined next would have them.
-        shared = np.where(problem.supported, problem.shared_seconds, np.inf)
-        self.seconds: dict[int, NDArray[np.float64]] = {
-            label: shared[nodes[0]]
+        shared = np.where(problem.supported, problem.shared_seconds, np.inf).tolist()
+        # Tuples of floats: a few devices are too few for arrays to pay.
+        self.seconds: dict[int, Seconds] = {
+            label: tuple(shared[nodes[0]])
             if len(nodes) == 1
-            else np.array([sum(s for _, s in problem.kernels(p, nodes)) for p in range(count)])
+            else tuple(
+                float(sum(s for _, s in problem.kernels(p, nodes)))
+                for p in range(len(problem.devices))
+            )
             for label, nodes in members.items()
         }
         self.succs: dict[int, dict[int, int]] = {label: {} for label in members}
@@ -70,7 +76,6 @@ class _Tasks:
             for v in {labels[reader] for reader in value.consumers} - {u}:
                 self.succs[u][v] = self.succs[u].get(v, 0) + value.nbytes
                 self.preds[v][u] = self.succs[u][v]
-        self._shares: dict[int, tuple[float, ...]] = {}
         self._least: dict[int, float] = {}
         self._moved: dict[int, float] = {}
         self.gives = {labels[v.producer] for v in problem.values if v.is_output}
@@ -78,21 +83,31 @@ class _Tasks:
     def splits_in_vain(self, u: int, v: int) -> bool:
         """Whether u on p and v on q takes at least as long as both on p or both on q."""
         a, b = self.seconds[u], self.seconds[v]
-        able_a, able_b = np.isfinite(a), np.isfinite(b)
-        if not (able_a & able_b).any() or u in self.gives:
+        together = tuple(map(add, a, b))
+        if u in self.gives or min(together) == np.inf:
             return False
-        together = a + b
-        travel = self.latency_s + self.succs[u][v] / self.bytes_per_s + self.entering_s
-        split = a[:, None] + travel + b[None, :]
-        least = np.minimum(together[:, None], together[None, :])
-        np.fill_diagonal(split, np.inf)
-        return bool((split >= least)[np.ix_(able_a, able_b)].all())
+        travel_s = self._entering(self.succs[u][v])
+        able_b = [(q, time_s) for q, time_s in enumerate(b) if time_s != np.inf]
+        return all(
+            p == q or first_s + row[q] + second_s >= min(whole_s, together[q])
+            for p, (first_s, row, whole_s) in enumerate(zip(a, travel_s, together, strict=True))
+            if first_s != np.inf
+            for q, second_s in able_b
+        )
+
+    def _entering(self, nbytes: int) -> list[list[float]]:
+        """Seconds until a tensor has come from p and a subgraph is begun on q."""
+        found = self._travel.get(nbytes)
+        if found is None:
+            moved = self.latency_s + nbytes / self.bytes_per_s
+            found = self._travel[nbytes] = (moved + np.array(self.problem.dispatch_s)).tolist()
+        return found
 
     def join(self, u: int, v: int) -> int:
         """Contract an edge that no other path goes beside; return the task's label."""
         keep, gone = min(u, v), max(u, v)
         self.pairs.append((keep, gone))
-        self.seconds[keep] = self.seconds[u] + self.seconds[v]
+        self.seconds[keep] = tuple(map(add, self.seconds[u], self.seconds[v]))
         for rows, others in ((self.succs, self.preds), (self.preds, self.succs)):
             merged: dict[int, int] = {}
             for label in (u, v):
@@ -115,10 +130,9 @@ class _Tasks:
         The loss of an edge is what its joined task costs more on its best device than its
         parts on theirs, less the transfer between them.
         """
-        # Tuples of floats: a few devices are too few for arrays to pay.
-        self._shares = {label: tuple(row.tolist()) for label, row in self.seconds.items()}
-        self._least = {label: min(row) for label, row in self._shares.items()}
-        heap = [entry for u in sorted(self.succs) for entry in self._edges(u)]
+        self._least = {label: min(row) for label, row in self.seconds.items()}
+        edges = (self._edge(u, v) for u in sorted(self.succs) for v in self.succs[u])
+        heap = [entry for entry in edges if entry is not None]
         heapq.heapify(heap)
         while heap and len(self.succs) > most_tasks:
             loss, u, v = heapq.heappop(heap)
@@ -128,9 +142,8 @@ class _Tasks:
             if now[0] > loss:
                 heapq.heappush(heap, now)
                 continue
-            together = tuple(map(add, self._shares[u], self._shares[v]))
             task = self.join(u, v)
-            self._shares[task], self._least[task] = together, min(together)
+            self._least[task] = min(self.seconds[task])
             for entry in self._edges(task):
                 heapq.heappush(heap, entry)
 
@@ -144,7 +157,7 @@ class _Tasks:
         nbytes = fed.get(v) if fed is not None else None
         if fed is None or nbytes is None or (len(fed) > 1 and len(self.preds[v]) > 1):
             return None
-        whole = min(map(add, self._shares[u], self._shares[v]))
+        whole = min(map(add, self.seconds[u], self.seconds[v]))
         if whole == np.inf:
             return None
         moved = self._moved.get(nbytes)

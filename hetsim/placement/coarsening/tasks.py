@@ -133,9 +133,12 @@ def _contracted(problem: Problem, members: tuple[tuple[int, ...], ...]) -> Coars
     for task, nodes in enumerate(members):
         for v in nodes:
             task_of[v] = task
+    alone = problem.seconds.tolist()
     seconds = np.array(
         [
-            [
+            alone[nodes[0]]
+            if len(nodes) == 1
+            else [
                 sum(s for _, s in problem.kernels(device, nodes))
                 for device in range(len(problem.devices))
             ]

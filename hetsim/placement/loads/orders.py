@@ -71,9 +71,9 @@ def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]])
 
 
 def changed(keys: Sequence[float], random: Random) -> list[float]:
-    """Give a few parts another key: near the old one or anywhere."""
+    """Give a few parts, where there are any, another key: near the old one or anywhere."""
     made = list(keys)
-    for _ in range(1 + random.randrange(max(1, min(8, len(made))))):
+    for _ in range(1 + random.randrange(min(8, len(made))) if made else 0):
         part = random.randrange(len(made))
         near = random.random() < 0.5
         made[part] = made[part] + random.gauss(0.0, 0.1) if near else random.random()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from hetsim.base.code_folder import is_kept
 from hetsim.base.going import say
-from hetsim.base.machine_code import is_kept
 from hetsim.partitioning.groups import Group
 from hetsim.placement.listing.room import Room
 from hetsim.placement.search import kernel
@@ -24,13 +24,13 @@ HOT, COLD = 0.03, 0.003
 """Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
 JUDGED = 40
 """Drafts of a round that are judged at most."""
-COMPILE_FROM = 2_500_000
+COMPILE_FROM = 250_000
 """Tasks evaluated from which on loading the machine code costs less CPU time than it saves; those
 of subgraphs count GROUPED times."""
 COMPILE_ANEW_FROM = 20_000_000
 """The same where no machine code is kept yet."""
 GROUPED = 4
-COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 1.0, 12.0
+COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 12.0
 """Seconds of a time limit that are worth it."""
 
 ROUND = 1_500

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from hetsim.placement.search.records import LIMIT, Asked, Search
+from hetsim.placement.search.records import (
+    BEGUN,
+    CHANGED,
+    ENDED,
+    LIMIT,
+    SHIFTED,
+    SOURCE,
+    STEP,
+    TRIED,
+    Array,
+    Asked,
+    Search,
+)
+
+ANEW = 64
+"""Moves after which what devices have in all is added up anew, where one is taken."""
 
 
 def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> float:
@@ -48,20 +63,107 @@ def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float
     return latest
 
 
-def cost_of_nodes(asked: Asked, search: Search) -> float:
-    """The estimate where every node is a subgraph, and links and dispatch are free."""
-    count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
-    lane_at, turn, ahead = asked.lane_at, search.turn, search.ahead
-    limit = search.figures[LIMIT]
-    for k in range(len(lanes)):
-        lanes[k] = 0.0
-    for p in range(count):
-        turn[p] = 0.0
-        ahead[p] = 0.0
+def first_changed(asked: Asked, search: Search) -> int:
+    """The first place in the order where the last move changed anything; n: nowhere."""
+    counts, first = search.counts, asked.nodes
+    for k in range(counts[CHANGED]):
+        first = min(first, search.place[search.node[k]])
+    if counts[SHIFTED] >= 0:
+        first = min(first, counts[SHIFTED], counts[SOURCE])
+    return first
+
+
+def add_up(asked: Asked, search: Search, whole: Array) -> None:
+    """Sum what each device has in all, as the draft stands."""
+    for p in range(asked.devices):
+        whole[p] = 0.0
     for v in range(asked.nodes):
-        ahead[device[v]] += asked.seconds[v * count + device[v]]
-    latest = 0.0
-    for i in range(asked.nodes):
+        whole[search.device[v]] += asked.seconds[v * asked.devices + search.device[v]]
+
+
+def begin(asked: Asked, search: Search) -> float:
+    """Put everything as it is at the last mark before the last move's changes, or at the start.
+
+    Return the latest end before it; ``counts[BEGUN]`` is its place.
+    """
+    count, lanes, turn = asked.devices, search.lanes, search.turn
+    whole, done, marks, counts = search.whole, search.done, search.marks, search.counts
+    if len(marks) == 0:
+        for k in range(len(lanes)):
+            lanes[k] = 0.0
+        for p in range(count):
+            turn[p] = done[p] = 0.0
+        add_up(asked, search, whole)
+        return 0.0
+    mark = first_changed(asked, search) // STEP
+    counts[BEGUN] = mark * STEP
+    at = mark * (len(lanes) + 2 * count + 1)
+    for k in range(len(lanes)):
+        lanes[k] = marks[at + k]
+    at += len(lanes)
+    for p in range(count):
+        turn[p] = marks[at + p]
+        done[p] = marks[at + count + p]
+        whole[p] = search.load[p]
+    for k in range(counts[CHANGED]):
+        v = search.node[k]
+        p, q = search.own[k], search.device[v]
+        whole[p] -= asked.seconds[v * count + p]
+        whole[q] += asked.seconds[v * count + q]
+    return float(marks[at + 2 * count])
+
+
+def mark(asked: Asked, search: Search, place: int, latest: float) -> None:
+    """Note how everything is before a place in the order."""
+    count, lanes, marks = asked.devices, search.lanes, search.changed_marks
+    at = place // STEP * (len(lanes) + 2 * count + 1)
+    for k in range(len(lanes)):
+        marks[at + k] = lanes[k]
+    at += len(lanes)
+    for p in range(count):
+        marks[at + p] = search.turn[p]
+        marks[at + count + p] = search.done[p]
+    marks[at + 2 * count] = latest
+
+
+def settle(asked: Asked, search: Search) -> None:
+    """Take the draft, which was estimated to its end, as the one that moves change."""
+    counts, count, load = search.counts, asked.devices, search.load
+    if len(search.marks) == 0:
+        return
+    for i in range(counts[BEGUN], asked.nodes):
+        search.kept[search.order[i]] = search.ends[search.order[i]]
+    wide = len(search.lanes) + 2 * count + 1
+    for k in range(counts[BEGUN] // STEP * wide, len(search.marks)):
+        search.marks[k] = search.changed_marks[k]
+    for p in range(count):
+        load[p] = search.whole[p]
+    if counts[TRIED] % ANEW == 0:
+        # What floats round off is not to add up.
+        add_up(asked, search, load)
+
+
+def resume(asked: Asked, search: Search, until: int) -> None:
+    """Let nodes before a place in the order end as in the draft that was taken last."""
+    if len(search.marks) > 0:
+        for i in range(search.counts[BEGUN], until):
+            search.ends[search.order[i]] = search.kept[search.order[i]]
+
+
+def cost_of_nodes(asked: Asked, search: Search) -> float:
+    """The estimate where every node is a subgraph, and links and dispatch are free.
+
+    Of a draft of which marks are known, from the last one on before what was changed.
+    """
+    count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
+    lane_at, turn, whole, done = asked.lane_at, search.turn, search.whole, search.done
+    limit = search.figures[LIMIT]
+    latest = begin(asked, search)
+    search.counts[ENDED] = 0
+    marked = len(search.marks) > 0
+    for i in range(search.counts[BEGUN], asked.nodes):
+        if marked and i % STEP == 0:
+            mark(asked, search, i, latest)
         v = search.order[i]
         p = device[v]
         start = asked.input_s[v * count + p]
@@ -85,12 +187,14 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
         ends[v] = end
         lanes[at] = end
         latest = max(latest, end)
-        ahead[p] -= asked.seconds[v * count + p]
+        done[p] += asked.seconds[v * count + p]
         least: float = end + asked.tail[v]
         if lane_at[p + 1] - lane_at[p] == 1:
-            least = max(least, end + ahead[p])
+            least = max(least, end + (whole[p] - done[p]))
         if least > limit:
+            resume(asked, search, i + 1)
             return least
+    search.counts[ENDED] = 1
     return finish(asked, search, latest, False)
 
 

@@ -14,12 +14,18 @@ from typing import Any
 from hetsim.base.machine_code import machine_code
 from hetsim.placement.search.draws import draw_32, draw_below, draw_share, next_share
 from hetsim.placement.search.estimates_kernel import (
+    add_up,
+    begin,
     cost,
     cost_of_groups,
     cost_of_nodes,
     finish,
+    first_changed,
     gather,
+    mark,
+    resume,
     send,
+    settle,
 )
 from hetsim.placement.search.moves_kernel import (
     assign,
@@ -35,13 +41,17 @@ from hetsim.placement.search.records import (
     ANSWER,
     ASKING,
     BEST,
+    CHANGED,
     COST,
+    ENDED,
     FRESH,
     LIMIT,
     LOOKED,
     NEXT_LOOK,
     NOW,
     SCALE,
+    SHIFTED,
+    SOURCE,
     SPENT,
     TEMPERATURE,
     TRIED,
@@ -77,6 +87,21 @@ def dropped_from(temperature: float, now: float, share: float) -> float:
     return (now + temperature * (SLACK - math.log(share))) * (1.0 + SLACK)
 
 
+def note(asked: Asked, search: Search) -> None:
+    """Estimate the draft as it stands to its end, and note the marks."""
+    limit = search.figures[LIMIT]
+    search.figures[LIMIT] = math.inf
+    for p in range(asked.devices):
+        search.load[p] = 0.0
+    search.counts[CHANGED] = 0
+    # As if the first place were changed.
+    search.counts[SHIFTED] = search.counts[SOURCE] = 0
+    cost_of_nodes(asked, search)
+    settle(asked, search)
+    search.counts[SHIFTED] = -1
+    search.figures[LIMIT] = limit
+
+
 def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, until: int) -> int:
     """Anneal on until the moves are tried, or until there is something to ask; return which.
 
@@ -94,13 +119,17 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
         Return before this many moves were tried.
     """
     counts, figures = search.counts, search.figures
+    if counts[TRIED] == 0 and not asked.grouped:
+        note(asked, search)
     while True:
         if counts[ASKING]:
             counts[ASKING] = 0
             if counts[ANSWER]:
                 figures[NOW] = figures[COST]
+                settle(asked, search)
                 keep(search)
             else:
+                resume(asked, search, asked.nodes)
                 undo(asked, search)
         tried = counts[TRIED]
         # Where it was just looked at, its move is still to be tried.
@@ -130,9 +159,12 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
             (now - found) / figures[TEMPERATURE]
         ):
             figures[NOW] = found
+            settle(asked, search)
             if found < figures[BEST]:
                 keep(search)
         else:
+            if counts[ENDED]:
+                resume(asked, search, asked.nodes)
             undo(asked, search)
 
 
@@ -151,12 +183,19 @@ PARTS = (
     propose,
     send,
     finish,
+    first_changed,
+    add_up,
+    begin,
+    mark,
+    settle,
+    resume,
     cost_of_nodes,
     gather,
     cost_of_groups,
     cost,
     keep,
     dropped_from,
+    note,
 )
 
 

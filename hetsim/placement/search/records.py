@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 Array = Any
 
 TRIED, FRESH, ASKING, ANSWER, LOOKED, CHANGED, CUT, SHIFTED, SOURCE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+BEGUN, ENDED = 9, 10
 """Places in ``Search.counts``: moves tried; whether the best is not judged yet; whether an answer
 is awaited, and the answer; the move before which the judge was last called; of the last move: nodes
-with another device, the node whose cut was flipped or -1, where a node was put or -1, and from."""
-COUNTS = 9
+with another device, the node whose cut was flipped or -1, where a node was put or -1, and from;
+of the last draft: from which place in the order on it was estimated, and whether to the end."""
+COUNTS = 11
 
 NOW, BEST, SPENT, NEXT_LOOK, SCALE, TEMPERATURE, COST, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
 """Places in ``Search.figures``. LIMIT: what costs more is dropped, and how much more not asked."""
@@ -18,6 +20,10 @@ FIGURES = 8
 
 LONGEST = 8
 """Nodes that a move changes at most."""
+
+
+STEP = 32
+"""Places in the order between two marks, from which on a changed draft is estimated anew."""
 
 
 class Asked(NamedTuple):
@@ -113,6 +119,14 @@ class Search(NamedTuple):
     lanes, turn, busy, arrival : float [streams], [P], [links], [values, P]
     ahead : float [P]
         Seconds of what a device still has to do.
+    load, whole, done : float [P]
+        Seconds of what each device has in all, as the draft stands that was taken last, and as it
+        stands now; and of what it has done so far.
+    kept : float [n]
+        `ends` of the draft that was taken last.
+    marks, changed_marks : float [marks, streams + 2 P + 1]
+        Of the draft that was taken last, and of the one that is estimated: lanes, turn, done and
+        the latest end before every STEP-th place in the order. No marks: all is estimated anew.
     targets : int [P]
     left, readers : int [P], [P, constants]
         Memory, as ``Room`` has it.
@@ -138,6 +152,12 @@ class Search(NamedTuple):
     lanes: Array
     turn: Array
     ahead: Array
+    load: Array
+    whole: Array
+    done: Array
+    kept: Array
+    marks: Array
+    changed_marks: Array
     busy: Array
     arrival: Array
     targets: Array

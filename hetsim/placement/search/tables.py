@@ -20,12 +20,16 @@ from hetsim.placement.search.records import (
     LONGEST,
     LOOKED,
     SHIFTED,
+    STEP,
     Asked,
     Search,
 )
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
+
+MARKED_FROM = 4 * STEP
+"""Nodes from which marks save more time than they take."""
 
 
 def asked_of(problem: Problem, *, grouped: bool, binds: bool) -> Asked:
@@ -119,6 +123,9 @@ def search_of(asked: Asked, links: int, draft: Draft, room: Room | None) -> Sear
     left = room.left if room is not None else [0] * count
     readers = room.readers if room is not None else [[0] * len(asked.nbytes)] * count
     counts, none = np.zeros(COUNTS, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    # Subgraphs go on behind a mark.
+    wide = int(asked.lane_at[-1]) + 2 * count + 1
+    marks = 0 if asked.grouped or n < MARKED_FROM else (1 + n // STEP) * wide
     counts[LOOKED] = counts[CUT] = counts[SHIFTED] = -1
     fields: Any = {
         "order": _ints(draft.order),
@@ -136,6 +143,12 @@ def search_of(asked: Asked, links: int, draft: Draft, room: Room | None) -> Sear
         "lanes": np.zeros(int(asked.lane_at[-1])),
         "turn": np.zeros(count),
         "ahead": np.zeros(count),
+        "load": np.zeros(count),
+        "whole": np.zeros(count),
+        "done": np.zeros(count),
+        "kept": np.zeros(n),
+        "marks": np.zeros(marks),
+        "changed_marks": np.zeros(marks),
         "busy": np.zeros(links),
         "arrival": np.zeros(len(asked.size) * count),
         "targets": np.zeros(count, dtype=np.int64),

@@ -15,7 +15,7 @@ from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping.best import best_grouping
 from hetsim.placement.loads.orders import changed, depth_first
 from hetsim.placement.narrowing import check_runnable
-from hetsim.placement.objective import Objective, check_objective
+from hetsim.placement.objective import Objective, check_objective, latency_of_groups
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.throughput.chain_runs import Run, fastest_runs, fastest_staged_runs
 from hetsim.placement.throughput.moves import StageMoves
@@ -23,7 +23,6 @@ from hetsim.placement.throughput.search import as_plan, layouts, views, within_m
 from hetsim.placement.throughput.stages import plan_of_stages, refined
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import timeline_of
 
 WORK = 8_000
 """Nodes cut in all, by which the default number of orders is set."""
@@ -183,7 +182,7 @@ def _latency(problem: Problem, order: Sequence[int]) -> tuple[float, Plan] | Non
             plan_of_stages(problem, "chain-dp", whole, reason + "runs"),
         ]
     return min(
-        ((timeline_of(plan, trace=False).latency_s, plan) for plan in made),
+        ((latency_of_groups(problem, plan.groups, plan.strategy), plan) for plan in made),
         key=lambda pair: pair[0],
     )
 

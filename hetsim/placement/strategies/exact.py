@@ -170,7 +170,8 @@ def _cost(plan: Plan) -> float:
 
 def _reason(cost: float, proven: float, floor: float, tasks: int | None) -> str:
     """Say what is proven; `tasks` is their number where they are not the nodes."""
-    kept = "" if tasks is None else f" among plans that keep {tasks} tasks whole"
+    several = "1 task" if tasks == 1 else f"{tasks} tasks"
+    kept = "" if tasks is None else f" among plans that keep {several} whole"
     if cost <= proven * (1.0 + EQUAL):
         return f"proven optimal{kept}"
     if cost <= proven * (1.0 + ROUNDED):

@@ -53,8 +53,10 @@ def best_assignment(
     Weights count as memory, live activations do not. With `contiguous` the graph of the devices
     has no cycle. Exponential; at most `budget` steps.
     """
-    net = network or Network.of(problem)
     n, count = problem.seconds.shape
+    if n == 0:
+        return Searched(True, [], 0.0)
+    net = network or Network.of(problem)
     weight = prices(net.shares_s, (1,) * count)
     priced = np.where(np.isfinite(net.shares_s), net.shares_s, 0.0) * weight
     least = np.where(np.isfinite(net.shares_s), priced, np.inf).min(axis=1)
@@ -70,7 +72,7 @@ def best_assignment(
         net.staged, net.fetch_s, net.store_s,
         weight, rest, np.array(twins(problem), dtype=np.int64), contiguous, budget, reached, best,
     )  # fmt: skip
-    found = [int(p) for p in best] if n == 0 or best[0] >= 0 else None
+    found = [int(p) for p in best] if best[0] >= 0 else None
     return Searched(steps >= 0, found, float(reached[0]) if found is not None else np.inf)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
@@ -11,19 +10,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.machine_code import is_kept
 from hetsim.partitioning.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import driver
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.virtual_time import INLINED, VirtualTime
+from hetsim.simulation.clock.virtual_time import VirtualTime, kept
 
-COMPILE_AFTER, COMPILE_AFTER_WITH_NUMBA, COMPILE_ANEW_AFTER = 200_000, 80_000, 6_000_000
+COMPILE_AFTER, COMPILE_ANEW_AFTER = 8_000, 6_000_000
 """Task events of all plans played here, from which on loading the machine code costs less CPU time
-than it saves, where a plan has COMPILE_FROM of them; the same where numba is loaded for something
-else; and from which on making it does, where none is kept. By either way the latencies are the
-same."""
+than it saves, where a plan has COMPILE_FROM of them; and from which on making it does, where none
+is kept. By either way the latencies are the same."""
 COMPILE_FROM = 300
 
 MOST_KEPT = 200_000
@@ -32,7 +28,6 @@ MOST_KEPT = 200_000
 Ints = NDArray[np.int64]
 _ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
 _played = [0]
-_kept: list[bool] = []
 
 
 def one_request(problem: Problem) -> OneRequest:
@@ -58,6 +53,7 @@ class OneRequest:
         self._fifo = problem.contention == "fifo"
         self._links = len(problem.link_names) if self._fifo else 0
         self._group_seconds: dict[Group, float] = {}
+        self._nodes_alone: list[list[float]] = []
         values = [
             (index, value)
             for index, value in enumerate(problem.values)
@@ -186,16 +182,24 @@ class OneRequest:
     def seconds(self, problem: Problem, groups: Iterable[Group]) -> list[float]:
         """Return the seconds of each subgraph; see ``Problem.group_seconds``.
 
-        Those of single nodes are quicker found anew, and those of others kept: plans that are
-        tried one after another share most.
+        They are kept: plans that are tried one after another share most.
         """
-        devices = self._devices
+        alone, devices = self._alone(problem), self._devices
         return [
-            problem.group_seconds(devices[group.device], group.nodes)
+            alone[devices[group.device]][group.nodes[0]]
             if len(group.nodes) == 1
             else self._seconds(problem, group)
             for group in groups
         ]
+
+    def _alone(self, problem: Problem) -> list[list[float]]:
+        """By device the seconds of each node as a subgraph."""
+        if not self._nodes_alone:
+            self._nodes_alone = [
+                [problem.group_seconds(device, (v,)) for v in range(problem.n)]
+                for device in range(self._count)
+            ]
+        return self._nodes_alone
 
     def _seconds(self, problem: Problem, group: Group) -> float:
         found = self._group_seconds.get(group)
@@ -209,11 +213,9 @@ class OneRequest:
 
 def _pays() -> bool:
     """Whether so much was played that more of it is likely enough."""
-    if _played[0] < (COMPILE_AFTER_WITH_NUMBA if "numba" in sys.modules else COMPILE_AFTER):
+    if _played[0] < COMPILE_AFTER:
         return False
-    if not _kept and is_kept(driver.advance, *INLINED, inline=True):
-        _kept.append(True)
-    return bool(_kept) or _played[0] >= COMPILE_ANEW_AFTER
+    return _played[0] >= COMPILE_ANEW_AFTER or kept()
 
 
 def _ints(numbers: Any) -> Ints:

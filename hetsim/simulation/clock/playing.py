@@ -17,11 +17,8 @@ from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.rules import MASK, SHIFT, Structure
 from hetsim.simulation.clock.structure import Part, structure_of
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
-from hetsim.simulation.clock.virtual_time import VirtualTime
+from hetsim.simulation.clock.virtual_time import COMPILE_FROM, VirtualTime, pays
 from hetsim.simulation.recursion.playing import finishes
-
-COMPILE_FROM = 100_000
-"""Task events from which loading the machine code costs less CPU time than it saves."""
 
 RECURSE_FROM = 200
 """Events of each task laid out from which looking at their order costs less than it saves."""
@@ -32,7 +29,7 @@ def timeline_of(
     arrival: NDArray[np.float64] | None = None,
     *,
     contention: Contention | None = None,
-    trace: bool = True,
+    trace: bool,
 ) -> Timeline:
     """Return what happens on the virtual clock where nothing fails, and what it costs.
 
@@ -179,9 +176,9 @@ def run(
     entry_at = np.zeros(requests + 1, dtype=np.int64)
     none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
     if machine_code is None:
-        machine_code = events >= COMPILE_FROM
+        machine_code = pays(events)
         laid = layout.first[-1]
-        if machine_code and rank is None and not traced and events >= RECURSE_FROM * laid:
+        if events >= COMPILE_FROM and rank is None and not traced and events >= RECURSE_FROM * laid:
             ended = finishes(layout, duration, arrival, template)
             if ended is not None:
                 return Recording(arrival, ended, template, entry_at, none, none, nowhere, nowhere)

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock.playing import COMPILE_FROM, laid_out
+from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
-from hetsim.simulation.clock.virtual_time import VirtualTime
+from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def finishes(
     layout = laid_out(tasks)
     if machine_code is None:
         events = np.diff(layout.first)[of_request].sum() * len(devices)
-        machine_code = bool(events >= COMPILE_FROM)
+        machine_code = pays(events)
     clock = VirtualTime(
         layout.structure,
         layout.links,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.code_folder import is_kept
 from hetsim.base.machine_code import machine_code
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
 from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
@@ -42,6 +43,9 @@ PARTS = (
 INLINED = (*PARTS, driver.launch)
 """What this one calls."""
 
+COMPILE_FROM, KEPT_FROM = 100_000, 8_000
+"""Task events from which machine code pays: having it made once, and loading what is kept."""
+
 Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 """What started, in that order: codes, seconds, streams."""
 
@@ -50,9 +54,29 @@ Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 def compiled(function: Callable[..., Any] = driver.advance) -> Callable[..., Any]:
     """Return a function of the driver as machine code, for int64 and float64 arrays.
 
-    The first call in a process loads numba.
+    The first call in a process loads it, or has numba make it.
     """
     return machine_code(function, *INLINED, inline=True)
+
+
+def pays(events: float, *also: Callable[..., Any]) -> bool:
+    """Whether machine code costs less CPU time than it saves over so many task events.
+
+    `also` are functions of the driver that are called besides ``advance``.
+    """
+    if events >= COMPILE_FROM or events < KEPT_FROM:
+        return events >= COMPILE_FROM
+    return all(map(kept, (driver.advance, *also)))
+
+
+def kept(function: Callable[..., Any] = driver.advance) -> bool:
+    """Whether machine code of a function of the driver is kept; asked of the disk until it is."""
+    if function not in _kept and is_kept(function, *INLINED, inline=True):
+        _kept.add(function)
+    return function in _kept
+
+
+_kept: set[Callable[..., Any]] = set()
 
 
 class VirtualTime:
@@ -150,7 +174,7 @@ class VirtualTime:
         """Let the same requests come again, after all have ended, with other seconds a task."""
         nothing = [math.nan] * len(self.finish)
         self.finish[:] = nothing
-        self._duration = duration if self._arrays else duration.tolist()
+        self._duration = np.ascontiguousarray(duration) if self._arrays else duration.tolist()
         # Streams, links and turns are as they were before the first came.
         self._state.counts[OLDEST] = self._state.counts[ADMITTED] = 0
         self._now[0] = -math.inf
@@ -181,7 +205,7 @@ class VirtualTime:
         shape: Any = structure
         shape = Structure._make(np.asarray(part, np.int64) for part in shape)
         self._structure = shape
-        self._duration = duration
+        self._duration = np.ascontiguousarray(duration)
         self._make_room()
 
     def _make_room(self) -> None:

@@ -266,13 +266,13 @@ class ChangingServing(Serving, Changing):
         model = taken(self._batches.model, slot)
         at = taken(self._batches.first, slot) - int(self._flow.counts[TOLD])
         found = np.zeros(len(batches), dtype=np.int64)
-        for one in np.unique(model[model >= 0]).tolist():
+        for one, named in enumerate(self._models):
             rows = np.flatnonzero(model == one)
             variant, instance, size = (
                 taken(column, at[rows])
                 for column in (self._records.variant, self._records.instance, self._records.size)
             )
-            found[rows] = self._models[one].template[variant, instance, size - 1]
+            found[rows] = named.template[variant, instance, size - 1]
         return found
 
     def _cut(self, flight: InFlight, running: Running) -> None:

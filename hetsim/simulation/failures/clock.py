@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock.playing import COMPILE_FROM
+from hetsim.simulation.clock import driver
+from hetsim.simulation.clock.virtual_time import pays
 from hetsim.simulation.failures.changing import InFlight
 from hetsim.simulation.failures.changing_time import ChangingTime
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
@@ -83,7 +84,7 @@ class FailingClock:
         structure, duration = self._rests.lay_out(np.unique(fresh))
         expected = self.versions[0].plan_tasks.widest * len(arrival)
         if machine_code is None:
-            machine_code = expected * (1 + len(failures)) >= COMPILE_FROM
+            machine_code = pays(expected * (1 + len(failures)), driver.again)
         self._clock = ChangingTime(
             structure,
             len(self.versions[0].plan_tasks.links),

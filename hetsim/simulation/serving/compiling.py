@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from hetsim.base.machine_code import is_kept, machine_code
+from hetsim.base.code_folder import is_kept
+from hetsim.base.machine_code import machine_code
 from hetsim.simulation.clock.virtual_time import PARTS
 from hetsim.simulation.serving import batcher, driver, lengths, residency, routing
 
@@ -50,7 +51,7 @@ INLINED = (
 )
 """What ``driver.advance`` calls on arrays, each after what it calls itself."""
 
-LOADED_FROM, MADE_FROM = 150_000, 3_000_000
+LOADED_FROM, MADE_FROM = 10_000, 3_000_000
 """Task events from which machine code that is kept, or has to be made, costs less CPU time than it
 saves."""
 
@@ -60,7 +61,7 @@ LOADED = 500
 
 @functools.cache
 def compiled() -> Callable[..., int]:
-    """Return ``driver.advance`` as machine code. The first call in a process loads numba."""
+    """Return ``driver.advance`` as machine code. The first call in a process loads or makes it."""
     return machine_code(driver.advance, *INLINED, inline=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.machine_code import is_kept
+from hetsim.base.code_folder import is_kept
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.recursion.orders import order_of
 from hetsim.simulation.serving import moves
@@ -24,7 +24,7 @@ from hetsim.simulation.stuck import NEVER_START
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LOADED_FROM, MADE_FROM = 150_000, 1_000_000
+LOADED_FROM, MADE_FROM = 10_000, 1_000_000
 """Requests from which machine code that is kept, or has to be made, costs less CPU time than it
 saves."""
 

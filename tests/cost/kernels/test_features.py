@@ -17,6 +17,7 @@ from hetsim.graph.loading import load_model
 from hetsim.graph.work import Work, graph_work, node_work, ruled_ops
 from hetsim.graph.work.form import form_of
 from hetsim.graph.work.product import FORMS as PRODUCT_FORMS
+from hetsim.graph.work.product import Product
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.spec import OP_CLASSES
 from kernel_graphs import graph_of
@@ -27,7 +28,7 @@ HALF = replace(DEVICE, execution_dtype={"float32": "float16"})
 
 def row(graph, *members, device=DEVICE):
     works = graph_work(graph)
-    kernel = joined_kernel(Uses.of(graph), works, members or range(len(works)))
+    kernel = joined_kernel(Uses.of(graph), members or range(len(works)))
     return dict(zip(FEATURES, features(kernel, device).tolist(), strict=True))
 
 
@@ -194,6 +195,62 @@ def test_resampling_has_the_window_of_each_result(mode, taps):
     assert (found["window_h"], found["window_w"], found["flops"]) == (taps, taps, 0)
 
 
+@pytest.mark.parametrize(
+    ("window", "strides", "dilations", "expected"),
+    [
+        ((3, 5), (1, 2), (1, 1), (3, 5, 1, 1)), ((1, 7), (2, 1), (3, 2), (1, 7, 2, 3)),
+        ((5,), (2,), (3,), (1, 5, 2, 3)), ((2, 3, 4), (3, 1, 1), (1, 1, 1), (3, 4, 3, 1)),
+    ],
+)  # fmt: skip
+def test_a_window_is_told_by_its_last_two_sides_and_a_stride_by_its_first(
+    window, strides, dilations, expected
+):
+    spatial = tuple(30 + k for k in range(len(window)))
+    out = tuple(
+        (size - dilation * (side - 1) - 1) // stride + 1
+        for size, side, stride, dilation in zip(spatial, window, strides, dilations, strict=True)
+    )
+    graph = graph_of(
+        [("Conv", ["x", "w"], ["y"], {"strides": strides, "dilations": dilations})],
+        {"x": (2, 4, *spatial), "w": (8, 4, *window), "y": (2, 8, *out)},
+        constants=("w",),
+    )
+    found = row(graph)
+    names = ("window_h", "window_w", "stride", "dilation")
+    assert tuple(found[name] for name in names) == expected
+    assert found["depth"] == 4 * np.prod(window)
+    assert found["positions"] == np.prod(out)
+
+
+def work(form, flops=0, moved=0, **sizes):
+    """A work of a form; of a product of (rows, columns, depth) where these are given."""
+    product = Product(form, sizes["rows"], 4, 2, 1, operand_elements=6) if sizes else None
+    return Work(flops, moved, 0, 0, "other", "float32", True, form=form, product=product)
+
+
+@pytest.mark.parametrize(
+    ("works", "main"),
+    [
+        # Most FLOP of products; what is no elementwise op; most FLOP; most bytes; the first.
+        ([work("matmul", rows=3), work("dense", rows=5), work("softmax", 999)], 1),
+        ([work("matmul", rows=5), work("dense", rows=5)], 0),
+        ([work("elementwise", 999, 999), work("softmax", 1, 1)], 1),
+        ([work("softmax", 5, 999), work("pooling", 6, 1)], 1),
+        ([work("softmax", 5, 9), work("pooling", 5, 10), work("gather", 5, 10)], 1),
+        ([work("recurrent", 50, rows=1), work("matmul", rows=3)], 0),
+        ([work("recurrent", 40, rows=1), work("matmul", rows=3)], 1),
+        ([work("elementwise", 1, 5), work("elementwise", 2, 1)], 1),
+    ],
+)
+def test_a_kernel_is_what_its_heaviest_member_is(works, main):
+    found = features(Kernel(tuple(works)), DEVICE)
+    alone = features(Kernel((works[main],)), DEVICE)
+    for name in ("form", "rows", "columns", "depth", "groups", "steps"):
+        assert found[COLUMN[name]] == alone[COLUMN[name]]
+    assert features(Kernel(()), DEVICE)[COLUMN["form"]] == FORMS.index("other")
+    assert features(Kernel(()), DEVICE)[COLUMN["rows"] :].tolist() == [1] * 8 + [0] * 5 + [1, 1]
+
+
 def test_a_product_of_nothing_has_no_size_of_nothing():
     shapes = {"a": (0, 4), "b": (4, 3), "y": (0, 3)}
     found = row(graph_of([("MatMul", ["a", "b"], ["y"], {})], shapes, constants=("b",)))
@@ -233,6 +290,4 @@ def test_a_kernel_of_several_products_has_the_flop_of_all():
 
 
 def row_product(rows):
-    from hetsim.graph.work.product import Product
-
     return Product("matmul", rows, 4, 2, 1, operand_elements=rows * 2)

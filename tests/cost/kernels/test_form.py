@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -161,6 +162,18 @@ def test_it_is_the_formula_told_in_numpy(
     assert max(parts) + launch <= whole * (1 + 1e-12)
     if values[INDEX["overlap"]] >= 1:
         assert whole <= (sum(parts) + launch) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("form", CONVOLUTIONS)
+@pytest.mark.parametrize("side", [1, 2, 8, 9])
+def test_the_smallest_convolutions_and_those_at_the_ends_of_tiles(form: str, side: int) -> None:
+    """One channel in or out, and a tile or granule of them more or less one."""
+    for inputs, outputs, groups in product((1, 2, 31, 32, 33), (1, 2, 3, 32, 33), (1, 2, 32)):
+        for window in (1, 3):
+            kernel = convolution(inputs, outputs, side, window)
+            kernel[COLUMN["form"]], kernel[COLUMN["groups"]] = FORMS.index(form), groups
+            seconds = kernel_seconds(VALUES, kernel, 0.5)
+            assert seconds == pytest.approx(told_in_numpy(VALUES, kernel, 0.5), rel=1e-12)
 
 
 @examples(quick=20, full=500)

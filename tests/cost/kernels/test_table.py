@@ -8,6 +8,7 @@ from itertools import cycle, product
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 from figure_builders import kernel_figures
@@ -22,7 +23,7 @@ from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.executing import executing
 from hetsim.hardware.spec import Platform, SupportRule
 from hetsim.problem.problem import Problem
-from kernel_graphs import chain
+from kernel_graphs import chain, graph_of
 from onnx_builders import if_model
 from sweeps import sweep
 
@@ -132,6 +133,58 @@ def test_a_choice_is_the_kernels_of_the_branch_with_most_work():
     found, most = network_table(graph), max(branches, key=_flops)
     assert np.array_equal(found.at(1, 4), network_table(most).at(1, 4))
     assert found.counts.sum() == 2
+
+
+LOOP = """<ir_version: 8, opset_import: ["": 17]>
+    repeated (float[4, 8] x, bool c) => (float[4, 8] y)
+    <int64 n = {5}, bool go = {1}, int64 two = {2}>
+    { z = Loop(n, go, x) <
+        body = b (int64 i, bool keep, float[4, 8] s) => (bool more, float[4, 8] t)
+            { more = Identity(keep) u = Exp(s)
+              t = Loop(two, keep, u) <
+                body = d (int64 j, bool on, float[4, 8] p) => (bool again, float[4, 8] q)
+                    { again = Identity(on) q = Softmax(p) }> }>
+      y = If(c) <
+        then_branch = e () => (float[4, 8] f) { f = Relu(z) },
+        else_branch = g () => (float[4, 8] h) { k = ReduceSum <keepdims = 1> (z) h = Sub(z, k) }> }
+"""
+
+
+def test_what_is_inside_runs_as_often_as_its_turns_multiply():
+    """Of a choice the way with most FLOP and bytes counts, of a loop all turns."""
+    graph = model_of(onnx.parser.parse_model(LOOP), canonical="none").graph
+    table = network_table(graph)
+    found = {}
+    for row, count in zip(table.at(1, 4), table.counts, strict=True):
+        moved = row[COLUMN["read_bytes"]] + row[COLUMN["write_bytes"]]
+        if moved >= 4 * 32:
+            found[FORMS[int(row[COLUMN["form"]])], bool(row[COLUMN["exp_bytes"]])] = count
+    # Exp five times, Softmax ten; behind them the sum and the difference, which read most.
+    assert found == {
+        ("elementwise", True): 5, ("softmax", False): 10, ("reduction", False): 1,
+        ("elementwise", False): 1,
+    }  # fmt: skip
+
+
+def test_bytes_of_weights_and_ends_are_of_the_types_that_they_are_held_in():
+    table = network_table(chain("Conv", "Relu", "Softmax"))
+    weights = table.at(3, 2, 8)[:, COLUMN["weight_bytes"]].sum()
+    assert weights == table.weight_bytes(8) == 16 * 8
+    assert table.at(3, 2)[:, COLUMN["weight_bytes"]].sum() == 16 * 2
+    written = table.at(3, 2, 8)[:, COLUMN["write_bytes"]].sum()
+    assert written == 3 * 2 * 36 * 2
+    rows, counts, weight_bytes, io_bytes = table.laid(3, 2, 8)
+    assert np.array_equal(rows, table.at(3, 2, 8))
+    assert (weight_bytes, io_bytes) == (128, 3 * 2 * 36 * 2)
+    assert counts is table.counts
+    mixed = network_table(
+        graph_of(
+            [("Gather", ["x", "i"], ["y"], {"axis": 0})], {"x": (5, 4), "i": (3,), "y": (3, 4)},
+            dtypes={"i": "int64"},
+        )
+    )  # fmt: skip
+    assert (mixed.io_elements, mixed.io_stored) == (20 + 12, 3 * 8)
+    assert mixed.io_bytes(2, 1) == 2 * (32 + 24)
 
 
 def _flops(graph):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.cost.profiles.record import MeasuredShare
+from hetsim.cost.profiles.record import MeasuredShare, Profile
 from hetsim.errors import InvalidInput, UsageError
 from odd_graphs import loops_within_branches
 from onnx_builders import make_model, op, save, value
@@ -298,3 +298,15 @@ def test_the_same_profile_gives_the_same_prices(model: hetsim.Model, tmp_path: P
     first, _ = priced(model, tmp_path, FUSED["values"])
     second, _ = priced(model, tmp_path, FUSED["values"])
     assert first.fingerprint == second.fingerprint
+
+
+def test_a_share_is_of_all_that_is_timed_and_of_no_time_all_or_nothing() -> None:
+    nothing = Profile("f", "s", "0", (), 1, "")
+    for timed, rest, measured, share in (
+        (3.0, 1.0, (True, False), 0.75),
+        (0.0, 2.0, (False, False), 0.0),
+        (0.0, 0.0, (False, True), 1.0),
+        (0.0, 0.0, (False, False), 0.0),
+    ):
+        found = MeasuredShare(nothing, measured, 2, timed, rest, 0.0, 0.0, 0, (), 0.0, 0.0)
+        assert found.share == share

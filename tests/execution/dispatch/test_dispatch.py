@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.devices.plan_steps import Part, Step, steps_of
+from hetsim.execution.devices.plan_steps import Part, Replica, Step, steps_of
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 from sweeps import examples
 
@@ -115,6 +116,114 @@ def test_requests_end_whatever_fails(
             else:
                 lost = data.draw(st.sets(st.sampled_from(step.receives))) if step.receives else ()
                 dispatcher.fail(call, lost, state_gone=False)
+
+
+class Rule:
+    """Who takes what next, word for word, where nothing fails."""
+
+    def __init__(
+        self, steps: Sequence[Step], outputs: Sequence[str], replicas: Sequence[Replica]
+    ) -> None:
+        self.steps, self.outputs = steps, outputs
+        self.own = [range(one.first, one.first + one.count) for one in replicas]
+        self.replica_of: dict[int, int] = {}
+        self.sent: dict[int, set[str]] = {}
+        self.done: dict[int, set[int]] = {}
+        self.running: set[tuple[int, int]] = set()
+
+    def ready(self, device: str) -> list[tuple[int, int]]:
+        """Steps of requests that have all they read, and follow what was done there before."""
+        return [
+            (request, step)
+            for request, replica in self.replica_of.items()
+            for step in self.own[replica]
+            if self.steps[step].device == device
+            and step not in self.done[request]
+            and (request, step) not in self.running
+            and self.sent[request].issuperset(self.steps[step].receives)
+            and all(
+                before in self.done[request]
+                for before in self.own[replica]
+                if before < step and self.steps[before].device == device
+            )
+        ]
+
+    def give_out(self, streams: dict[str, int]) -> set[tuple[int, int]]:
+        """A free stream takes the step of the earliest request."""
+        found = set()
+        for device, width in streams.items():
+            busy = sum(self.steps[step].device == device for _, step in self.running)
+            for one in sorted(self.ready(device))[: max(width - busy, 0)]:
+                self.running.add(one)
+                found.add(one)
+        return found
+
+
+@examples(quick=40, full=400)
+@given(st.lists(cuts(), min_size=1, max_size=3), st.data())
+def test_where_nothing_fails_each_step_runs_once_when_its_turn_comes(
+    made: list[tuple[tuple[Step, ...], tuple[Step, ...], list[Part], list[str]]],
+    data: st.DataObject,
+) -> None:
+    """With replicas, dealt out over and over, and requests that are given up in between."""
+    # The same parts wherever they run: of the first, on other devices in each replica.
+    _, _, parts, outputs = made[0]
+    places = st.lists(st.sampled_from("abc"), min_size=len(parts), max_size=len(parts))
+    steps: list[Step] = []
+    replicas: list[Replica] = []
+    for key in range(len(made)):
+        moved = zip(data.draw(places), parts, strict=True)
+        mine = steps_of([replace(part, device=device) for device, part in moved], outputs)
+        replicas.append(Replica(len(steps), len(mine), key))
+        steps += mine
+    deal = data.draw(st.lists(st.sampled_from(range(len(replicas))), min_size=1, max_size=4))
+    dispatcher = Dispatcher(steps, outputs, STREAMS, replicas, deal)
+    rule = Rule(steps, outputs, replicas)
+    for device in STREAMS:
+        dispatcher.restore(device)
+    running: dict[tuple[int, int], Call] = {}
+    admitted = 0
+    while admitted < 4 or running:
+        action = data.draw(
+            st.sampled_from(
+                ["admit"] * (admitted < 4) + ["end"] * 2 * bool(running) + ["drop"] * bool(running)
+            )
+        )
+        if action == "admit":
+            dispatcher.admit(admitted, {name: name for name in INPUTS})
+            rule.replica_of[admitted] = deal[admitted % len(deal)]
+            rule.sent[admitted], rule.done[admitted] = set(INPUTS), set()
+            admitted += 1
+        elif action == "end":
+            request, step = data.draw(st.sampled_from(sorted(running)))
+            over = dispatcher.finish(
+                running.pop((request, step)), dict.fromkeys(steps[step].sends, step)
+            )
+            rule.running.discard((request, step))
+            known = request in rule.replica_of
+            if known:
+                rule.sent[request].update(steps[step].sends)
+                rule.done[request].add(step)
+            assert over == (known and rule.sent[request].issuperset(outputs))
+        else:
+            # What runs of it holds its stream until it ends.
+            request = data.draw(st.sampled_from(sorted(rule.replica_of) or [-1]))
+            assert dispatcher.drop(request) == (request in rule.replica_of)
+            rule.replica_of.pop(request, None)
+        given_out = dispatcher.calls()
+        assert all(call.version == 0 for call in given_out)
+        assert all(call.device == steps[call.step].device for call in given_out)
+        now = {(call.request, call.step): call for call in given_out}
+        assert now.keys() == rule.give_out(STREAMS)
+        assert len(now) == len(given_out)
+        running.update(now)
+        for device in STREAMS:
+            theirs = [running[one] for one in sorted(running) if running[one].device == device]
+            known_of = [call for call in theirs if call.request in rule.replica_of]
+            assert list(dispatcher.running_on(device)) == known_of
+    assert set(dispatcher.flights) == set(rule.replica_of)
+    for request, replica in rule.replica_of.items():
+        assert rule.done[request] == set(rule.own[replica])
 
 
 def test_a_free_device_takes_the_earliest_request_that_is_ready() -> None:

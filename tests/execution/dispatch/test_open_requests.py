@@ -2,139 +2,26 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from hetsim.errors import DeviceLost, ExecutionError, HetsimError, TimedOut
-from hetsim.execution.devices.plan_steps import Part, Step, steps_of
+from hetsim.errors import Cancelled, DeviceLost, ExecutionError, TimedOut
 from hetsim.execution.dispatch import open_requests
-from hetsim.execution.dispatch.device_states import DeviceStates, Replanned, Restart
-from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
-from hetsim.execution.dispatch.events import Expired, Submit
-from hetsim.execution.dispatch.open_requests import OpenRequests
+from hetsim.execution.dispatch.device_states import Replanned, Restart
+from hetsim.execution.dispatch.events import Expired, Overdue
 from hetsim.execution.dispatch.recovery import Policy
-from hetsim.execution.dispatch.run_log import RunLog
-from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded
+from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded
 from hetsim.workloads.failure import Failure
-
-PARTS = [Part("a", ("in0",), ("x",)), Part("b", ("x",), ("y",))]
-
-
-class Request:
-    """A caller's side of a request."""
-
-    def __init__(self, request_id: int) -> None:
-        self.request_id = request_id
-        self.outputs: Mapping[str, Any] | None = None
-        self.error: HetsimError | None = None
-
-    def succeed(self, outputs: Mapping[str, Any], seconds: float) -> None:
-        assert self.outputs is None
-        assert self.error is None
-        self.outputs = outputs
-
-    def fail(self, error: HetsimError) -> None:
-        assert self.outputs is None
-        assert self.error is None
-        self.error = error
-
-
-class Session:
-    """The parts of a session's loop, on a transport that takes down what it is told."""
-
-    def __init__(self, policy: Policy | None = None, *, replan: bool = False) -> None:
-        self.now = 0.0
-        self.calls: list[tuple[Call, int]] = []
-        self.loads: list[tuple[str, int, int]] = []
-        self.fetches: list[tuple[int, dict[str, Any]]] = []
-        self.discarded: list[str] = []
-        self.later: list[tuple[float, object]] = []
-        self.posted: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.replans: list[tuple[str, ...]] = []
-        self.requests: list[Request] = []
-        policy = policy or Policy()
-        steps = steps_of(PARTS, ["y"])
-        self.dispatcher = Dispatcher(steps, ["y"], {"a": 2, "b": 1, "c": 1})
-        self.devices = DeviceStates(
-            program(steps), self.dispatcher, self, self.posted.put, policy,  # type: ignore[arg-type]
-            self.replanned if replan else None, self.at,
-        )  # fmt: skip
-        self.open = OpenRequests(
-            ["y"],
-            self.dispatcher,
-            self.devices,
-            self,
-            policy,
-            self.at,
-            RunLog(keep=False),  # type: ignore[arg-type]
-        )
-        self.devices.open()
-
-    def replanned(self, lost: tuple[str, ...]) -> Any:
-        self.replans.append(lost)
-        return program(steps_of([PARTS[0], replace(PARTS[1], device="c")], ["y"]))
-
-    def at(self, when: float, event: object) -> None:
-        self.later.append((when, event))
-
-    def up(self, *devices: str, version: int = 0) -> None:
-        for device in devices:
-            number = self.devices.incarnation(device)
-            self.devices.loaded(Loaded(device, number, version, process=10 * number + version + 1))
-
-    def submit(self, timeout_s: float = 100.0) -> Request:
-        request = Request(len(self.requests))
-        self.requests.append(request)
-        self.open.submitted(Submit(request, {"in0": 0}, timeout_s))  # type: ignore[arg-type]
-        self.open.give_out()
-        return request
-
-    def last(self) -> tuple[Call, int]:
-        return self.calls[-1]
-
-    def end(self, call: Call, incarnation: int, fault: Fault | None = None) -> None:
-        sent = {} if fault else {name: f"{name}'" for name in self.dispatcher.step(call).sends}
-        self.open.ended(Ended(call, incarnation, sent, fault))
-        self.open.give_out()
-
-    # What OpenRequests and DeviceStates ask of a transport.
-
-    def load(self, device: str, incarnation: int, version: int, program: object) -> None:
-        self.loads.append((device, incarnation, version))
-
-    def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
-        self.calls.append((call, incarnation))
-
-    def forget(self, device: str, version: int, request: int) -> None: ...
-
-    def discard(self, device: str) -> None:
-        self.discarded.append(device)
-
-    def harm(self, device: str, kind: str) -> None: ...
-
-    def hand(self, value: Any) -> Any:
-        return value
-
-    def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
-        self.fetches.append((request, dict(handles)))
-
-
-def program(steps: Sequence[Step]) -> Any:
-    code = {step.device: () for step in steps}
-    return SimpleNamespace(code=code, steps=steps, outputs=["y"], replicas=(), deal=(0,))
+from session_parts import Session
 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """One whose clock stands still until a test moves it."""
     made = Session()
-    clock = SimpleNamespace(monotonic=lambda: made.now, perf_counter=lambda: made.now)
-    monkeypatch.setattr(open_requests, "time", clock)
+    monkeypatch.setattr(open_requests, "time", made.clock)
     yield made
     # Nothing is left of requests that were answered.
     for request in made.requests:
@@ -220,7 +107,7 @@ def test_a_call_that_took_half_of_a_requests_time_is_of_a_device_that_hangs(
 
 
 def test_a_call_has_its_time_from_when_it_was_given_out(session: Session) -> None:
-    session.open._policy = Policy(hang_s=3.0)
+    session.open._policy = Policy(600.0, hang_s=3.0)
     session.up("a", "b")
     session.now = 2.0
     request = session.submit()
@@ -319,3 +206,219 @@ def test_devices_take_up_another_version_together() -> None:
     assert session.fetches == [(0, {"y": "y'"})]
     session.open.fetched(Fetched(0, {"y": 1}))
     assert request.outputs == {"y": 1}
+
+
+def test_how_long_a_request_took_is_from_submission_to_its_outputs(session: Session) -> None:
+    session.up("a", "b")
+    session.now = 3.0
+    request = session.submit()
+    for _ in range(2):
+        session.now += 2.0
+        session.end(*session.last())
+    session.now = 7.5
+    session.open.fetched(Fetched(0, {"y": 1}))
+    assert request.wall_s == 4.5
+
+
+def test_devices_forget_what_they_hold_of_a_request_that_did_not_go_as_planned(
+    session: Session,
+) -> None:
+    """All that are up or starting: a long life must not collect it."""
+    session.up("a", "b")
+    session.submit()
+    session.end(*session.last())
+    session.end(*session.last())
+    session.open.fetched(Fetched(0, {"y": 1}))
+    # Each step let go of what nobody needs after it.
+    assert session.forgotten == []
+    # One that is cancelled is forgotten at once, and once more by who was at it as it ends.
+    second = session.submit()
+    call, number = session.last()
+    session.open.fail(1, Cancelled("given up"))
+    assert isinstance(second.error, Cancelled)
+    assert sorted(session.forgotten) == [("a", 0, 1), ("b", 0, 1)]
+    session.end(call, number)
+    assert session.forgotten[2:] == [("a", 0, 1)]
+    # Nothing is told twice, and nothing is done of it.
+    session.open.fail(1, ExecutionError("again"))
+    assert [call.request for call, _ in session.calls] == [0, 0, 1]
+    # One of which something was done again may have left something behind.
+    session.submit()
+    session.end(*session.last())
+    session.end(*session.last(), lost("x"))
+    for _ in range(2):
+        session.end(*session.last())
+    session.forgotten.clear()
+    session.open.fetched(Fetched(2, {"y": 1}))
+    assert sorted(session.forgotten) == [("a", 0, 2), ("b", 0, 2)]
+
+
+def test_an_input_without_room_fails_its_request_alone(session: Session) -> None:
+    session.up("a", "b")
+    session.room = False
+    assert "no room" in str(session.submit().error)
+    assert session.calls == []
+    assert session.later == []
+    session.room = True
+    assert session.submit().error is None
+    assert [call.request for call, _ in session.calls] == [1]
+
+
+def test_all_that_are_open_fail_at_once_and_each_once(session: Session) -> None:
+    session.up("a", "b")
+    over = session.submit()
+    session.end(*session.last())
+    session.end(*session.last())
+    session.open.fetched(Fetched(0, {"y": 1}))
+    others = [session.submit(), session.submit()]
+    error = ExecutionError("the end")
+    session.open.fail_all(error)
+    assert [request.error for request in others] == [error, error]
+    assert over.error is None
+
+
+def test_only_alarms_of_what_is_open_are_awaited(session: Session) -> None:
+    session.up("a", "b")
+    session.submit()
+    call, number = session.last()
+    assert session.open.awaited(Expired(0))
+    assert session.open.awaited(Expired(0, call, number))
+    session.end(call, number)
+    assert session.open.awaited(Expired(0))
+    assert not session.open.awaited(Expired(0, call, number))
+    session.open.fail(0, Cancelled("given up"))
+    assert not session.open.awaited(Expired(0))
+    # Whatever else time brings is.
+    assert session.open.awaited(Restart("a", 0))
+
+
+def test_a_late_request_names_the_devices_that_kept_it(session: Session) -> None:
+    """Those that run it; where none does, those that are starting, or else all that run others."""
+    session.up("b")
+    waits = session.submit(10.0)
+    session.now = 10.0
+    session.open.expired(Expired(0))
+    assert isinstance(waits.error, TimedOut)
+    assert (waits.error.devices, waits.error.timeout_s) == (("a",), 10.0)
+    session.up("a")
+    first, second = session.submit(1000.0), session.submit(1000.0)
+    third = session.submit(20.0)
+    # Both streams of a are taken; nothing of the third has begun.
+    assert [call.request for call, _ in session.calls] == [1, 2]
+    session.now = 15.0
+    session.open.expired(Expired(3))
+    assert isinstance(third.error, TimedOut)
+    assert (third.error.devices, third.error.timeout_s) == (("a",), 20.0)
+    assert first.error is second.error is None
+    # Their calls took less than half of what the third had.
+    assert session.discarded == []
+
+
+def test_an_exception_is_tried_again_once_and_then_its_requests(session: Session) -> None:
+    fault = Fault("kernel", ExecutionError("a fault"))
+    session.up("a", "b")
+    request = session.submit()
+    call, number = session.last()
+    session.now = 5.0
+    session.end(call, number, fault)
+    assert request.error is None
+    assert session.last() == (call, number)
+    assert len(session.calls) == 2
+    session.now = 7.0
+    session.end(call, number)
+    assert session.discarded == []
+    # When it was noticed, since the devices were ready, and how long the work was held up.
+    (found,) = session.devices.recoveries
+    assert (found.device, found.kind, found.how, found.requests) == (
+        "a",
+        "kernel",
+        "repeated",
+        (0,),
+    )
+    # Chances are a step's own: one that failed before takes none from the next, on either device.
+    second, number = session.last()
+    assert second.device == "b"
+    session.end(second, number, fault)
+    assert request.error is None
+    session.end(second, number, fault)
+    assert request.error is fault.error
+    # The other request has its own, too.
+    other = session.submit()
+    session.end(*session.last(), fault)
+    assert other.error is None
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_as_many_attempts_as_the_policy_has(attempts: int) -> None:
+    session = Session(Policy(600.0, attempts=attempts))
+    session.up("a", "b")
+    request = session.submit()
+    for turn in range(attempts):
+        assert request.error is None
+        assert len(session.calls) == turn + 1
+        session.end(*session.last(), Fault("kernel", ExecutionError("a fault")))
+    assert request.error is not None
+    again = session.submit()
+    for turn in range(attempts + 1):
+        assert again.error is None, turn
+        session.open.lose("a", "died", ExecutionError("gone"), values_too=True)
+        session.up("a")
+        session.open.give_out()
+    assert isinstance(again.error, DeviceLost)
+
+
+def test_a_device_that_is_gone_takes_what_it_sent_with_it_only_if_it_says_so() -> None:
+    for values_lost in (False, True):
+        session = Session()
+        session.up("a", "b")
+        session.submit()
+        session.end(*session.last())
+        call, number = session.last()
+        assert call.device == "b"
+        session.submit()
+        other = session.last()
+        assert other[0].device == "a"
+        fault = Fault("died", ExecutionError("gone"), values_lost=values_lost)
+        session.end(*other, fault)
+        assert session.discarded == ["a"]
+        session.up("a")
+        session.open.give_out()
+        # The value that b is at work on is needed no more; only request 1 runs again.
+        assert [call.request for call, _ in session.calls[3:]] == [1]
+        session.end(call, number, Fault("kernel", ExecutionError("a fault")))
+        # What b reads again is there, or made again before.
+        assert session.last()[0].device == ("a" if values_lost else "b")
+        assert session.last()[0].request == 0
+
+
+def test_failures_are_made_of_devices_that_can_be_told(session: Session) -> None:
+    session.up("a")
+    session.now = 2.0
+    session.open.harm(Failure("a", 1.0, "hang", 4.0))
+    assert session.harmed == [("a", "hang")]
+    ((when, event),) = session.later
+    assert when == 6.0
+    assert isinstance(event, Overdue)
+    assert (event.device, event.incarnation) == ("a", 0)
+    assert isinstance(event.error, TimedOut)
+    assert (event.error.devices, event.error.timeout_s) == (("a",), 4.0)
+    # One that is starting can be; a kill shows by itself.
+    session.open.harm(Failure("b", 1.0))
+    assert session.harmed[1:] == [("b", "kill")]
+    assert len(session.later) == 1
+    # One that is lost for good cannot, nor one that there is not yet.
+    session.open.lose("b", "died", ExecutionError("gone"), values_too=True)
+    session.open.harm(Failure("b", 1.0))
+    assert len(session.harmed) == 2
+
+
+def test_a_request_without_outputs_is_over_at_once() -> None:
+    empty = Session(outputs=())
+    request = empty.submit()
+    assert empty.fetches == [(0, {})]
+    empty.open.fetched(Fetched(0, {}))
+    assert request.outputs == {}
+    # None of its steps has run, nor runs after that.
+    empty.up("a", "b")
+    empty.open.give_out()
+    assert empty.calls == []

@@ -238,7 +238,7 @@ def test_a_device_that_nobody_can_replace_is_an_error_of_its_own() -> None:
     quiet: Any = Quiet()
     program: Any = Program()
     states = DeviceStates(
-        program, quiet, quiet, lambda event: None, Policy(max_restarts=0), None, quiet.later
+        program, quiet, quiet, lambda event: None, Policy(600.0, max_restarts=0), None, quiet.later
     )
     states.open()
     states.lose("npu", "died", DeviceLost("its process ended", device="npu"), values_too=True)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import onnx
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 import hetsim
 from hetsim.cli.main import main
 from hetsim.execution.devices.plan_steps import Step, Timing
+from hetsim.execution.dispatch import run_log
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.run_log import CALLER, RunLog
 from hetsim.execution.run import run
@@ -105,6 +107,132 @@ def test_the_clock_of_another_machine_is_set_to_the_callers(
     assert (moved.name, moved.start_s, moved.end_s, moved.nbytes) == ("x", 1.0, 1.5, 8)
     assert (first.name, first.start_s, first.end_s) == ("g0", 1.75, 2.0)
     assert (second.name, second.start_s, second.end_s) == ("g1", 2.0, 2.5)
+
+
+class Told:
+    """A log, and the clock by which it takes down what happens."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, keep: bool = True) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(run_log, "time", SimpleNamespace(monotonic=lambda: self.now))
+        self.log = RunLog(keep=keep)
+
+    def at(self, now: float) -> RunLog:
+        self.now = now
+        return self.log
+
+
+def about(request: int, name: str) -> tuple[int, int]:
+    return (-1 if name == "in0" else "xyz".index(name), 10 * request + len(name))
+
+
+STEPS = {
+    "a": Step("a", (0,), ("in0",), ("x",), (), ((),)),
+    "b": Step("b", (1, 2), ("x", "in0"), ("y", "z"), (), ((), ())),
+}
+
+
+def test_what_happened_is_told_from_the_first_request_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one clock: a call's values are on their way from when it was given until it began."""
+    told = Told(monkeypatch)
+    told.at(100.0).submitted()
+    first, second = Call(0, 0, "a", 0), Call(0, 1, "b", 0)
+    told.at(101.0).given_out(first, STEPS["a"], {})
+    # The next request makes no other beginning.
+    told.at(101.5).submitted()
+    told.at(104.0).ended(first, Timing(102.0, ((102.0, 104.0),)))
+    told.at(104.0).given_out(second, STEPS["b"], {"x": "a"})
+    told.at(109.0).ended(second, Timing(105.0, ((105.5, 106.0), (106.0, 108.0))))
+    told.at(109.5).fetching(0, {"y": "b", "x": "a"})
+    told.at(111.0).fetched(0)
+    assert told.log.events(about) == (
+        Event("transfer", "in0", 0, 1.0, 2.0, (), "a", CALLER, -1, 3),
+        Event("compute", "g0", 0, 2.0, 4.0, ("a/0",), "a", group=0),
+        Event("transfer", "in0", 0, 4.0, 5.0, (), "b", CALLER, -1, 3),
+        Event("transfer", "x", 0, 4.0, 5.0, (), "b", "a", 0, 1),
+        Event("compute", "g1", 0, 5.5, 6.0, ("b/0",), "b", group=1),
+        Event("compute", "g2", 0, 6.0, 8.0, ("b/0",), "b", group=2),
+        Event("transfer", "x", 0, 9.5, 11.0, (), CALLER, "a", 0, 1),
+        Event("transfer", "y", 0, 9.5, 11.0, (), CALLER, "b", 1, 1),
+    )
+    assert told.log.busy_s == {"a": 2.0, "b": 2.5}
+    assert told.log.calls == {"a": 1, "b": 1}
+
+
+def test_calls_at_one_time_are_on_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first that is free: what ends at a moment has left it to what begins then."""
+    told = Told(monkeypatch)
+    told.at(0.0).submitted()
+    spans = [(0.0, 4.0), (1.0, 3.0), (2.0, 5.0), (3.0, 6.0), (4.0, 9.0), (5.5, 7.0)]
+    for request, (begin, _) in enumerate(spans):
+        told.at(begin).given_out(Call(request, 0, "a", 0), STEPS["a"], {})
+    for request, span in enumerate(spans):
+        told.at(span[1]).ended(Call(request, 0, "a", 0), Timing(span[0], (span,)))
+    computed = [event for event in told.log.events(about) if event.kind == "compute"]
+    lanes = ["a/0", "a/1", "a/2", "a/1", "a/0", "a/2"]
+    assert [event.tracks for event in computed] == [(lane,) for lane in lanes]
+    assert [(event.start_s, event.end_s) for event in computed] == spans
+
+
+def test_what_a_lost_device_did_is_there_until_it_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.at(10.0).submitted()
+    for request, device in enumerate("aab"):
+        call = Call(request, 0 if device == "a" else 1, device, 0)
+        told.at(11.0 + request).given_out(call, STEPS[device], {})
+    told.at(15.0).lost("a")
+    told.at(15.0).lost("a")
+    told.at(18.0).ended(Call(2, 1, "b", 0), None)
+    assert told.log.events(about) == (
+        Event("compute", "g0", 0, 1.0, 5.0, ("a/0",), "a", group=0, lost=True),
+        Event("compute", "g0", 1, 2.0, 5.0, ("a/1",), "a", group=0, lost=True),
+        # Of several subgraphs nobody knows which ones ran: one event for all.
+        Event("compute", "g1", 2, 3.0, 8.0, ("b/0",), "b", group=1, lost=True),
+    )
+    assert told.log.busy_s == {}
+    assert told.log.calls == {}
+
+
+def test_later_plans_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch)
+    told.at(0.0).submitted()
+    call = Call(0, 0, "a", 2)
+    told.at(0.0).given_out(call, STEPS["a"], {"in0": "c"})
+    told.at(2.0).ended(call, Timing(1.0, ((1.0, 2.0),)))
+    moved, ran = told.log.events(about)
+    assert (moved.source, moved.device) == ("c", "a")
+    assert (ran.name, ran.group, ran.lost) == ("g0 of plan 3", -1, False)
+
+
+def test_a_session_for_life_takes_down_sums_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, keep=False)
+    told.at(0.0).submitted()
+    for request in range(3):
+        call = Call(request, 0, "a", 0)
+        told.at(1.0).given_out(call, STEPS["a"], {})
+        told.at(4.0).ended(call, Timing(1.0, ((1.0, 3.0),)))
+        told.at(4.0).fetching(request, {"x": "a"})
+        told.at(4.0).fetched(request)
+    assert told.log.events(about) == ()
+    assert told.log.busy_s == {"a": 6.0}
+    assert told.log.calls == {"a": 3}
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "told_as"), [(0.0, 0.0), (5e-4, 5e-4), (-7.0, 0.0), (2e-3, 0.0)]
+)
+def test_a_clock_counts_as_another_where_it_says_what_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, ahead_s: float, told_as: float
+) -> None:
+    """It cannot have run before it was given out, or after it was back, but for a millisecond."""
+    told = Told(monkeypatch)
+    told.at(0.0).submitted()
+    call = Call(0, 0, "a", 0)
+    told.at(1.0).given_out(call, STEPS["a"], {})
+    told.at(3.0).ended(call, Timing(1.0 + ahead_s, ((1.0 + ahead_s, 3.0 + ahead_s),)))
+    ran, moved = sorted(told.log.events(about), key=lambda event: event.kind)
+    assert (ran.start_s, ran.end_s) == pytest.approx((1.0 + told_as, 3.0 + told_as), abs=1e-9)
+    assert (moved.start_s, moved.end_s) == pytest.approx((1.0, 1.0 + told_as), abs=1e-9)
 
 
 @pytest.mark.parametrize("target", ["--trace", "--out"])

@@ -11,6 +11,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import InvalidInput, UnsupportedNode
+from hetsim.graph.work import ruled_ops
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
 from hetsim.partitioning.affinity.file import load_affinity
 from hetsim.partitioning.export.as_onnx import to_annotated
@@ -232,3 +233,18 @@ def test_one_configuration_of_several_can_be_named(tmp_path: Path) -> None:
         affinity_of_model(problem, "mine")
     with pytest.raises(InvalidInput, match="no file with notes"):
         affinity_of_model(CHAIN)
+
+
+def test_an_op_type_is_one_of_onnx_of_hetsim_or_of_the_problem() -> None:
+    """By its name alone where it is of ONNX's own domain."""
+    unruled = sorted(
+        {s.name for s in onnx.defs.get_all_schemas() if s.domain == ""}.difference(ruled_ops())
+    )
+    for op_type in ("Task", "Relu", *unruled):
+        assert Affinity(exclude=(Exclusion("npu", (op_type,)),)).on(CHAIN).pins == {}
+    assert "StringConcat" in unruled
+    for strange, meant in (("Relo", "Relu"), ("StringConcatt", "StringConcat")):
+        with pytest.raises(InvalidInput, match=f"no op type '{strange}'; did you mean '{meant}'"):
+            Affinity(exclude=(Exclusion("npu", (strange,)),)).on(CHAIN)
+    with pytest.raises(InvalidInput, match="no op type 'TreeEnsembleClassifier'"):
+        Affinity(exclude=(Exclusion("npu", ("TreeEnsembleClassifier",)),)).on(CHAIN)

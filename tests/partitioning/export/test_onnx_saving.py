@@ -12,7 +12,7 @@ import pytest
 from hetsim.errors import InvalidInput, ModelError, OutOfRoom
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.partitioning.export.onnx_saving import copy_without, save
+from hetsim.partitioning.export.onnx_saving import INLINE_LIMIT_BYTES, copy_without, save
 from onnx_builders import assert_bitwise_equal, load, make_model, op, open_exactly, value
 
 FLOAT = np.float32
@@ -66,6 +66,11 @@ def test_inline_weights_stay_below_the_limit(tmp_path: Path) -> None:
     model = load(plain(), tmp_path)
     save(model.proto, tmp_path / "out" / "m.onnx", None)
     assert files(tmp_path / "out") == ["m.onnx"]
+
+
+def test_what_stays_inline_leaves_room_below_the_end_of_protobuf() -> None:
+    """Which takes no message of 2 GiB; graphs of a hundred thousand nodes are some 20 MB."""
+    assert 2**30 < INLINE_LIMIT_BYTES <= 2**31 - 2**25
 
 
 def test_inline_weights_move_out_above_the_limit(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.errors import UsageError
+from hetsim.errors import InvalidInput, UsageError
 from hetsim.partitioning.affinity.affinity import Exclusion
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.parts import GRAPH_INPUT
@@ -59,3 +59,10 @@ def test_onnx_in_every_form(made: Partition, tmp_path: Path) -> None:
     assert len(names) == len(made.groups) + 2
     for name in names:
         onnx.checker.check_model(tmp_path / "parts" / name, full_check=True)
+
+
+def test_a_folder_that_cannot_be_written_is_named(made: Partition, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match=r"file/parts: cannot write: Not a directory"):
+        made.save_onnx(tmp_path / "file" / "parts")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

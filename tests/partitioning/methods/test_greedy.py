@@ -128,6 +128,14 @@ def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
     assert solved.repaired == (Split((2, 4, 5), ((2, 5), (4,))),)
     assert order_groups(dag, solved.labels) is not None
     assert "Repaired: [2, 4, 5]" in greedy.explain(dag, device_of)
+    assert greedy.merge_with_notes(dag, device_of) == (list(solved.labels), (
+        "1 group of the published method depended on each other in a circle and was split",
+    ))  # fmt: skip
+    twice = Dag.from_edges(16, edges + [(u + 8, v + 8) for u, v in edges])
+    assert greedy.merge_with_notes(twice, device_of * 2)[1] == (
+        "2 groups of the published method depended on each other in a circle and were split",
+    )
+    assert greedy.merge_with_notes(dag, [0] * 8) == ([0] * 8, ())
 
 
 @st.composite

@@ -7,20 +7,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hetsim
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag, topological_order
 from hetsim.partitioning.groups import order_groups
 from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.loads.costs import costs_of
+from hetsim.placement.loads.contraction import contract
+from hetsim.placement.loads.costs import Costs, costs_of
 from hetsim.placement.objective import bottleneck
-from hetsim.placement.strategies.ideal_dp import _search, ideals
+from hetsim.placement.strategies.ideal_dp import IdealDp, _search, ideals
+from hetsim.placement.throughput.moves import Layout
 from hetsim.problem.parts import Constant, Staging
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import acyclic, busiest
-from sweeps import sweep
+from sweeps import examples, sweep
 from tarnawski import paper_max_load, read
+from throughput_problems import small, stage_load
+
+INF = float("inf")
+seeds = st.integers(0, 10**6)
 
 PUBLISHED = {
     "throughput-layer-bert24_inference": 17.790,
@@ -28,6 +36,45 @@ PUBLISHED = {
     "throughput-layer-resnet50_inference": 33.775,
     "throughput-op-bert_l-3_inference": 27.919,
 }
+
+
+def least_contiguous(costs: Costs) -> float:
+    """Of all assignments to devices that do not feed each other in a circle."""
+    kinds = [kind for kind, devices in enumerate(costs.kinds) for _ in devices]
+    found = INF
+    for assignment in itertools.product(range(len(kinds)), repeat=costs.n):
+        edges = {(assignment[u], assignment[v]) for u, v in costs.dag.edges()}
+        left = set(assignment)
+        while free := {p for p in left if not any(q == p != o and o in left for o, q in edges)}:
+            left -= free
+        if not left:
+            sets = {p: {v for v, q in enumerate(assignment) if q == p} for p in set(assignment)}
+            found = min(found, max(stage_load(costs, kinds[p], on) for p, on in sets.items()))
+    return found
+
+
+@pytest.mark.group("machine_code")
+@examples(quick=20, full=200)
+@given(seeds)
+def test_the_ideals_give_the_least_of_all_contiguous_stages(seed: int) -> None:
+    contracted = contract(costs_of(small(seed, 5)))
+    costs = contracted.costs
+    least = least_contiguous(costs)
+    bound_s, stages, why = IdealDp()._dynamic(contracted, None)
+    assert why == ""
+    if stages is None:
+        assert least == bound_s == INF
+        return
+    assert bound_s == pytest.approx(least)
+    kind_of = {p: k for k, devices in enumerate(costs.kinds) for p in devices}
+    assert sorted(v for nodes, _ in stages for v in nodes) == list(range(costs.n))
+    assert len({p for _, p in stages}) == len(stages)
+    met = max(stage_load(costs, kind_of[p], set(nodes)) for nodes, p in stages)
+    assert met == pytest.approx(least)
+    # What is known already is not looked for: nothing below it, nothing to show.
+    known = Layout((), (), least * (1 - 1e-6))
+    if least > 0:
+        assert IdealDp()._dynamic(contracted, known)[:2] == (known.load_s, None)
 
 
 @pytest.mark.group("machine_code")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ import hetsim
 from builders import BOX, problems
 from hash_seeds import SEEDS, printed_here, printed_under
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.listing.dynamic import schedule_pairs
-from hetsim.placement.listing.list_schedule import Listing, Slot
+from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import downward_ranks, static_levels, upward_ranks
 from hetsim.placement.starting.starts import affordable
 from hetsim.problem.parts import Constant
@@ -156,42 +154,16 @@ def test_the_same_answer_under_every_hash_seed(seed: int) -> None:
     assert printed_under(seed, SCRIPT) == printed_here(SCRIPT)
 
 
-@pytest.mark.group("machine_code")
-@examples(quick=10, full=30)
-@given(model_like(problems(max_nodes=10)))
-def test_the_best_pair_is_next(problem: Problem) -> None:
-    """From the definition, pair by pair; machine code or not."""
-    levels, medians = static_levels(problem)
-    worth = [level + median for level, median in zip(levels, medians, strict=True)]
-    rank = list(range(problem.n))[::-1]
-    ample = replace(problem, capacity_bytes=None)
-    asked: list[dict[str, Any]] = [{"worth": worth}, {"rank": rank}]
-    for options in asked:
-        made = schedule_pairs(ample, None, **options, machine_code=False)
-        assert made == schedule_pairs(ample, None, **options, machine_code=True)
-        listing = Listing(ample)
-        free = [[0.0] * streams for streams in problem.streams]
-        left = set(range(problem.n))
-        while left:
-            pairs = []
-            for v in sorted(left):
-                if left.isdisjoint(problem.dag.preds[v]):
-                    for p in np.flatnonzero(problem.supported[v]).tolist():
-                        begin = max(listing.ready[v][p], min(free[p]))
-                        end = begin + listing.duration(v, p)
-                        key = (end, rank[v]) if "rank" in options else (end - worth[v], v)
-                        pairs.append((key, p, v, begin, end))
-            _, p, v, begin, end = min(pairs)
-            assert (made.assignment[v], made.start_s[v], made.end_s[v]) == (p, begin, end)
-            free[p][free[p].index(min(free[p]))] = end
-            listing.place(v, Slot(end, begin, end, p, 0))
-            left.remove(v)
-
-
 def test_auto_tries_them_on_many_tasks() -> None:
     chains = Problem.from_arrays(np.ones((12_000, 2)), [(v, v + 40, 1) for v in range(11_960)])
     wide = Problem.from_arrays(np.ones((60_000, 2)))
+    # So many that all of them could not be ready at once, but as narrow as before.
+    long = Problem.from_arrays(np.ones((60_000, 2)), [(v, v + 40, 1) for v in range(59_960)])
     for name in ("dls", "etf"):
         assert affordable(name, chains)
+        assert affordable(name, long)
         # Every task is ready from the start: each step would look at all that are left.
         assert not affordable(name, wide)
+    # The others look at one task at a time, and each has its limit.
+    assert affordable("heft", wide)
+    assert not affordable("lookahead", chains)

@@ -25,7 +25,7 @@ from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from sweeps import examples
 from tarnawski import paper_max_load, read
-from throughput_problems import small
+from throughput_problems import small, stage_load
 
 
 @pytest.mark.parametrize(
@@ -64,27 +64,8 @@ def test_segment_loads_are_those_of_the_definition(seed: int) -> None:
     order = depth_first(problem.dag.preds, problem.dag.succs)
     table = segment_loads(costs, order)
     for first, end in itertools.combinations(range(problem.n + 1), 2):
-        inside = set(order[first:end])
         for kind in range(len(costs.kinds)):
-            fetch = sum(
-                costs.fetch_s[kind, index]
-                for index, (producer, consumers, _) in enumerate(costs.values)
-                if producer not in inside and inside & set(consumers)
-            )
-            made = [x for x, (producer, _, _) in enumerate(costs.values) if producer in inside]
-            store = sum(costs.make_s[kind, x] for x in made if costs.values[x][2]) + sum(
-                costs.store_s[kind, x] for x in made if not inside >= set(costs.values[x][1])
-            )
-            whole = [k for k in costs.kernels if k.kind == kind and inside >= set(k.nodes)]
-            lacks = sum(costs.lacks[v, kind] for v in inside) - sum(k.covers for k in whole)
-            compute = costs.dispatch_s[kind] + sum(costs.compute_s[v, kind] for v in inside)
-            compute += sum(k.delta_s for k in whole)
-            held = sum(size for size, readers in costs.constants if inside & set(readers))
-            parts = np.zeros((3, len(costs.kinds)))
-            parts[:, kind] = compute, fetch, store
-            expected = float(costs.load(*parts)[kind])
-            if lacks or held > costs.capacity_bytes[kind]:
-                expected = float("inf")
+            expected = stage_load(costs, kind, set(order[first:end]))
             assert table[kind, first, end] == pytest.approx(expected, abs=1e-9)
 
 

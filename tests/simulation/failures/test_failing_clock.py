@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from itertools import pairwise
@@ -21,7 +22,7 @@ from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.rests import Task
 from hetsim.simulation.simulate import simulate
 from hetsim.workloads.failure import Failure, check_failures
-from oracles.clock_plans import arrivals, dealt_plans
+from oracles.clock_plans import arrivals, dealt_plans, failures_of_a_spare, with_a_spare
 from sweeps import examples
 
 
@@ -118,6 +119,127 @@ def test_every_request_ends_and_nothing_reads_what_is_not_there(
     timeline = simulate(plan, arrivals_s=times, failures=failures or [Failure("d0", 1e9)])
     assert timeline.makespan_s == max(played.finish)
     assert [e.kind for e in timeline.events].count("failure") == len(played.happened)
+
+
+@examples(quick=30, full=400)
+@given(dealt_plans(), arrivals(), failures_of_a_spare())
+def test_a_device_that_has_nothing_to_do_fails_without_a_trace(
+    plan: Plan, times: list[float], failures: tuple[Failure, ...]
+) -> None:
+    """Every request stays on its replica, and each of its tasks where and when it was to run."""
+    plan = with_a_spare(plan)
+    calm, shaken = (
+        FailingClock(plan, times, some, "none", replan, machine_code=False)
+        for some in ((), failures)
+    )
+    calm.play()
+    shaken.play()
+    assert shaken.finish == calm.finish
+    assert len(shaken.versions) == 1
+
+    def ran(played: FailingClock) -> list[tuple[object, ...]]:
+        groups = plan.groups
+        # Transfers may be numbered anew, and of two replicas that are alike either is right.
+        return sorted(
+            (
+                one.start, one.end, one.request, one.task.device, one.task.value, one.task.target,
+                groups[one.task.group].nodes if one.task.device >= 0 else (), one.stream, one.lost,
+            )
+            for one in log_of(played)
+        )  # fmt: skip
+
+    assert ran(shaken) == ran(calm)
+
+
+@examples(quick=25, full=250)
+@given(failing())
+def test_the_figures_are_those_of_what_happened(
+    case: tuple[Plan, list[float], tuple[Failure, ...]],
+) -> None:
+    """Each is counted again from the events: until the last request ends, of lost work, too."""
+    plan, times, failures = case
+    problem = plan.problem
+    timeline = simulate(plan, arrivals_s=times, failures=failures or [Failure("d0", 1e9)])
+    played = FailingClock(plan, times, failures, problem.contention, replan)
+    played.play()
+    events, over = timeline.events, timeline.makespan_s
+    assert timeline.latencies_s == tuple(
+        end - came for came, end in zip(times, played.finish, strict=True)
+    )
+    assert all(one.start_s <= other.start_s for one, other in pairwise(events))
+    assert all(event.start_s <= over for event in events if event.kind != "failure")
+    lines = [ran for ran in log_of(played) if ran.start <= over]
+    assert len(lines) == sum(event.kind != "failure" for event in events)
+    names = [value.name for value in problem.values]
+    sizes = {value.name: value.nbytes for value in problem.values}
+    busy, carried = dict.fromkeys(problem.devices, 0.0), dict.fromkeys(timeline.link_busy_s, 0.0)
+    for event in events:
+        spent = min(event.end_s, over) - event.start_s
+        if event.kind == "compute":
+            busy[event.device] += spent
+        for link in event.tracks if event.kind == "transfer" else ():
+            carried[link] += spent
+    assert timeline.device_busy_s == busy
+    assert timeline.link_busy_s == carried
+    assert list(carried) == list(problem.link_names if problem.contention == "fifo" else ())
+    moves = [event for event in events if event.kind == "transfer"]
+    assert timeline.transfers == len(moves)
+    assert timeline.transferred_bytes == sum(sizes[event.name] for event in moves)
+    assert timeline.transfer_s == sum(event.end_s - event.start_s for event in moves)
+    assert all(event.nbytes == sizes[event.name] for event in moves)
+    for name, width in zip(problem.devices, problem.streams, strict=True):
+        share = busy[name] / (over * width) if over else 0.0
+        assert timeline.device_utilization[name] == pytest.approx(share, abs=1e-12)
+    for name, spent in carried.items():
+        share = spent / over if over else 0.0
+        assert timeline.link_utilization[name] == pytest.approx(share, abs=1e-12)
+    assert timeline.energy_j == pytest.approx(
+        sum(
+            over + 2 * busy[name] / width
+            for name, width in zip(problem.devices, problem.streams, strict=True)
+        )
+    )
+    whole = simulate(plan, arrivals_s=times)
+    assert timeline.weight_bytes == whole.weight_bytes
+    assert (timeline.peak_memory_bytes, timeline.critical_path) == ({}, ())
+    # Each task by its names, those of the plan that was asked for by its own numbers.
+    seen = sorted(
+        (
+            ran.start, ran.end, ran.request, ran.lost,
+            problem.devices[ran.task.device] if ran.task.device >= 0 else names[ran.task.value],
+            ran.task.group if ran.task.version == 0 else -1,
+        )
+        for ran in lines
+    )  # fmt: skip
+    assert seen == sorted(
+        (
+            event.start_s, event.end_s, event.request, event.lost,
+            event.device if event.kind == "compute" else event.name, event.group,
+        )
+        for event in events
+        if event.kind != "failure"
+    )  # fmt: skip
+    for event in events:
+        if event.kind == "compute":
+            later = event.name.partition(" of plan ")[2]
+            assert (event.group < 0) == bool(later)
+            assert later or event.name == f"g{event.group}"
+            assert not later or 2 <= int(later) <= len(played.versions)
+            assert later or plan.groups[event.group].device == event.device
+    # What is cut off ends as its device, or one of its ends, stops or is known to be lost.
+    moments = {moment for failure in failures for moment in (failure.at_s, failure.known_s)}
+    assert all(event.end_s in moments for event in events if event.lost)
+    failed = [event for event in events if event.kind == "failure"]
+    assert [(event.start_s, event.name, event.device) for event in failed] == [
+        (failure.at_s, failure.kind, failure.device) for failure in played.happened
+    ]
+    for event, failure in zip(failed, played.happened, strict=True):
+        never = math.isinf(failure.back_s)
+        assert event.end_s == (max(over, failure.at_s) if never else failure.back_s)
+        width = problem.streams[problem.devices.index(failure.device)]
+        assert event.tracks == tuple(f"{failure.device}/{k}" for k in range(width))
+    lean = simulate(plan, arrivals_s=times, failures=failures or [Failure("d0", 1e9)], trace=False)
+    assert lean == dataclasses.replace(timeline, events=())
 
 
 @pytest.mark.group("machine_code")

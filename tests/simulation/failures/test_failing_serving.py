@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hetsim.partitioning.groups import Group
 from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.rules import MASK
@@ -22,13 +23,22 @@ from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.going_on import running_of
 from hetsim.simulation.failures.serving import FailingServing, Load
+from hetsim.simulation.failures.spells import Spell, Spells
+from hetsim.simulation.failures.standing import Standing
 from hetsim.simulation.serving import driver
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
-from hetsim.workloads.failure import Failure, check_failures
-from oracles.clock_plans import arrivals, one_plan, plans, rich_problems
+from hetsim.workloads.failure import Failure, check_failures, moments
+from oracles.clock_plans import (
+    arrivals,
+    failures_of_a_spare,
+    one_plan,
+    plans,
+    rich_problems,
+    with_a_spare,
+)
 from sweeps import examples
 
 ONE = Model(np.zeros((1, 1, 1), dtype=np.int64), (0,))
@@ -236,6 +246,27 @@ def test_without_failures_it_serves_as_it_does_without(given: Deployed, machine_
     assert not late.happened
 
 
+@examples(quick=20, full=1000)
+@given(deployments(), failures_of_a_spare())
+def test_a_device_that_has_nothing_to_do_fails_without_a_trace(
+    given: Deployed, failures: tuple[Failure, ...]
+) -> None:
+    wider = [with_a_spare(one.plan) for one in given.tasks.templates]
+    tasks = PlanTasks(wider[0], tuple(template_of(plan, "none") for plan in wider))
+    spared = given._replace(tasks=tasks, loads=[None] * len(wider[0].problem.devices))
+    calm, shaken = (made(spared, failures=some, machine_code=False) for some in ((), failures))
+    assert same(played(spared, shaken), played(spared, calm))
+    assert shaken.ran.tolist() == calm.ran.tolist()
+    for one, other in zip(shaken.busy_seconds(), calm.busy_seconds(), strict=True):
+        assert one == pytest.approx(other, abs=1e-9)
+    assert (shaken.retried, shaken.lost, shaken.cut_s) == ({}, set(), 0.0)
+    for one, other in (
+        (shaken.lengths.waiting_s, calm.lengths.waiting_s),
+        (shaken.lengths.inside_s, calm.lengths.inside_s),
+    ):
+        assert one.sum(axis=0) == pytest.approx(other.sum(axis=0), abs=1e-6)
+
+
 @examples(quick=15, full=1000)
 @given(deployments())
 def test_machine_code_gives_the_same_bits(given: Deployed) -> None:
@@ -245,6 +276,89 @@ def test_machine_code_gives_the_same_bits(given: Deployed) -> None:
     assert plain.busy_seconds() == compiled.busy_seconds()
     assert plain.retried == compiled.retried
     assert plain.lost == compiled.lost
+
+
+def moments_of(given: Deployed, loads: list[Load | None]) -> list[tuple[float, str, Failure]]:
+    """When devices stop, are known to have, and serve again: once their weights are there."""
+    host = given.tasks.plan.problem.host
+    names = given.tasks.plan.problem.devices
+    found: list[tuple[float, int, str, Failure]] = []
+    for now, order, what, failure in moments(given.failures):
+        load = loads[names.index(failure.device)]
+        if what != "back" or load is None or host is None:
+            found.append((now, 1 + order, what, failure))
+            continue
+        loaded_s = now + load.seconds
+        again = (one.at_s for one in given.failures if one.device == failure.device)
+        # What was loaded when it stops again is lost.
+        if not any(failure.at_s < other < loaded_s for other in again):
+            found.append((loaded_s, 0, what, failure))
+    return [
+        (now, what, failure) for now, _, what, failure in sorted(found, key=lambda one: one[:2])
+    ]
+
+
+@examples(quick=30, full=1000)
+@given(deployments())
+def test_models_work_wherever_an_instance_stands(given: Deployed) -> None:
+    """From when devices stop until they are back, their weights too, or are done without.
+
+    Whatever else fails while weights are loaded, which here takes no link.
+    """
+    loads = [load and Load(load.seconds) for load in given.loads]
+    engine = made(given, loads=loads, machine_code=False)
+    played(given, engine)
+    plans = [one.plan for one in given.tasks.templates]
+    names = plans[0].problem.devices
+    standing = Standing(plans, given.models, plans[0].problem.contention, replan)
+    spells = Spells(len(given.models))
+    stopped = []
+    for now, what, failure in moments_of(given, loads):
+        # Those at the moment at which the last request ends happen still.
+        if now > engine.now_s:
+            break
+        device = names.index(failure.device)
+        if what == "stop":
+            stopped.append(failure)
+            standing.stopped[device] = True
+        elif what == "known":
+            standing.down[device] = True
+            if math.isinf(failure.back_s):
+                standing.lose(device)
+        else:
+            standing.stopped[device] = standing.down[device] = False
+        for model in range(len(given.models)):
+            whole, serves = standing.whole(model), standing.serves(model)
+            spells.tell(model, now, whole=whole, serves=serves)
+    assert engine.happened == stopped
+    assert engine.spells.broken == spells.broken
+    assert engine.spells.out == spells.out
+    assert engine.spells.whole == spells.whole
+
+
+def test_weights_are_loaded_on_while_another_device_fails() -> None:
+    """One is away from 1 to 2 and loads until 6; the other is away from 3 to 4 alone."""
+    problem = Problem.from_arrays(
+        [[9.0, 1.0, 1.0]], tensors=[(-1, 1, [0]), (0, 1, [])], host=0, contention="none"
+    )
+    templates = [
+        template_of(Plan(problem, "manual", (Group(name, (0,)),)), "none") for name in ("d1", "d2")
+    ]
+    engine = FailingServing(
+        PlanTasks(templates[0].plan, tuple(templates)),
+        "none",
+        replan,
+        [Model(np.array([[[0], [1]]]), (1, 1))],
+        [Source(0)],
+        failures=[Failure("d1", 1.0, "kill", 1.0), Failure("d2", 3.0, "kill", 1.0)],
+        loads=[None, Load(4.0), None],
+        machine_code=False,
+    )
+    arrival = np.array([0.0, 2.5, 4.5, 5.5, 10.0])
+    engine.serve(arrival, np.zeros(5, dtype=np.int64))
+    engine.close()
+    assert engine.spells.broken == [[Spell(1.0, 6.0)]]
+    assert engine.spells.out == [[Spell(3.0, 4.0)]]
 
 
 class Watched(FailingServing):

@@ -34,3 +34,19 @@ def test_one_that_is_rejected_and_does_not_think_comes_again_at_once() -> None:
     eager = [Clients(0, 3, lambda block: np.zeros((4, 3)))]
     with pytest.raises(UsageError, match="comes again at once"):
         served(eager, {"max_queue_size": 1}, requests=9).close()
+
+
+def test_clients_are_of_a_stream_that_there_is_and_think_alike_long() -> None:
+    def think(turns: int) -> Any:
+        return lambda block: np.full((turns, 1), 1.0)
+
+    for stream in (-1, 1):
+        with pytest.raises(UsageError, match=f"clients of stream {stream} of 1"):
+            served([Clients(stream, 1, think(4))], requests=9)
+    with pytest.raises(UsageError, match="not equally long"):
+        served([Clients(0, 1, think(4)), Clients(0, 1, think(5))], requests=9)
+    found = served([Clients(0, 1, think(4)), Clients(0, 1, think(4))], requests=9).close()
+    assert found.requests == 9
+    # One server of a second, and each thinks for one: they take turns without a gap.
+    assert found.arrival_s.tolist() == [1.0, 1.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    assert found.finish_s.tolist() == [2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from hetsim.errors import UsageError
+from hetsim.simulation.serving import flattening, lengths, moves
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
@@ -48,6 +50,94 @@ def obeys(given: Deployed, found: Outcomes, serving: Serving) -> None:
                 assert part[inside].sum() <= limit + 1e-9
     sizes = (1.0 / found.size[kept]).sum()
     assert serving.ran.sum() == pytest.approx(sizes)
+
+
+def counted(given: Deployed, found: Outcomes, serving: Serving) -> bool:
+    """Whether queues were as long as requests waited, and were inside, by window and by length.
+
+    Not asked where some expired: nobody says when a batcher found that.
+    """
+    if EXPIRED in found.why:
+        return False
+    entered = found.why == SERVED
+    told_of = serving.lengths
+    windows, models = told_of.waiting_s.shape
+    assert models == len(given.models)
+    edges = told_of.begin_s + told_of.window_s * np.arange(windows + 1)
+    assert told_of.begin_s == found.arrival_s[0]
+    assert edges[-2] <= serving.now_s
+    model_of = np.array([source.model for source in given.sources])[found.stream]
+    for model in range(models):
+        here = entered & (model_of == model)
+        came, sent, over = (
+            column[here] for column in (found.arrival_s, found.sent_s, found.finish_s)
+        )
+        for until, told in ((sent, told_of.waiting_s), (over, told_of.inside_s)):
+            since, up_to = came[:, None], until[:, None]
+            spent = np.minimum(up_to, edges[1:]) - np.maximum(since, edges[:-1])
+            assert told[:, model] == pytest.approx(np.clip(spent, 0, None).sum(axis=0), abs=1e-6)
+        moments = np.unique([*came, *sent, told_of.begin_s, serving.now_s])
+        at_length = np.zeros(told_of.at_length_s.shape[1])
+        for begin, end in pairwise(moments.tolist()):
+            at_length[((came <= begin) & (sent > begin)).sum()] += end - begin
+        assert told_of.at_length_s[model] == pytest.approx(at_length, abs=1e-6)
+    return True
+
+
+def found_at_rest(given: Deployed, found: Outcomes) -> bool:
+    """Whether those are told apart that find nobody waiting and an instance with nothing to do.
+
+    What ends at a moment has, as one comes; what goes then goes after all that come. Not asked
+    where some expired, or where something takes no time.
+    """
+    layout = given.case.layout
+    empty = (np.diff(layout.first) == 0).any()
+    if EXPIRED in found.why or empty or given.case.duration.min(initial=1.0) <= 0:
+        return False
+    model_of = np.array([source.model for source in given.sources])[found.stream]
+    served = found.why == SERVED
+    for at in range(found.requests):
+        now, model = found.arrival_s[at], given.models[model_of[at]]
+        before = served & (model_of == model_of[at]) & (np.arange(found.requests) < at)
+        # Of those that went at this very moment only such as did not have to wait have gone.
+        gone = found.sent_s < now if model.gated else found.sent_s <= now
+        busy = {*found.instance[before & gone & (found.finish_s > now)].tolist()}
+        rests = len(busy) < len(model.limits) and not (before & ~gone).any()
+        assert found.fresh[at] == (rests and served[at])
+    return True
+
+
+def test_who_finds_everything_at_rest_is_told() -> None:
+    seen = []
+    for seed in range(CASES):
+        given = deployed(seed)
+        try:
+            found, _ = played(given, 1 + seed % 3, False)
+        except UsageError:
+            continue
+        if found_at_rest(given, found):
+            seen += found.fresh.tolist()
+    assert min(seen.count(True), seen.count(False)) > 50
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_queues_are_as_long_as_requests_wait(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where windows are few, they double in length as time goes on."""
+    if few:
+        for module in (flattening, lengths, moves):
+            monkeypatch.setattr(module, "WINDOWS", 4)
+    seen = []
+    for seed in range(CASES // 2):
+        given = deployed(seed)
+        try:
+            found, serving = played(given, 1 + seed % 3, False)
+        except UsageError:
+            continue
+        if counted(given, found, serving):
+            seen.append(len(serving.lengths.inside_s))
+            assert not few or seen[-1] <= 4
+    assert len(seen) > CASES / 8
+    assert max(seen) > 2
 
 
 @sweep("chunk", quick=[0], full=range(25))

@@ -15,6 +15,7 @@ from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL
 from hetsim.simulation.serving.without_heap import WithoutHeap, in_order, why_heap
+from hetsim.simulation.stuck import NEVER_START
 from oracles.random_layouts import Case, Shape, layout_of, random_case
 from sweeps import sweep
 
@@ -163,6 +164,40 @@ def test_batches_priorities_and_shared_devices_need_a_heap() -> None:
     shared = why_heap(*given, [model, model], [Source(0), Source(1)])
     assert shared == "models meet at devices or links"
     assert why_heap(case.layout, np.zeros(1), [model], [Source(0)]) == "some tasks take no time"
+
+
+def test_what_may_be_overtaken_is_tried_without_a_heap_and_is_in_no_certain_order() -> None:
+    """A request's input and its output take one link: those that come later may be between."""
+    layout = layout_of([Shape([0], [(0,), (0,)], [[1], [], [0]])], [1], 1)
+    model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,))
+    given = (layout, np.ones(3), [model], [Source(0)])
+    assert why_heap(*given) is None
+    assert not in_order(*given)
+
+
+def test_what_never_starts_needs_a_heap_to_say_so() -> None:
+    layout = layout_of([Shape([0, 0], [], [[1], [0]])], [1], 0)
+    model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,))
+    given = (layout, np.ones(2), [model], [Source(0)])
+    assert why_heap(*given) == NEVER_START
+    assert not in_order(*given)
+
+
+def test_models_meet_at_links_and_at_devices_alike() -> None:
+    """Model 0 has device 0 and link 0; of the others one shares the link, one the device."""
+    shapes = [
+        Shape([0], [(0,)], [[1], []]),
+        Shape([1], [(0,)], [[1], []]),
+        Shape([0], [(1,)], [[1], []]),
+        Shape([1], [(1,)], [[1], []]),
+    ]
+    layout = layout_of(shapes, [1, 1], 2)
+    models = [Model(np.full((1, 1, 1), k), (0,)) for k in range(4)]
+    reasons = [
+        why_heap(layout, np.ones(8), [models[0], other], [Source(0), Source(1)])
+        for other in models[1:]
+    ]
+    assert reasons == ["models meet at devices or links"] * 2 + [None]
 
 
 def test_times_that_go_back_are_told() -> None:

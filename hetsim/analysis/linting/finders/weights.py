@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hetsim.analysis.linting.change import Change
 from hetsim.analysis.linting.finders.kernels import seconds_on
 from hetsim.analysis.linting.seen import Seen, Suspect
 from hetsim.base.units import format_bytes
 from hetsim.cost.kernels.chosen import model_figures
+from hetsim.device.support.executed import held_in
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.kernel_figures import INDEX
-from hetsim.hardware.spec import DeviceSpec
 
 KIND = "weights"
 _ON_CHIP = "weights_on_chip_mib"
@@ -33,12 +33,12 @@ def weights(seen: Seen) -> Iterator[Suspect]:
     for target in seen.targets:
         name = problem.devices[target.first]
         spec = problem.platform.devices[name]
-        own = [work for v, work in enumerate(works) if problem.runnable[v, target.first]]
-        figures = model_figures(spec, graph, own)
+        own = [node for node in graph.nodes if problem.runnable[node.id, target.first]]
+        figures = model_figures(spec, graph, [works[node.id] for node in own])
         if spec.kind != "npu" or figures is None or name in problem.profiles:
             continue
         on_chip = figures.values[INDEX[_ON_CHIP]]
-        held = sum(_held(work, spec) for work in own)
+        held = sum(_held(works[node.id], held_in(spec, graph, node)) for node in own)
         if on_chip <= 0 or held <= on_chip:
             continue
         factor = math.ceil(held / on_chip)
@@ -54,11 +54,7 @@ def weights(seen: Seen) -> Iterator[Suspect]:
         streamed_s = seconds_on(seen.plan, target.devices, problem) - seconds_on(
             seen.plan, target.devices, changed
         )
-        nodes = tuple(
-            v
-            for v, work in enumerate(works)
-            if work.weight_bytes and problem.runnable[v, target.first]
-        )
+        nodes = tuple(node.id for node in own if works[node.id].weight_bytes)
         yield Suspect(
             KIND, target.name,
             f"{target.name}: {format_bytes(held)} of weights, of which {format_bytes(on_chip)} "
@@ -66,10 +62,10 @@ def weights(seen: Seen) -> Iterator[Suspect]:
         )  # fmt: skip
 
 
-def _held(work: Work, spec: DeviceSpec) -> float:
-    """Bytes of the weights of one node as the device holds them."""
+def _held(work: Work, types: Mapping[str, str]) -> float:
+    """Bytes of the weights of one node as the device holds them: floats in these types."""
     wide = ITEM_BITS.get(work.dtype)
     if wide is None:
         return work.weight_bytes
-    own = ITEM_BITS[spec.execution_dtype.get(work.dtype, work.dtype)]
+    own = ITEM_BITS[types.get(work.dtype, work.dtype)]
     return work.integer_bytes + (work.weight_bytes - work.integer_bytes) * own / wide

@@ -27,7 +27,9 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
     set of all boundaries at every node, which makes it quadratic in the groups; here every
     group is worked off by itself.
     """
-    if compiled.pays(2 * dag.n, on_arrays.compiled_bounds.cache_info().currsize):
+    if compiled.pays(
+        2 * dag.n, on_arrays.compiled_bounds.cache_info().currsize, on_arrays.bounds_are_kept
+    ):
         return on_arrays.groups_of(dag, device_of)
     return groups_of(Wiring.of_dag(dag), device_of).label
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.base.code_folder import is_kept
 from hetsim.base.machine_code import machine_code
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.growing.kernels import pop, push
@@ -41,6 +42,11 @@ PARTS = (
 def compiled_bounds() -> Callable[..., Any]:
     """Return ``bounded`` as machine code."""
     return machine_code(bounded, *PARTS, inline=True)
+
+
+def bounds_are_kept() -> bool:
+    """Return whether that is most likely kept."""
+    return is_kept(bounded, *PARTS, inline=True)
 
 
 def groups_of(dag: Dag, device_of: Sequence[int]) -> list[int]:

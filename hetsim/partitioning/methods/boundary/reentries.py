@@ -227,7 +227,7 @@ def settle(wires: Wires, state: Split, entry: Entry, group: int, count: int) -> 
     while count:
         count -= 1
         node = check[count]
-        if entry.settled[node] or state.label[node] != group:
+        if entry.settled[node]:
             continue
         origin = origin_of(wires, state, entry, node, group)
         if origin >= 0:

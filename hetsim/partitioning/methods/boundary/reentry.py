@@ -108,7 +108,7 @@ class _Reentry:
         pending = self.to_check.pop(label, [])
         while pending:
             node = pending.pop()
-            if settled[node] or cuts.label[node] != label:
+            if settled[node]:
                 continue
             origin = self._origin(node, label)
             if origin >= 0:

@@ -1,0 +1,157 @@
+"""What machine code is made of, read by Python: the same groups as the methods give without it.
+
+Nothing is compiled, so that many small graphs are tried in the time that numba takes for one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.graph.dag import Dag
+from hetsim.partitioning.groups import components
+from hetsim.partitioning.growing import compiled, fewest, kernels, levels, selecting
+from hetsim.partitioning.growing.condensed import Condensed
+from hetsim.partitioning.growing.repair import repair
+from hetsim.partitioning.methods import byoc, compact, convex, greedy, stage
+from hetsim.partitioning.methods.boundary import method as boundary
+from hetsim.partitioning.methods.boundary import on_arrays, reentries
+from hetsim.partitioning.methods.boundary.reentries import Entry
+from merge_graphs import SHAPES, by_sets, close_graphs, named, of_shape, random_graphs
+from sweeps import sweep
+
+
+def by_kernels(call: Callable[[], object]) -> object:
+    """What a call gives where everything is for machine code, with Python in its place."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("pays", "scan_pays"):
+            patch.setattr(compiled, name, lambda *_: True)
+        for module, name, function in (
+            (compiled, "compiled_scan", kernels.scan),
+            (compiled, "compiled_walk", kernels.walk),
+            (compiled, "compiled_select", selecting.select),
+            (stage, "compiled_levels", levels.levels),
+            (on_arrays, "compiled_bounds", on_arrays.bounded),
+        ):
+            made = functools.cache(lambda function=function: function)
+            patch.setattr(module, name, made)
+        return call()
+
+
+@sweep("seed", quick=range(4), full=range(40))
+def test_boundaries_are_the_same(seed: int) -> None:
+    """Where data comes back into groups, and where groups are on cycles."""
+    apart = 0
+    for rng, dag, kind in random_graphs(seed):
+        most = rng.random()
+        few = [one * (rng.random() < most) for one in kind]
+        plain = named(boundary.merge(dag, few))
+        assert named(by_kernels(lambda: boundary.merge(dag, few))) == plain  # noqa: B023
+        apart += plain != components(dag, few)
+    assert apart > 5
+    for dag, kind in close_graphs(seed):
+        plain = named(boundary.merge(dag, kind))
+        assert named(by_kernels(lambda: boundary.merge(dag, kind))) == plain  # noqa: B023
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(-1, 3)), max_size=40))
+def test_a_node_is_watched_from_one_list(steps: list[tuple[int, int]]) -> None:
+    """Of the origin named last, the newest first; -1 takes the node from the list it is in."""
+    entry = Entry(*(np.full(8, -1, dtype=np.int64) for _ in Entry._fields))
+    lists: dict[int, list[int]] = {origin: [] for origin in range(4)}
+    for node, origin in steps:
+        inside = [watchers for watchers in lists.values() if node in watchers]
+        for watchers in inside:
+            watchers.remove(node)
+        if origin >= 0:
+            reentries.watch(entry, node, origin)
+            lists[origin].insert(0, node)
+        elif inside:
+            reentries.unwatch(entry, node)
+        for one, watchers in lists.items():
+            found, last, at = [], -1, entry.watch_first[one]
+            while at >= 0 and len(found) < 9:
+                assert (entry.watching[at], entry.watch_last[at] if found else -1) == (one, last)
+                found.append(at)
+                last, at = at, entry.watch_next[at]
+            assert found == watchers
+        watched = {node for watchers in lists.values() for node in watchers}
+        assert watched == set(np.flatnonzero(entry.watching >= 0).tolist())
+
+
+@sweep("seed", quick=[0], full=range(40))
+def test_methods_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On two devices or three; what groups feed each other, is repaired."""
+    monkeypatch.setattr(fewest, "SEARCHED_UP_TO", 1)
+    for rng, dag, kind in random_graphs(seed):
+        most = rng.random()
+        few = [one * (rng.random() < most) for one in kind]
+        for solve in (greedy.solve, byoc.merge, convex.merge):
+            assert by_kernels(lambda: solve(dag, few)) == solve(dag, few)  # noqa: B023
+        for merge, host in (
+            (stage.merge, None),
+            (stage.merge, 1),
+            (stage.merge, 9),
+            (compact.merge, 0),
+        ):
+            plain = merge(dag, kind, host)
+            assert by_kernels(lambda: merge(dag, kind, host)) == plain  # noqa: B023
+
+
+@sweep("seed", quick=range(2), full=range(40))
+def test_groups_are_repaired_the_same(seed: int) -> None:
+    broken = 0
+    for rng, dag, _ in random_graphs(seed):
+        drawn = Condensed(dag.preds, dag.succs, 0)
+        for u, v in dag.edges():
+            if rng.random() < 0.5:
+                a, b = drawn.find(u), drawn.find(v)
+                drawn.parent[max(a, b)] = min(a, b)
+        labels = [drawn.find(v) for v in range(dag.n)]
+        plain = repair(dag, labels)
+        assert by_kernels(lambda: repair(dag, labels)) == plain  # noqa: B023
+        broken += plain[1] != ()
+    assert broken > 10
+
+
+@sweep("seed", quick=range(2), full=range(40))
+def test_what_searches_cost_is_counted_at_no_less_than_sets_take_nor_much_more(
+    seed: int,
+) -> None:
+    """No graph needs three times what sets take, and few need twice as much."""
+    over = 0
+    for rng, dag, kind in random_graphs(seed):
+        groups = (
+            None
+            if rng.random() < 0.3
+            else convex.merge(dag, [k * 2 + rng.randrange(2) for k in kind])
+        )
+        plain, taken = by_sets(dag, kind, groups)
+
+        def scanned(
+            budget: int, dag: Dag = dag, kind: list[int] = kind, groups: Any = groups
+        ) -> Any:
+            return by_kernels(
+                lambda: compiled.scanned(dag.pred_rows, dag.succ_rows, kind, budget, groups=groups)
+            )
+
+        assert scanned(3 * taken + 8) == plain
+        over += scanned(2 * taken + 8) is None
+        assert not taken or scanned(taken - 1) is None
+    assert over < 3
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_on_graphs_of_every_shape(shape: str) -> None:
+    """Large enough for windows to be moved, cycles of many groups and heaps that are cleared."""
+    for dag, kind in of_shape(shape, 80):
+        for solve in (greedy.solve, byoc.merge, convex.merge, compact.merge):
+            assert by_kernels(lambda: solve(dag, kind)) == solve(dag, kind)  # noqa: B023
+        plain = named(boundary.merge(dag, kind))
+        assert named(by_kernels(lambda: boundary.merge(dag, kind))) == plain  # noqa: B023
