@@ -1,0 +1,86 @@
+"""Each cell of a line of CSV, for a plan that is small enough to be told by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+import pytest
+
+from hetsim.analysis.nodes.nodes import Nodes, nodes
+from hetsim.partitioning.groups import Group
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+INF = math.inf
+
+
+def lines(told: Nodes) -> list[dict[str, str]]:
+    text = told.to_csv()
+    assert text.endswith("\r\n")
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def problem() -> Problem:
+    """The second node runs on the cpu alone; two of them are one kernel there."""
+    return Problem.from_arrays(
+        [[4.0, 1.0], [6.0, INF], [4.0, 1.0]],
+        tensors=[(0, 8, (1,)), (1, 16, (2,))], devices=("cpu", "npu"), bytes_per_s=8.0,
+        composites=[(0, (0, 1), 5.0)], dispatch_s=[0.25, 0.5], contention="fifo",
+    )  # fmt: skip
+
+
+def test_every_cell_is_what_the_plan_and_the_devices_say() -> None:
+    made = Plan(problem(), "by hand", (Group("cpu", (0, 1)), Group("npu", (2,))))
+    first, second, third = lines(nodes(made, device="npu"))
+    assert (first["file_node"], first["node"], first["op"], first["replica"]) == (
+        "n0", "n0", "Task", "0",
+    )  # fmt: skip
+    for line, share, kernel in (
+        (first, "2.0", "5.0"),
+        (second, "3.0", "5.0"),
+        (third, "1.0", "1.0"),
+    ):
+        assert line["node_seconds"] == line["seconds"] == share
+        assert line["kernel_seconds"] == kernel
+    assert [line["device"] for line in (first, second, third)] == ["cpu", "cpu", "npu"]
+    assert [(line["group"], line["kernel"]) for line in (first, second, third)] == [
+        ("0", "0"), ("0", "0"), ("1", "1"),
+    ]  # fmt: skip
+    assert [line["preferred"] for line in (first, second, third)] == ["npu"] * 3
+    assert [line["supposed"] for line in (first, second, third)] == ["no", "yes", "no"]
+    assert (first["takes:cpu"], first["seconds:cpu"], first["why_not:cpu"]) == ("alone", "2.0", "")
+    assert (second["takes:npu"], second["seconds:npu"]) == ("no", "")
+    assert second["why_not:npu"] == second["why"] == "inf in seconds"
+    assert first["why"] == "the plan's choice: npu takes it, too"
+    assert (first["preferred_seconds"], third["preferred_seconds"]) == ("1.0", "1.0")
+    # What moves to the third is charged to the second, which is where it is not wanted.
+    assert [line["moves_seconds"] for line in (first, second, third)] == ["0.0", "2.0", "0.0"]
+    assert [line["cost_seconds"] for line in (first, third)] == ["1.0", "0.0"]
+    supposed = float(second["preferred_seconds"])
+    assert float(second["cost_seconds"]) == pytest.approx(3.0 - supposed + 2.0)
+
+
+def test_without_a_plan_cells_of_it_are_empty() -> None:
+    for line in lines(nodes(problem())):
+        for name in ("device", "group", "kernel", "kernel_seconds", "node_seconds", "seconds",
+                     "moves_seconds", "cost_seconds", "why"):  # fmt: skip
+            assert line[name] == ""
+        assert line["preferred"] in ("cpu", "npu")
+    wanted = lines(nodes(problem(), device="npu"))
+    assert [line["why"] for line in wanted] == ["", "inf in seconds", ""]
+
+
+def test_groups_have_their_dispatch_and_what_they_stage() -> None:
+    made = Plan(problem(), "by hand", (Group("cpu", (0, 1)), Group("npu", (2,))))
+    told = nodes(made)
+    assert [(one.device, one.nodes, one.dispatch_s, one.staged_s, one.seconds)
+            for one in told.groups] == [
+        ("cpu", (0, 1), 0.25, 0.0, 5.25), ("npu", (2,), 0.5, 0.0, 1.5),
+    ]  # fmt: skip
+    (moved,) = told.moved
+    assert (moved.tensor, moved.source, moved.target) == ("t1", "cpu", "npu")
+    assert (moved.nbytes, moved.seconds, moved.charged) == (16, 2.0, ())
+    (charged,) = nodes(made, device="npu").moved
+    assert charged.charged == (1,)

@@ -1,0 +1,194 @@
+"""What the page is told of each node, value by value; and what the schema refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from copy import deepcopy
+from typing import Any
+
+import jsonschema
+import pytest
+
+import hetsim
+from hetsim.analysis.nodes.facts import NodeFacts
+from hetsim.analysis.nodes.forms import WHATS, What
+from hetsim.analysis.nodes.nodes import Nodes, nodes
+from hetsim.analysis.nodes.schema import nodes_schema
+from hetsim.partitioning.export.pictures import COLOURS
+from hetsim.partitioning.groups import Group
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+INF = math.inf
+GREY = "#dddddd"
+
+
+def problem() -> Problem:
+    """The second node runs on the cpu alone; the others are faster on the npu."""
+    return Problem.from_arrays(
+        [[4.0, 1.0], [6.0, INF], [4.0, 1.0]],
+        tensors=[(0, 8, (1,)), (1, 16, (2,))],
+        devices=("cpu", "npu"), bytes_per_s=8.0, contention="fifo",
+    )  # fmt: skip
+
+
+def results(told: Nodes, what: What) -> dict[str, Any]:
+    """What is said by the names of nodes, without their colours."""
+    found = json.loads(told.to_model_explorer(what))["results"]
+    names = told.problem.node_names
+    return {name: found[name]["value"] for name in names if name in found}
+
+
+def colours(told: Nodes) -> list[str]:
+    found = json.loads(told.to_model_explorer("device"))["results"]
+    return [found[name]["bgColor"] for name in told.problem.node_names]
+
+
+def planned(*devices: str, groups: tuple[Group, ...] | None = None) -> Nodes:
+    made = groups or tuple(Group(device, (v,)) for v, device in enumerate(devices))
+    return nodes(Plan(problem(), "by hand", made), device="npu")
+
+
+def test_without_a_plan_nodes_are_where_they_are_preferred_and_take_what_they_do_there() -> None:
+    free, wanted = nodes(problem()), nodes(problem(), device="npu")
+    assert results(free, "device") == {"n0": "npu", "n1": "cpu", "n2": "npu"}
+    assert results(free, "seconds") == {"n0": 1e6, "n1": 6e6, "n2": 1e6}
+    assert colours(free) == [COLOURS[1], COLOURS[0], COLOURS[1]]
+    assert results(wanted, "device") == {"n0": "npu", "n1": "npu", "n2": "npu"}
+    # It would take a quarter there, as the others do.
+    assert results(wanted, "seconds") == {"n0": 1e6, "n1": 1.5e6, "n2": 1e6}
+    assert results(wanted, "why") == {"n1": "inf in seconds"}
+    assert results(free, "why") == results(free, "cost") == results(wanted, "cost") == {}
+
+
+def test_with_a_plan_nodes_are_where_it_has_them_and_cost_what_that_does() -> None:
+    told = planned("cpu", "cpu", "npu")
+    assert results(told, "device") == {"n0": "cpu", "n1": "cpu", "n2": "npu"}
+    assert colours(told) == [COLOURS[0], COLOURS[0], COLOURS[1]]
+    assert results(told, "seconds") == {"n0": 4e6, "n1": 6e6, "n2": 1e6}
+    # The second is charged what moves to the third; the one that is best is not told of.
+    assert results(told, "cost") == pytest.approx({"n0": 3e6, "n1": 4.5e6 + 2e6})
+    assert results(told, "why") == {
+        "n0": "the plan's choice: npu takes it, too", "n1": "inf in seconds",
+    }  # fmt: skip
+
+
+def test_over_replicas_it_is_all_devices_in_grey_and_the_mean() -> None:
+    asked = Problem.from_arrays([[1.0, 3.0]] * 2, edges=[(0, 1, 8)], devices=("a", "b"))
+    made = [Plan(asked, "s", (Group(device, (0, 1)),)) for device in "ab"]
+    told = nodes(Plan.dealt(made, [0, 1], strategy="both"))
+    assert results(told, "device") == {"n0": "a, b", "n1": "a, b"}
+    assert colours(told) == [GREY, GREY]
+    assert results(told, "seconds") == {"n0": 2e6, "n1": 2e6}
+    assert results(told, "cost") == {"n0": 1e6, "n1": 1e6}
+
+
+def test_what_nothing_takes_is_grey() -> None:
+    told = nodes(Problem.from_arrays([[1.0], [INF]], devices=("a",)))
+    assert results(told, "device") == {"n0": "a", "n1": "none"}
+    assert colours(told) == [COLOURS[0], GREY]
+    assert results(told, "seconds") == {"n0": 1e6}
+
+
+def test_colours_come_again_after_the_last() -> None:
+    count = len(COLOURS) + 2
+    rows = [[INF] * v + [1.0] + [INF] * (count - 1 - v) for v in range(count)]
+    found = colours(nodes(Problem.from_arrays(rows)))
+    assert found == [*COLOURS, *COLOURS[:2]]
+
+
+@pytest.mark.parametrize("what", WHATS)
+def test_numbers_have_a_gradient_and_words_are_counted(what: What) -> None:
+    record = json.loads(planned("cpu", "cpu", "npu").to_model_explorer(what))
+    numbers = what in ("seconds", "cost")
+    assert record["name"].startswith("hetsim: ")
+    assert ("us" in record["name"].split()) == numbers
+    assert ([stop["stop"] for stop in record.get("gradient", [])] == [0, 1]) == numbers
+    assert record.get("hideInAggregatedStatsTable", False) == (not numbers)
+    assert record.get("showExpandedSummaryOnGroupNode", False) == (not numbers)
+    counted = record.get("showLabelCountColumnsInChildrenStatsTable", False)
+    assert counted == (what == "device")
+
+
+def test_a_node_costs_nothing_where_it_is_preferred_and_is_unknown_without_a_time() -> None:
+    def facts(device: str | None, preferred: str | None, seconds: Any, there: Any) -> NodeFacts:
+        return NodeFacts(
+            0, "n", "Op", ("n",), ("y",), (), preferred, there, False, device=device,
+            seconds=seconds, moves_s=0.5,
+        )  # fmt: skip
+
+    # Also where a kernel is cut and its share there would be another.
+    assert facts("a", "a", 3.0, 1.0).cost_s == 0.0
+    assert facts("a", None, 3.0, None).cost_s == 0.0
+    assert facts("b", "a", 3.0, 1.0).cost_s == 2.5
+    assert facts("b", "a", 3.0, None).cost_s is None
+    assert facts(None, "a", None, 1.0).cost_s is None
+    assert [
+        facts(*ends, 1.0, 1.0).falls_back for ends in (("a", "a"), ("a", None), (None, "a"))
+    ] == [False, False, False]
+
+
+def test_kernels_of_patterns_say_so() -> None:
+    asked = Problem.from_arrays(
+        [[1.0], [1.0], [1.0]], edges=[(0, 1, 8), (1, 2, 8)], devices=("a",),
+        composites=[(0, (0, 1), 1.5)],
+    )  # fmt: skip
+    pattern = asked.fused[0].pattern
+    assert pattern
+    record = json.loads(nodes(hetsim.plan(asked, "single")).to_json())
+    assert [one["pattern"] for one in record["kernels"]] == [pattern, None]
+    assert [one["nodes"] for one in record["kernels"]] == [["n0", "n1"], ["n2"]]
+    assert [one["id"] for one in record["kernels"]] == [0, 1]
+
+
+WRONG: list[tuple[tuple[Any, ...], Any]] = [
+    (("nodes", 0, "seconds"), -0.5), (("nodes", 0, "preferred_s"), -1.0),
+    (("nodes", 0, "moves_s"), -0.5), (("nodes", 0, "moved_bytes"), -0.5),
+    (("nodes", 0, "group"), -1), (("nodes", 0, "kernel"), 0.5), (("nodes", 0, "replica"), -1),
+    (("nodes", 0, "name"), None), (("nodes", 0, "op"), 3), (("nodes", 0, "why"), None),
+    (("nodes", 0, "supposed"), None), (("nodes", 0, "falls_back"), 1),
+    (("nodes", 0, "file_nodes"), []), (("nodes", 0, "outputs"), [3]),
+    (("nodes", 0, "devices", 0, "takes"), "maybe"),
+    (("nodes", 0, "devices", 0, "seconds"), -0.5), (("nodes", 0, "cost_s"), "much"),
+    (("groups", 0, "dispatch_s"), -0.5), (("groups", 0, "seconds"), None),
+    (("groups", 0, "id"), -1), (("groups", 0, "nodes"), [1]), (("kernels", 0, "seconds"), -0.5),
+    (("kernels", 0, "group"), -1), (("kernels", 0, "pattern"), 3),
+    (("transfers", 0, "nbytes"), -1), (("transfers", 0, "seconds"), -0.5),
+    (("transfers", 0, "from"), None), (("schema",), "hetsim-nodes/2"), (("options",), {"a": 1}),
+    (("wanted",), 1), (("strategy",), 1), (("file_nodes", 0, "nodes"), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "odd"), WRONG, ids=lambda one: str(one)[:30])
+def test_the_schema_refuses_what_no_record_says(way: tuple[Any, ...], odd: Any) -> None:
+    record = json.loads(planned("cpu", "cpu", "npu").to_json())
+    valid = jsonschema.Draft202012Validator(nodes_schema())
+    valid.validate(record)
+    broken = deepcopy(record)
+    place: Any = broken
+    for key in way[:-1]:
+        place = place[key]
+    assert way[-1] in place
+    place[way[-1]] = odd
+    assert not valid.is_valid(broken)
+    # Nothing may be lacking, either.
+    del place[way[-1]]
+    assert not valid.is_valid(broken)
+
+
+def test_the_schema_takes_null_where_nothing_is_known_and_a_gain() -> None:
+    valid = jsonschema.Draft202012Validator(nodes_schema())
+    nowhere = nodes(Problem.from_arrays([[INF, INF]]))
+    for told in (nodes(problem()), nodes(problem(), device="npu"), nowhere):
+        record = json.loads(told.to_json())
+        valid.validate(record)
+        assert record["nodes"][0]["device"] is None
+        assert record["strategy"] is None
+    # On its preferred device it would take longer: what that costs is below nothing.
+    slow = Problem.from_arrays([[1.0, 4.0]], devices=("cpu", "npu"))
+    told = nodes(Plan(slow, "by hand", (Group("cpu", (0,)),)), device="npu")
+    record = json.loads(told.to_json())
+    valid.validate(record)
+    assert record["nodes"][0]["cost_s"] == -3.0
+    assert hetsim.simulate(Plan(slow, "s", (Group("cpu", (0,)),))).latency_s == 1.0

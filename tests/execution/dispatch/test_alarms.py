@@ -1,0 +1,77 @@
+"""Events that come when their time has come, against a list of what is due."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.execution.dispatch import events
+from hetsim.execution.dispatch.events import Alarms
+from sweeps import examples
+
+
+class Silent:
+    """An inbox to which nobody says anything: it takes down how long it is waited for."""
+
+    def __init__(self) -> None:
+        self.waits: list[float | None] = []
+
+    def get(self, wait_s: float | None = None) -> object | None:
+        self.waits.append(wait_s)
+        return None
+
+
+def never(event: object) -> bool:
+    raise AssertionError("so few are not looked at")
+
+
+@examples(quick=60, full=500)
+@given(st.lists(st.one_of(st.integers(0, 9).map(float), st.none()), max_size=40), st.integers(0, 9))
+def test_events_come_in_order_and_none_too_soon(due: list[float | None], now: float) -> None:
+    """None of `due`: the next is asked for; those of one time come as they were given."""
+    alarms, inbox, pending = Alarms(never), Silent(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "time", SimpleNamespace(monotonic=lambda: now))
+        for number, when in enumerate([*due, *[None] * (len(due) + 1)]):
+            if when is not None:
+                alarms.at(when, number)
+                pending.append((when, number))
+                continue
+            pending.sort()
+            found = alarms.next(inbox)  # type: ignore[arg-type]
+            if pending and pending[0][0] <= now:
+                assert found == pending.pop(0)[1]
+                continue
+            # What is said meanwhile comes first; else it waits until the next is due.
+            assert found is None
+            assert inbox.waits.pop() == (pending[0][0] - now if pending else None)
+    assert not inbox.waits
+    assert len(alarms) == len(pending)
+
+
+def test_what_does_not_matter_any_more_is_not_kept() -> None:
+    """A session for life: of a million alarms of calls that came back few are there at any time."""
+    open_: set[int] = set()
+    alarms = Alarms(lambda event: event in open_)
+    for number in range(5000):
+        open_.add(number)
+        alarms.at(float(number), number)
+        open_.discard(number - 10)
+    assert len(alarms) < 600
+    # Those that matter have not gone.
+    events_left = {event for _, _, event in alarms._heap}
+    assert open_ <= events_left
+
+
+def test_all_that_matters_is_kept_in_order() -> None:
+    alarms, inbox = Alarms(lambda event: event != "over"), Silent()
+    for number in range(1000):
+        alarms.at(-float(number), number)
+        alarms.at(-math.inf, "over")
+    found = [alarms.next(inbox) for _ in range(len(alarms))]  # type: ignore[arg-type]
+    assert [event for event in found if event != "over"] == list(range(999, -1, -1))
+    assert not inbox.waits

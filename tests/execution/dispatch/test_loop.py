@@ -1,0 +1,245 @@
+"""The loop of a session, on a transport that answers at once or not at all: what an event does."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from hetsim.errors import Cancelled, ExecutionError, NoReplacement, TimedOut, UsageError
+from hetsim.execution.devices.plan_steps import Part, Step, Timing, steps_of
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.dispatch.events import Overdue
+from hetsim.execution.dispatch.inbox import Inbox
+from hetsim.execution.dispatch.loop import SessionLoop
+from hetsim.execution.dispatch.recovery import Policy
+from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
+from hetsim.workloads.failure import Failure
+from session_parts import PARTS, program
+
+_LONG_S = 60.0
+
+
+class Devices:
+    """A transport whose devices double what they are given, on the thread that calls it."""
+
+    def __init__(self, post: Post) -> None:
+        self.post = post
+        self.quiet: set[str] = set()
+        self.held: list[Ended] = []
+        self.holds = False
+        self.error: Exception | None = None
+        self.told: list[tuple[object, ...]] = []
+        self.harmed = threading.Event()
+        self.called = threading.Event()
+        self.closed = 0
+
+    def load(self, device: str, incarnation: int, version: int, program: object) -> None:
+        self.told.append(("load", device, incarnation, version))
+        if device not in self.quiet:
+            self.post(Loaded(device, incarnation, version, process=7 + incarnation))
+
+    def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
+        if self.error is not None:
+            raise self.error
+        made = dict.fromkeys(step.sends, 2 * sum(received))
+        ended = Ended(call, incarnation, made, None, Timing(0.0, ((0.0, 1.0),)))
+        if self.holds:
+            self.held.append(ended)
+        else:
+            self.post(ended)
+        self.called.set()
+
+    def forget(self, device: str, version: int, request: int) -> None: ...
+
+    def discard(self, device: str) -> None:
+        self.told.append(("discard", device))
+
+    def harm(self, device: str, kind: str) -> None:
+        self.told.append(("harm", device, kind))
+        self.harmed.set()
+
+    def hand(self, value: Any) -> Any:
+        return value
+
+    def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
+        self.post(Fetched(request, dict(handles)))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Running:
+    """A loop with its devices, and requests to it."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        outputs: Sequence[str],
+        policy: Policy,
+        before: Callable[[Devices], object],
+    ) -> None:
+        self.inbox = Inbox()
+        made = program(steps_of(parts, outputs))
+        made.outputs = list(outputs)
+        self.loop = SessionLoop(
+            made, self._connect, dict.fromkeys("abc", 1), policy, self.inbox  # type: ignore[arg-type]
+        )  # fmt: skip
+        before(self.devices)
+        self._next = 0
+
+    def _connect(self, post: Post) -> Devices:
+        self.devices = Devices(post)
+        return self.devices
+
+    def submit(self, value: int, timeout_s: float = _LONG_S) -> Request:
+        request = Request(self._next, self.loop.cancel, dict)
+        self._next += 1
+        self.loop.submit(request, {"in0": value}, timeout_s)
+        return request
+
+
+@contextlib.contextmanager
+def running(
+    before: Callable[[Devices], object] = lambda devices: None,
+    *,
+    parts: Sequence[Part] = PARTS,
+    outputs: Sequence[str] = ("y",),
+    policy: Policy | None = None,
+) -> Iterator[Running]:
+    made = Running(parts, outputs, policy or Policy(timeout_s=_LONG_S), before)
+    try:
+        made.loop.start()
+        yield made
+    finally:
+        made.loop.close()
+        made.inbox.close()
+        assert made.devices.closed == 1
+        assert not made.loop._thread.is_alive()
+
+
+def test_requests_run_on_devices_that_are_ready() -> None:
+    with running() as session:
+        assert session.loop.start_s > 0
+        assert session.loop.processes() == {"a": 7, "b": 7}
+        requests = [session.submit(value) for value in range(5)]
+        assert [one.result(_LONG_S) for one in requests] == [{"y": 4 * k} for k in range(5)]
+        assert session.loop.recoveries == ()
+
+
+def test_a_program_without_devices_waits_for_none() -> None:
+    with running(parts=[], outputs=()) as session:
+        assert session.submit(1).result(_LONG_S) == {}
+        assert session.devices.told == []
+
+
+def test_a_device_that_does_not_start_is_named() -> None:
+    with (
+        pytest.raises(TimedOut, match=r"'b' did not answer within 0\.5 s") as caught,
+        running(lambda devices: devices.quiet.add("b"), policy=Policy(timeout_s=0.5)),
+    ):
+        pass
+    assert "compiling subgraphs" in str(caught.value)
+    assert caught.value.devices[-1] == "b"
+
+
+def test_a_cancelled_request_is_over_and_others_go_on() -> None:
+    with running() as session:
+        session.devices.holds = True
+        first, second = session.submit(1), session.submit(2)
+        first.cancel()
+        with pytest.raises(Cancelled, match="request 0 was cancelled"):
+            first.result(_LONG_S)
+        assert not second.done()
+        session.devices.holds = False
+        for ended in session.devices.held:
+            session.inbox.put(ended)
+        assert second.result(_LONG_S) == {"y": 8}
+
+
+def test_a_hang_is_of_the_device_as_it_was_when_it_began() -> None:
+    """It was found out otherwise meanwhile: what took its place is not lost for it."""
+    with running() as session:
+        error = ExecutionError("it hangs")
+        session.inbox.put(Overdue("a", 0, error))
+        session.inbox.put(Overdue("a", 0, error))
+        assert session.submit(1).result(_LONG_S) == {"y": 4}
+        assert session.devices.told.count(("discard", "a")) == 1
+        (found,) = session.loop.recoveries
+        assert (found.device, found.kind, found.how) == ("a", "hang", "restarted")
+        session.inbox.put(Overdue("a", 1, error))
+        assert session.submit(1).result(_LONG_S) == {"y": 4}
+        assert session.devices.told.count(("discard", "a")) == 2
+        assert session.loop.processes() == {"a": 9, "b": 7}
+
+
+def test_devices_fail_when_they_are_to() -> None:
+    with running() as session:
+        session.loop.inject([Failure("a", 0.0), Failure("b", 1e6, "hang", 1.0)])
+        assert session.devices.harmed.wait(_LONG_S)
+        assert session.submit(1).result(_LONG_S) == {"y": 4}
+        assert [told for told in session.devices.told if told[0] == "harm"] == [
+            ("harm", "a", "kill")
+        ]
+
+
+def test_a_request_has_its_time() -> None:
+    with running() as session:
+        session.devices.holds = True
+        late = session.submit(1, timeout_s=0.05)
+        with pytest.raises(TimedOut, match=r"device .a. did not answer within 0\.05 s while run"):
+            late.result(_LONG_S)
+
+
+@pytest.mark.parametrize("how", ["lost", "raised", "no memory"])
+def test_what_ends_a_session_is_what_all_requests_are_told(how: str) -> None:
+    with running() as session:
+        session.devices.holds = True
+        waiting = session.submit(1)
+        assert session.devices.called.wait(_LONG_S)
+        said = {"lost": "all is gone", "raised": "the session ended: ValueError: odd"}
+        if how == "lost":
+            session.inbox.put(Lost(ExecutionError("all is gone")))
+        else:
+            session.devices.error = ValueError("odd") if how == "raised" else MemoryError()
+            session.submit(2)
+            session.inbox.put(session.devices.held[0])
+        with pytest.raises(ExecutionError, match=said.get(how, "memory")):
+            waiting.result(_LONG_S)
+        # Those that come after that are told the same.
+        with pytest.raises(ExecutionError, match=said.get(how, "memory")):
+            session.submit(3).result(_LONG_S)
+
+
+def test_requests_under_way_end_with_the_session() -> None:
+    with running() as session:
+        session.devices.holds = True
+        waiting = session.submit(1)
+        assert session.devices.called.wait(_LONG_S)
+        session.loop.close()
+        session.devices.closed -= 1
+    with pytest.raises(UsageError, match="the session is closed"):
+        waiting.result(_LONG_S)
+
+
+def test_without_a_device_that_could_take_over_all_requests_fail() -> None:
+    with running(policy=Policy(timeout_s=_LONG_S, max_restarts=0)) as session:
+        session.devices.holds = True
+        waiting = session.submit(1)
+        session.inbox.put(Overdue("b", 0, ExecutionError("it hangs")))
+        for request in (waiting, session.submit(2)):
+            with pytest.raises(NoReplacement, match="no other device can take its place"):
+                request.result(_LONG_S)
+
+
+def test_a_device_that_cannot_compile_ends_the_start() -> None:
+    def refuse(devices: Devices) -> None:
+        devices.quiet.add("b")
+        devices.post(Loaded("b", 0, 0, ExecutionError("it cannot compile")))
+
+    with pytest.raises(ExecutionError, match="it cannot compile"), running(refuse):
+        pass

@@ -1,0 +1,175 @@
+"""Chains are joined where by the clock no split gains; of the rest the cheapest edges first."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetsim
+from builders import problems
+from hetsim.errors import Infeasible
+from hetsim.partitioning.groups import Group
+from hetsim.placement.coarsening.chains import contract_chains
+from hetsim.placement.coarsening.tasks import coarsen
+from hetsim.plans.plan import Plan
+from hetsim.problem.parts import Constant, FusedKernel
+from hetsim.problem.problem import Problem
+from sweeps import examples
+
+seeds = st.integers(0, 10**6)
+INF = float("inf")
+
+
+def latency(problem: Problem, *groups: Group) -> float:
+    try:
+        return hetsim.simulate(Plan(problem, "any", groups), trace=False).latency_s
+    except Infeasible:
+        return INF
+
+
+@examples(quick=30, full=600)
+@given(seeds)
+def test_two_in_a_row_are_joined_where_no_split_is_quicker_than_both_on_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 4))
+    seconds = rng.integers(0, 9, (2, count)) / 4
+    seconds[rng.random((2, count)) < 0.2] = INF
+    seconds[np.isinf(seconds).all(axis=1), 0] = 1.0
+    nbytes = int(rng.integers(0, 9))
+    problem = Problem.from_arrays(
+        seconds,
+        [(0, 1, nbytes)],
+        latency_s=rng.integers(0, 3, (count, count)) / 4,
+        bytes_per_s=8.0,
+        dispatch_s=0.25,
+    )
+    names = problem.devices
+    whole = [latency(problem, Group(name, (0, 1))) for name in names]
+    gains = any(
+        latency(problem, Group(names[p], (0,)), Group(names[q], (1,))) < min(whole[p], whole[q])
+        for p, q in itertools.permutations(range(count), 2)
+    )
+    joined = coarsen(problem).problem.n == 1
+    assert joined == (min(whole) < INF and not gains)
+
+
+def test_what_makes_an_output_keeps_its_end() -> None:
+    # Joined with its reader it would give its output later.
+    tensors: list[tuple[int, int, tuple[int, ...]]] = [(0, 1, (1,)), (1, 1, ()), (0, 1, ())]
+    problem = Problem.from_arrays([[1.0, 1.0]] * 2, tensors=tensors, dispatch_s=0.5)
+    assert coarsen(problem).problem.n == 2
+    assert coarsen(replace(problem, values=problem.values[:2])).problem.n == 1
+
+
+def fork(seconds: list[list[float]], nbytes: tuple[int, int], **given: object) -> Problem:
+    """A node read by two others, each by a tensor of its own, and one that reads both of these."""
+    return Problem.from_arrays(
+        seconds,
+        tensors=[(0, nbytes[0], (1,)), (0, nbytes[1], (2,)), (1, 0, (3,)), (2, 0, (3,))],
+        bytes_per_s=8.0,
+        dispatch_s=0.5,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def parts(problem: Problem, most: int) -> set[tuple[int, ...]]:
+    return set(coarsen(problem, most).members)
+
+
+def test_above_the_limit_the_largest_tensors_and_smallest_tasks_go_first() -> None:
+    like = [[4.0, 4.0]] * 4
+    assert parts(fork(like, (80, 8)), 4) == {(0,), (1,), (2,), (3,)}
+    assert parts(fork(like, (80, 8)), 3) == {(0, 1), (2,), (3,)}
+    assert parts(fork(like, (8, 80)), 3) == {(0, 2), (1,), (3,)}
+    # Of edges that save the same the one whose task stays small.
+    uneven = [[4.0, 4.0], [9.0, 9.0], [4.0, 4.0], [4.0, 4.0]]
+    assert parts(fork(uneven, (8, 8)), 3) in ({(0, 2), (1,), (3,)}, {(0,), (1,), (2, 3)})
+    # A pair whose devices are not the same loses by it.
+    unlike = [[1.0, 9.0], [9.0, 1.0], [1.0, 9.0], [5.0, 5.0]]
+    assert (0, 2) in parts(fork(unlike, (8, 8)), 3)
+    unlike = [[1.0, 9.0], [1.0, 9.0], [9.0, 1.0], [5.0, 5.0]]
+    assert (0, 1) in parts(fork(unlike, (8, 8)), 3)
+
+
+def test_what_no_device_takes_together_is_never_joined() -> None:
+    apart = fork([[1.0, INF], [INF, 1.0], [INF, 1.0], [INF, 1.0]], (8, 8))
+    assert parts(apart, 1) == {(0,), (1, 2, 3)}
+    row = Problem.from_arrays([[1.0, INF], [INF, 1.0]], [(0, 1, 8)], dispatch_s=0.5)
+    assert parts(row, 1) == {(0,), (1,)}
+
+
+@examples(quick=15, full=300)
+@given(problems(max_nodes=10), st.integers(1, 10))
+def test_labels_are_the_least_node_of_tasks_that_close_no_cycle(
+    problem: Problem, most: int
+) -> None:
+    labels = contract_chains(problem, list(range(problem.n)), most)
+    tasks = {label: [v for v in range(problem.n) if labels[v] == label] for label in labels}
+    assert all(min(nodes) == label for label, nodes in tasks.items())
+    for nodes in tasks.values():
+        # A device takes all of it, and no way leads out of it and back.
+        assert problem.supported[nodes].all(axis=0).any()
+        for v in range(problem.n):
+            if v not in nodes:
+                after = any(reaches(problem, u, v) for u in nodes)
+                assert not (after and any(reaches(problem, v, u) for u in nodes))
+    free = contract_chains(problem, list(range(problem.n)), problem.n)
+    assert len(set(labels)) <= len(set(free))
+    assert len(set(labels)) <= most or len(set(labels)) <= len(set(free))
+
+
+def reaches(problem: Problem, u: int, v: int) -> bool:
+    pending = {u}
+    for w in range(u, v):
+        if w in pending:
+            pending.update(problem.dag.succs[w])
+    return v in pending and u != v
+
+
+def test_tasks_tell_what_their_members_are_and_could_be() -> None:
+    problem = Problem.from_arrays(
+        [[2.0, 3.0]] * 3,
+        [(0, 1, 4), (1, 2, 4)],
+        dispatch_s=9.0,
+    )
+    problem = replace(
+        problem,
+        node_names=("x", "y", "z"),
+        op_types=("Conv", "Relu", "Add"),
+        constants=(Constant("w", 7, (0, 2)),),
+        origins=(("a",), ("b", "c"), ("d",)),
+        refusals=({}, {1: "second", 2: "third"}),
+        unpriced={2: "no rule"},
+        unsized={1: "open"},
+        least_s={1: (0.5, 9.0)},
+    )
+    coarse = coarsen(problem).problem
+    assert coarse.n == 1
+    assert coarse.seconds.tolist() == [[6.0, 9.0]]
+    assert (coarse.node_names, coarse.op_types) == (("x",), ("Conv",))
+    assert coarse.origins == (("a", "b", "c", "d"),)
+    assert coarse.constants == (Constant("w", 7, (0,)),)
+    # Of several reasons the first, and the least of what is priced and what may be.
+    assert coarse.refusals == ({}, {0: "second"})
+    assert coarse.unpriced == {0: "no rule"}
+    assert coarse.unsized == {0: "open"}
+    assert coarse.least_s == {0: (4.5, 9.0)}
+    assert coarsen(replace(problem, least_s={})).problem.least_s == {}
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0])
+def test_kernels_between_tasks_count_where_they_save_time(seconds: float) -> None:
+    # 0 > 1 > 2 and 0 > 2: joining 0 and 2 would close a cycle, and on the second device they
+    # are no kernel at all.
+    problem = replace(
+        Problem.from_arrays(np.full((3, 2), 2.0), [(0, 1, 1), (0, 2, 1), (1, 2, 1)]),
+        fused=(FusedKernel(0, (0, 2), seconds), FusedKernel(1, (0, 2), 9.0)),
+    )
+    coarse = coarsen(problem).problem
+    assert coarse.n == 3
+    assert coarse.fused == (FusedKernel(0, (0, 2), seconds),)

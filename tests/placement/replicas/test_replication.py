@@ -1,0 +1,270 @@
+"""Prices, like devices and copies: what mixtures of replicas are made of, from the definitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetsim
+from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.placement.bounds.max_load import loads
+from hetsim.placement.objective import measure
+from hetsim.placement.replicas.copies import fitting, shares, whole_models
+from hetsim.placement.replicas.deal import (
+    bottleneck_of_shares,
+    dealt_out,
+    loads_of,
+    shares_of,
+    sustained_s,
+)
+from hetsim.placement.replicas.replication import (
+    best_on,
+    cheapest,
+    distinct,
+    fits,
+    like_devices,
+    moved,
+    on_sets,
+    priced,
+    replicated,
+    with_columns,
+)
+from hetsim.placement.search.cut_expansion import serial_latency
+from hetsim.problem.parts import FusedKernel, Staging
+from hetsim.problem.problem import Problem
+from sweeps import examples
+from throughput_problems import small
+
+seeds = st.integers(0, 10**6)
+
+
+@examples(quick=20, full=400)
+@given(seeds)
+def test_shares_and_prices_prove_each_other(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, 9, (int(rng.integers(1, 5)), int(rng.integers(1, 5)))).astype(float)
+    least, share, price = shares_of(table)
+    assert (share >= 0).all()
+    assert (price >= 0).all()
+    assert share.sum() == pytest.approx(1.0)
+    assert price.sum() == pytest.approx(1.0)
+    # No resource has more, and at these prices no replica costs less.
+    assert (share @ table).max() == pytest.approx(least, abs=1e-9)
+    if least > 0:
+        assert (table @ price).min() == pytest.approx(least)
+    assert bottleneck_of_shares(table) == least
+
+
+@examples(quick=20, full=400)
+@given(seeds)
+def test_a_priced_problem_costs_what_its_loads_do(seed: int) -> None:
+    """Serial latency at prices is the sum over devices and links of price times load."""
+    problem = small(seed, 6)
+    if problem.staging is not None or problem.contention == "none":
+        return
+    problem = replace(problem, fused=(), dispatch_s=(0.0,) * len(problem.devices))
+    if not problem.supported.any(axis=1).all():
+        return
+    rng = np.random.default_rng(seed)
+    price = rng.random(len(problem.devices) + len(problem.link_names))
+    price[rng.random(len(price)) < 0.3] = 0.0
+    made = priced(problem, price)
+    for _ in range(6):
+        assignment = [int(rng.choice(np.flatnonzero(row))) for row in problem.supported]
+        found = loads(problem, assignment)
+        expected = float(price @ np.array([*found.devices, *found.links]))
+        assert serial_latency(made, assignment) == pytest.approx(expected)
+
+
+def test_starts_kernels_and_staging_are_priced_as_seconds_of_their_device() -> None:
+    problem = Problem.from_arrays(
+        [[2.0, 3.0]] * 2,
+        [(0, 1, 8)],
+        dispatch_s=[1.0, 4.0],
+        streams=[2, 1],
+        staging=Staging((0.5, 1.0), (2.0, 3.0)),
+    )
+    problem = replace(problem, fused=(FusedKernel(0, (0, 1), 3.0), FusedKernel(1, (0, 1), 5.0)))
+    made = priced(problem, np.array([0.5, 0.25]))
+    # A second of the first device counts half, as it has two streams.
+    assert made.seconds.tolist() == [[0.5, 0.75]] * 2
+    assert made.dispatch_s == (0.25, 1.0)
+    assert [kernel.seconds for kernel in made.fused] == [0.75, 1.25]
+    assert made.staging == Staging((0.125, 0.25), (0.5, 0.75))
+    assert [route.seconds(8) for row in made.routes for route in row] == [0.0] * 4
+    assert priced(replace(problem, staging=None), np.array([0.5, 0.25])).staging is None
+
+
+def farm(gpus: int = 4, **given: Any) -> Problem:
+    """A slow host and like devices; four nodes in a row."""
+    asked: dict[str, Any] = {
+        "edges": [(v, v + 1, 4) for v in range(3)],
+        "devices": ("cpu", *(f"gpu.{k}" for k in range(gpus))),
+        "host": 0,
+        "bytes_per_s": 64.0,
+        "contention": "fifo",
+    }
+    return Problem.from_arrays([[40.0] + [1.0] * gpus] * 4, **{**asked, **given})
+
+
+def test_devices_are_alike_that_cost_and_hold_the_same() -> None:
+    problem = farm()
+    assert like_devices(problem) == [[0], [1, 2, 3, 4]]
+    seconds = problem.seconds.copy()
+    seconds[2, 3] = 2.0
+    for told in (
+        replace(problem, seconds=seconds),
+        replace(problem, dispatch_s=(0.0, 0.0, 0.0, 0.5, 0.0)),
+        replace(problem, streams=(1, 1, 1, 2, 1)),
+        replace(problem, capacity_bytes=(9, 9, 9, 8, 9)),
+        replace(problem, fused=(FusedKernel(3, (0, 1), 1.5),)),
+        replace(problem, host=3),
+    ):
+        assert [1, 2, 4] in like_devices(told)
+    kernels = tuple(FusedKernel(p, (0, 1), 1.5) for p in (1, 2))
+    assert like_devices(replace(problem, fused=kernels)) == [[0], [1, 2], [3, 4]]
+
+
+def test_of_plans_with_equal_loads_the_first_is_kept() -> None:
+    problem = farm(2, contention="none")
+    copies, _ = whole_models(problem, range(3))
+    again = [replace(plan, reason="again") for plan in copies]
+    assert distinct([*copies, *again]) == copies
+    assert distinct([*again, *copies]) == again
+
+
+@examples(quick=6, full=120)
+@given(seeds)
+def test_columns_never_make_the_mixture_worse(seed: int) -> None:
+    problem = replace(small(seed, 5), capacity_bytes=None)
+    copies, _ = whole_models(problem, range(len(problem.devices)))
+    if not copies:
+        return
+    before = bottleneck_of_shares(np.array([loads_of(plan) for plan in copies]))
+    made = with_columns(problem, copies)
+    assert made
+    after = bottleneck_of_shares(np.array([loads_of(plan) for plan in made]))
+    assert after <= before * (1 + 1e-9)
+    for plan in made:
+        plan.validate()
+    price = shares_of(np.array([loads_of(plan) for plan in made]))[2]
+    for plan in cheapest(problem, price):
+        plan.validate()
+    # What the best of all assignments costs at these prices, by the cut or by runs.
+    assert all(fits(plan) for plan in made)
+
+
+def test_plans_for_prices_mix_devices_that_no_copy_would() -> None:
+    # Each device is quick at one of two nodes: apart they take 1 s, whole copies 5 s each.
+    problem = Problem.from_arrays([[1.0, 9.0], [9.0, 1.0]], [(0, 1, 0)])
+    copies, _ = whole_models(problem, range(2))
+    assert bottleneck_of_shares(np.array([loads_of(plan) for plan in copies])) == 5.0
+    made = with_columns(problem, copies)
+    assert bottleneck_of_shares(np.array([loads_of(plan) for plan in made])) == 1.0
+    assert [plan.assignment for plan in made] == [(0, 1)]
+    # One replica alone is no mixture.
+    found = replicated(problem, copies)
+    assert found is not None
+    assert found.cost == 5.0
+    assert replicated(problem, copies[:1], search=False) is not None
+    lone = Problem.from_arrays([[1.0, np.inf], [1.0, 1.0]], [(0, 1, 0)])
+    assert replicated(lone, [], search=False) is None
+
+
+def test_as_many_copies_as_memory_holds_at_once_and_the_idlest_goes_first() -> None:
+    # Inputs wait on the host for every copy: it has room for two of the three.
+    problem = Problem.from_arrays(
+        [[90.0, 1.0, 2.0, 4.0]],
+        tensors=[(-1, 10, (0,)), (0, 1, ())],
+        devices=("cpu", "a", "b", "c"),
+        latency_s=0.5,
+        host=0,
+        capacity_bytes=[25, 99, 99, 99],
+    )
+    copies, _ = whole_models(problem, range(1, 4))
+    made = fitting(copies, strategy="copies", what="copies on")
+    assert [one.devices_used for one in made.replicas] == [("a",), ("b",)]
+    assert made.shares == (2, 1)
+    assert made.reason == "copies on a (2), b (1) of every 3 requests"
+    assert made.strategy == "copies"
+    alone = fitting(copies[:1], strategy="copies", what="copies on")
+    assert alone.reason == "copies on a"
+    none = replace(problem, capacity_bytes=(9, 99, 99, 99))
+    with pytest.raises(OutOfMemory):
+        fitting([replace(plan, problem=none) for plan in copies], strategy="x", what="")
+
+
+def test_words_say_who_gets_how_many_requests() -> None:
+    problem = Problem.from_arrays([[1.0, 1.0, 3.0]], devices=("a", "b", "c"))
+    copies, _ = whole_models(problem, range(3))
+    assert shares(dealt_out(copies[:2], strategy="x", reason="")) == "a, b; requests in turn"
+    told = shares(dealt_out(copies, strategy="x", reason=""))
+    assert told == "a (3), b (3), c (1) of every 7 requests"
+
+
+@examples(quick=2, full=60)
+@given(seeds)
+def test_what_is_kept_up_is_what_the_clock_plays_in_the_long_run(seed: int) -> None:
+    problem = replace(small(seed, 4), capacity_bytes=None)
+    copies, _ = whole_models(problem, range(len(problem.devices)))
+    if not copies:
+        return
+    plan = fitting(copies, strategy="copies", what="")
+    requests = 100 * len(plan.period)
+    try:
+        ends = [
+            hetsim.simulate(plan, count, trace=False).makespan_s
+            for count in (requests, 2 * requests)
+        ]
+    except Infeasible:
+        return
+    rate_s = (ends[1] - ends[0]) / requests
+    assert sustained_s(plan) == pytest.approx(rate_s, rel=0.02, abs=1e-9)
+    assert sustained_s(plan) >= measure(plan, "throughput") * (1 - 0.02)
+
+
+def test_a_plan_on_some_devices_uses_no_other() -> None:
+    problem = farm()
+    plan = best_on(problem, (1, 3))
+    assert plan is not None
+    assert set(plan.devices_used) <= {"gpu.0", "gpu.2"}
+    assert plan.problem is problem
+    # Two nodes each and a way between them.
+    assert measure(plan, "throughput") == 2.0
+    other = moved(plan, (1, 3), (2, 4))
+    assert other.devices_used == tuple(
+        {"gpu.0": "gpu.1", "gpu.2": "gpu.3"}[d] for d in plan.devices_used
+    )
+    assert [group.nodes for group in other.groups] == [group.nodes for group in plan.groups]
+    assert best_on(replace(problem, seconds=np.full((4, 5), np.inf)), (1, 3)) is None
+
+
+def test_sets_of_like_devices_share_a_plan_where_one_cannot_run_all() -> None:
+    tight = farm(5, weight_bytes=[10] * 4, capacity_bytes=[10, *[29] * 5])
+    found = on_sets(tight, [])
+    # Of five two at a time, one is left over; of sizes that give as many sets the largest.
+    assert [size for size, _ in found] == [2]
+    ((_, members),) = found
+    assert [plan.devices_used for plan in members] == [("gpu.0", "gpu.1"), ("gpu.2", "gpu.3")]
+    for plan in members:
+        plan.validate()
+        assert measure(plan, "throughput") == pytest.approx(measure(members[0], "throughput"))
+    # Three are too few for two sets, and those that run all alone need none.
+    assert on_sets(farm(3, weight_bytes=[10] * 4, capacity_bytes=[10, *[29] * 3]), []) == []
+    roomy = farm(4)
+    copies, refused = whole_models(roomy, range(5))
+    assert refused == []
+    assert on_sets(roomy, copies) == []
+    # Copies elsewhere stand beside the sets.
+    host = farm(4, weight_bytes=[10] * 4, capacity_bytes=[99, *[29] * 4])
+    copies, refused = whole_models(host, range(5))
+    assert [plan.devices_used for plan in copies] == [("cpu",)]
+    assert len(refused) == 4
+    assert all(isinstance(error, OutOfMemory) for error in refused)
+    ((_, members),) = on_sets(host, copies)
+    assert members[-1] is copies[0]

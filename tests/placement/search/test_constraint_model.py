@@ -1,0 +1,203 @@
+"""What the constraint model proves, against every order and assignment of a few nodes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetsim
+from full_problems import every_plan, full_problems
+from hetsim.errors import Infeasible
+from hetsim.hardware.spec import Route
+from hetsim.partitioning.groups import as_groups, order_groups
+from hetsim.placement.listing.list_schedule import Schedule
+from hetsim.placement.search.constraint_model import TICKS, _tick, solve_makespan
+from hetsim.placement.strategies.exact import _reason
+from hetsim.plans.plan import Plan
+from hetsim.problem.parts import Constant
+from hetsim.problem.problem import Problem
+from sweeps import examples
+
+seeds = st.integers(0, 10**6)
+INF = float("inf")
+
+
+def drawn(seed: int) -> Problem:
+    """Up to four nodes with a host, streams and weights; tensors take time, and no room."""
+    rng = np.random.default_rng(seed)
+    n, count = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    seconds = rng.integers(0, 12, (n, count)) / 4
+    seconds[:, 1:][rng.random((n, count - 1)) < 0.2] = INF
+    tensors: list[tuple[int, int, list[int]]] = [
+        (u, 0, [v for v in range(u + 1, n) if rng.random() < 0.5]) for u in range(n)
+    ]
+    if rng.random() < 0.7:
+        tensors.append((-1, 0, sorted({0, int(rng.integers(n))})))
+    problem = Problem.from_arrays(
+        seconds,
+        tensors=tensors,
+        latency_s=rng.integers(0, 8, (count, count)) / 4,
+        streams=rng.integers(1, 3, count).tolist(),
+        host=0 if rng.random() < 0.7 else None,
+        contention="none",
+    )
+    if rng.random() < 0.6:
+        constants = tuple(
+            Constant(f"w{v}", int(rng.integers(1, 9)), tuple(sorted({v, int(rng.integers(n))})))
+            for v in range(n)
+        )
+        total = sum(c.nbytes for c in constants)
+        room = (total, *(int(rng.integers(0, total + 1)) for _ in range(count - 1)))
+        problem = replace(problem, constants=constants, capacity_bytes=room)
+    return problem
+
+
+def every_assignment(problem: Problem) -> dict[tuple[int, ...], float]:
+    """The least latency by assignment, each node a subgraph, in any order."""
+    found: dict[tuple[int, ...], float] = {}
+    able = [np.flatnonzero(row).tolist() for row in problem.supported]
+    for order in itertools.permutations(range(problem.n)):
+        ranks = [float(order.index(v)) for v in range(problem.n)]
+        parts = order_groups(problem.dag, range(problem.n), ranks)
+        assert parts is not None
+        if [nodes[0] for nodes in parts] != list(order):
+            continue
+        for assignment in itertools.product(*able):
+            plan = Plan(problem, "any", as_groups(parts, assignment, problem.devices))
+            try:
+                latency_s = hetsim.simulate(plan, trace=False).latency_s
+            except Infeasible:
+                continue
+            found[assignment] = min(found.get(assignment, INF), latency_s)
+    return found
+
+
+@examples(quick=5, full=150)
+@given(seeds)
+def test_the_least_of_all_orders_and_assignments_is_found_and_proven(seed: int) -> None:
+    problem = drawn(seed)
+    known = every_assignment(problem)
+    least = min(known.values())
+    horizon_s = max(least, 0.25) * 2
+    proof = solve_makespan(problem, horizon_s, None, 0.0, 60.0)
+    assert proof.optimal
+    assert not proof.infeasible
+    assert proof.bound_s == pytest.approx(least)
+    made = proof.schedule
+    assert made is not None
+    # A hint, and a bound that is known, change nothing of what is proven.
+    hint = Schedule(made.assignment, made.start_s, made.end_s)
+    again = solve_makespan(problem, max(least, 0.25), hint, least, 60.0)
+    assert again.bound_s == pytest.approx(least)
+    for v, p in enumerate(made.assignment):
+        assert made.end_s[v] == pytest.approx(made.start_s[v] + problem.seconds[v, p])
+    # Forbidden one after another, each assignment makes way for the next best.
+    forbidden: list[tuple[int, ...]] = []
+    for _ in range(3):
+        left = {a: s for a, s in known.items() if a not in forbidden}
+        proof = solve_makespan(problem, 100.0, None, 0.0, 60.0, (), forbidden)
+        if not left:
+            assert proof.infeasible
+            assert proof.schedule is None
+            break
+        assert proof.schedule is not None
+        assert proof.schedule.assignment not in forbidden
+        assert proof.bound_s == pytest.approx(min(left.values()))
+        forbidden.append(proof.schedule.assignment)
+
+
+@examples(quick=4, full=100)
+@given(full_problems(max_nodes=4))
+def test_no_plan_of_any_kind_is_below_what_is_proven(problem: Problem) -> None:
+    if not problem.supported.any(axis=1).all():
+        return
+    problem = replace(problem, fused=(), staging=None)
+    latencies = [hetsim.simulate(plan, trace=False).latency_s for plan in every_plan(problem)]
+    proof = solve_makespan(problem, min(latencies), None, 0.0, 60.0)
+    assert not proof.infeasible
+    assert proof.bound_s <= min(latencies) * (1 + 1e-9)
+
+
+def test_a_start_is_paid_where_nothing_before_is_on_the_device() -> None:
+    row = Problem.from_arrays(
+        [[2.0, INF], [2.0, 2.0], [INF, 2.0]],
+        [(0, 1, 0), (1, 2, 0)],
+        latency_s=1.0,
+        dispatch_s=[0.5, 0.25],
+    )
+    # 0.5 + 2 + 2, a way of 1 and a start of 0.25, 2.
+    assert solve_makespan(row, 20.0, None, 0.0, 60.0).bound_s == 7.75
+    given = Problem.from_arrays(
+        [[INF, 2.0]], tensors=[(-1, 0, (0,)), (0, 0, ())], latency_s=1.0, dispatch_s=[0.5, 0.25],
+        host=0,
+    )  # fmt: skip
+    # A way in, a start, the node and the way back.
+    assert solve_makespan(given, 20.0, None, 0.0, 60.0).bound_s == 4.25
+
+
+def test_what_a_node_needs_beside_the_weights_closes_a_device() -> None:
+    problem = Problem.from_arrays([[1.0, 3.0]] * 2, weight_bytes=[4, 4], capacity_bytes=[10, 99])
+    assert solve_makespan(problem, 20.0, None, 0.0, 60.0).bound_s == 2.0
+    # Two bytes beside both still fit, three do not; nor does one node with seven.
+    for beside, bound_s in (([[2, 0], [2, 0]], 2.0), ([[3, 0], [0, 0]], 3.0), ([[7, 0]] * 2, 6.0)):
+        assert solve_makespan(problem, 20.0, None, 0.0, 60.0, beside).bound_s == bound_s
+    closed = replace(problem, capacity_bytes=(3, 3))
+    assert solve_makespan(closed, 20.0, None, 0.0, 60.0).infeasible
+
+
+def test_ticks_are_the_largest_of_which_all_times_are_whole() -> None:
+    for second, tick in ((2.0, 1.0), (1.5, 0.5), (0.75, 0.25), (0.625, 0.125), (0.7, 0.1)):
+        assert _tick(Problem.from_arrays([[second, INF]]), 10.0) == tick
+        assert _tick(Problem.from_arrays([[3.0]], dispatch_s=second), 10.0) == tick
+        way = Problem.from_arrays([[3.0, 3.0]] * 2, [(0, 1, 1)], latency_s=second)
+        assert _tick(way, 10.0) == tick
+    assert _tick(Problem.from_arrays([[1 / 3]]), 10.0) == 10.0 / TICKS
+    # Where nothing has to take time a tick is no less than one.
+    idle = Problem.from_arrays([[0.0, 1 / 3]] * 2, [(0, 1, 1)])
+    assert _tick(idle, 0.0) > 0
+    assert solve_makespan(idle, 0.0, None, 0.0, 60.0).bound_s == 0.0
+    # Ticks that the solver could not count are not taken.
+    assert _tick(Problem.from_arrays([[1.0]]), 2.0**41) == 2.0**41 / TICKS
+
+
+def test_reasons_say_what_is_proven_of_whom() -> None:
+    assert _reason(2.0, 2.0, 1.0, None) == "proven optimal"
+    assert _reason(2.0, 2.0, 1.0, 7) == "proven optimal among plans that keep 7 tasks whole"
+    assert _reason(2.0, 2.0, 1.0, 1) == "proven optimal among plans that keep 1 task whole"
+    rounded = _reason(2.0001, 2.0, 1.0, None)
+    assert rounded == "proven optimal, but for rounding to the solver's clock (1e-04)"
+    assert _reason(2.0, 1.6, 1.0, None) == "at most 25.0% above the best"
+    told = _reason(2.0, 1.6, 1.25, 7)
+    whole = "at most 25.0% above the best among plans that keep 7 tasks whole"
+    assert told == f"{whole}, and at most 60.0% above any"
+    assert _reason(2.0, 1.6, 0.0, 7) == whole
+    assert _reason(2.0, 0.0, 0.0, None) == "nothing proven"
+
+
+def test_where_there_is_no_way_nothing_is_sent() -> None:
+    made = Problem.from_arrays(
+        [[9.0, 1.0, 4.0], [9.0, 9.0, 1.0]], tensors=[(-1, 1, (0,)), (0, 1, (1,)), (1, 1, ())],
+        latency_s=1.0, host=0,
+    )  # fmt: skip
+    shut = {(0, 1), (1, 2)}
+    row = replace(
+        made,
+        routes=tuple(
+            tuple(Route(INF, INF, ()) if (p, q) in shut else route for q, route in enumerate(ways))
+            for p, ways in enumerate(made.routes)
+        ),
+    )
+    # The second device is quickest, but no input gets there; from it nothing would get on.
+    found = solve_makespan(row, 40.0, None, 0.0, 60.0)
+    assert found.schedule is not None
+    assert found.schedule.assignment == (2, 2)
+    assert found.bound_s == 1.0 + 4.0 + 1.0 + 1.0
+    free = solve_makespan(replace(row, host=None), 40.0, None, 0.0, 60.0)
+    assert free.schedule is not None
+    assert free.schedule.assignment == (2, 2)
+    assert free.bound_s == 5.0

@@ -1,0 +1,133 @@
+"""One change to a device is the best of all sets of nodes, by the charges that a cut can have."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetsim.placement.search.cut_expansion import (
+    HOST,
+    Terms,
+    expand,
+    least_serial,
+    serial_latency,
+)
+from hetsim.problem.parts import Staging
+from hetsim.problem.problem import Problem
+from sweeps import examples
+
+seeds = st.integers(0, 10**6)
+INF = float("inf")
+
+
+def drawn(seed: int, most_nodes: int = 6) -> Problem:
+    """Times are multiples of 1/8: sums are exact, and so is the cut."""
+    rng = np.random.default_rng(seed)
+    n, count = int(rng.integers(1, most_nodes + 1)), int(rng.integers(2, 5))
+    seconds = rng.integers(0, 24, (n, count)) / 8
+    seconds[:, 1:][rng.random((n, count - 1)) < 0.15] = INF
+    tensors = []
+    for u in range(-1, n):
+        for _ in range(int(rng.integers(1, 3))):
+            readers = [v for v in range(u + 1, n) if rng.random() < 0.5]
+            if u >= 0 or readers:
+                tensors.append((u, int(rng.integers(0, 17)), readers))
+    staged = Staging(tuple(rng.integers(0, 3, count) / 8), tuple(rng.integers(0, 3, count) / 8))
+    return Problem.from_arrays(
+        seconds,
+        tensors=tensors,
+        latency_s=rng.integers(0, 8, (count, count)) / 8,
+        bytes_per_s=2.0 ** rng.integers(0, 5, (count, count)),
+        host=int(rng.integers(count)) if rng.random() < 0.7 else None,
+        staging=staged if rng.random() < 0.3 else None,
+    )
+
+
+def charged(terms: Terms, assignment: list[int], changing: frozenset[int], target: int) -> float:
+    """What a cut charges where these nodes change: dearer ways of a producer in both cases."""
+
+    def device(v: int) -> int:
+        return terms.host if v == HOST else assignment[v]
+
+    def after(v: int) -> int:
+        return target if v in changing else device(v)
+
+    total = sum(float(terms.seconds[v, after(v)]) for v in range(len(assignment)))
+    for producer, readers, matrix in terms.values:
+        home, source = device(producer), after(producer)
+        for q in {after(v) for v in readers}:
+            cost = matrix[source][q]
+            if source != home and q != target:
+                cost = max(cost, matrix[home][q])
+            total += cost
+    return total
+
+
+@examples(quick=30, full=800)
+@given(seeds)
+def test_no_set_of_nodes_could_change_for_less(seed: int) -> None:
+    problem = drawn(seed)
+    terms = Terms.of(problem)
+    rng = np.random.default_rng(seed)
+    n, count = problem.n, len(problem.devices)
+    assignment = [int(rng.choice(np.flatnonzero(row))) for row in problem.supported]
+    target = int(rng.integers(count))
+    made = expand(terms, assignment, target)
+    changed = frozenset(v for v in range(n) if made[v] != assignment[v])
+    assert all(made[v] == target for v in changed)
+    free = [v for v in range(n) if assignment[v] != target]
+    least = min(
+        charged(terms, assignment, frozenset(some), target)
+        for size in range(len(free) + 1)
+        for some in itertools.combinations(free, size)
+    )
+    assert charged(terms, assignment, changed, target) == least
+    # Never too low, and right where nothing changes.
+    assert serial_latency(problem, made) <= least <= serial_latency(problem, assignment)
+
+
+@examples(quick=30, full=300)
+@given(seeds)
+def test_the_total_is_what_each_node_and_each_way_takes(seed: int) -> None:
+    problem = drawn(seed)
+    rng = np.random.default_rng(seed)
+    assignment = [int(p) for p in rng.integers(0, len(problem.devices), problem.n)]
+    total = sum(float(problem.seconds[v, p]) for v, p in enumerate(assignment))
+    for value in problem.values:
+        source = problem.host if value.producer < 0 else assignment[value.producer]
+        if source is None:
+            continue
+        targets = {assignment[v] for v in value.consumers}
+        if value.is_output and problem.host is not None and value.producer >= 0:
+            targets.add(problem.host)
+        for target in targets - {source}:
+            total += problem.routes[source][target].seconds(value.nbytes)
+            if problem.staging is not None:
+                total += value.nbytes * problem.staging.store_s_per_byte[source]
+                total += value.nbytes * problem.staging.fetch_s_per_byte[target]
+    assert serial_latency(problem, assignment) == total
+
+
+@examples(quick=10, full=250)
+@given(seeds)
+def test_no_change_to_one_device_is_left_that_gains(seed: int) -> None:
+    problem = drawn(seed, 5)
+    terms = Terms.of(problem)
+    found = least_serial(problem, rounds=50)
+    total = terms.total(found)
+    for p in range(len(problem.devices)):
+        assert total <= terms.total([p] * problem.n)
+        assert terms.total(expand(terms, found, p)) >= total * (1 - 1e-9)
+    assert terms.total(least_serial(problem, rounds=1)) >= total
+
+
+def test_one_device_leaves_no_choice() -> None:
+    assert least_serial(Problem.from_arrays([[1.0]] * 3)) == [0, 0, 0]
+    assert least_serial(Problem.from_arrays(np.zeros((0, 3)))) == []
+    three = Problem.from_arrays([[1.0, 2.0, 3.0]] * 2)
+    assert least_serial(three) == [0, 0]
+    assert serial_latency(three, [0, 2]) == pytest.approx(4.0)

@@ -1,0 +1,159 @@
+"""What searches start from: every device alone, the constructive plans, or one that fits."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import hetsim
+from builders import problems
+from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
+from hetsim.partitioning.groups import Group
+from hetsim.placement.coarsening.tasks import coarsen
+from hetsim.placement.objective import measure
+from hetsim.placement.starting import starts
+from hetsim.placement.starting.alone import expand, plan_alone
+from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.starts import (
+    CONSTRUCTIVE,
+    affordable,
+    constructive,
+    starting_plans,
+    starts_that_fit,
+)
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+from placement_instances import model_like
+from sweeps import examples
+
+
+@examples(quick=5, full=80)
+@given(model_like(problems(max_nodes=8)))
+def test_they_are_all_plans_there_are_the_best_first(problem: Problem) -> None:
+    coarse = prepared(problem)
+    try:
+        found = starting_plans(coarse, "throughput")
+    except Infeasible:
+        return
+    costs = [start.cost for start in found]
+    assert costs == sorted(costs)
+    for start in found:
+        assert start.cost == measure(start.plan, "throughput")
+        assert start.plan.groups == coarse.spread(start.groups)
+    known = {start.name: start.cost for start in found}
+    for device, name in enumerate(expand(problem)):
+        with suppress(Infeasible):
+            cost = measure(plan_alone(problem, device), "throughput")
+            assert known[name] == cost
+    least = min(costs)
+    for name in CONSTRUCTIVE:
+        with suppress(Infeasible):
+            groups, _ = constructive(name).groups(coarse)
+            plan = Plan(problem, name, coarse.spread(groups))
+            cost = measure(plan, "throughput")
+            # Of strategies that make the same plan the first stands for all.
+            assert any(start.groups == groups and start.cost == cost for start in found)
+            assert cost >= least
+
+
+def test_the_best_are_merged_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 3.0], [3.0, 1.0], [1.0, 3.0], [3.0, 1.0]],
+        [(0, 1, 0), (0, 2, 0), (1, 3, 0), (2, 3, 0)],
+        dispatch_s=0.25,
+    )
+    coarse = coarsen(problem)
+    asked: list[tuple[Group, ...]] = []
+    one = (Group("d0", tuple(range(coarse.problem.n))),)
+
+    def merged(tasks: Problem, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+        asked.append(groups)
+        return one
+
+    plain = starting_plans(coarse, "throughput")
+    monkeypatch.setattr(starts, "merge_where_it_pays", merged)
+    again = starting_plans(coarse, "throughput")
+    assert [(start.name, start.groups) for start in again] == [
+        (start.name, start.groups) for start in plain
+    ]
+    assert asked == []
+    found = starting_plans(coarse, "latency")
+    split = [groups for groups in asked if len(groups) > 1]
+    assert split == asked
+    assert 1 <= len(asked) <= starts.MERGED
+    # All on one device is worse: each stays as it was.
+    assert one not in [start.groups for start in found if start.name in CONSTRUCTIVE]
+    assert [start.cost for start in found] == sorted(start.cost for start in found)
+
+    lacking = replace(problem, seconds=np.where(np.eye(4, 2) > 0, np.inf, problem.seconds))
+    monkeypatch.setattr(starts, "merge_where_it_pays", lambda tasks, groups: one)
+    # What a merge makes unsupported is none.
+    for start in starting_plans(coarsen(lacking), "latency"):
+        start.plan.validate()
+
+
+def test_where_no_start_fits_one_is_looked_for() -> None:
+    problem = Problem.from_arrays(
+        [[1.0, 1.0]] * 4,
+        [(0, 1, 0), (1, 2, 0), (2, 3, 0)],
+        weight_bytes=[9, 9, 9, 9],
+        capacity_bytes=[18, 18],
+        dispatch_s=9.0,
+    )
+    # All nodes are one task, which fits nowhere: the plan is of nodes.
+    coarse = coarsen(problem)
+    assert coarse.problem.n == 1
+    with pytest.raises(OutOfMemory):
+        starting_plans(coarse, "latency")
+    found, (start,) = starts_that_fit(coarse, "latency")
+    assert found.problem is problem
+    assert start.name == "the search for memory"
+    assert start.cost == hetsim.simulate(start.plan).latency_s
+    assert start.groups == start.plan.groups
+    roomy = replace(problem, capacity_bytes=(99, 99))
+    coarse = coarsen(roomy)
+    same, several = starts_that_fit(coarse, "latency")
+    assert same is coarse
+    assert len(several) > 1
+    with pytest.raises(UnsupportedNode):
+        starts_that_fit(coarsen(replace(problem, seconds=np.full((4, 2), np.inf))), "latency")
+
+
+def test_each_strategy_has_its_limit_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.from_arrays(np.ones((30, 2)), [(v, v + 3, 1) for v in range(27)])
+    for name in CONSTRUCTIVE:
+        assert affordable(name, problem)
+    monkeypatch.setattr(starts, "CONSTRUCTIVE", dict.fromkeys(CONSTRUCTIVE, 30))
+    assert all(affordable(name, problem) for name in CONSTRUCTIVE)
+    monkeypatch.setattr(starts, "CONSTRUCTIVE", dict.fromkeys(CONSTRUCTIVE, 29))
+    assert not any(affordable(name, problem) for name in CONSTRUCTIVE)
+    monkeypatch.setattr(starts, "CONSTRUCTIVE", dict.fromkeys(CONSTRUCTIVE, 30))
+    # Three side by side on each level: 30 x 2 x 3 pairs.
+    monkeypatch.setattr(starts, "MOST_PAIRS", 180)
+    assert affordable("dls", problem)
+    monkeypatch.setattr(starts, "MOST_PAIRS", 179)
+    assert not affordable("dls", problem)
+    assert affordable("heft", problem)
+
+
+def test_a_device_alone_runs_everything_or_says_what_it_lacks() -> None:
+    problem = Problem.from_arrays([[1.0, np.inf], [1.0, np.inf], [1.0, 1.0], [1.0, np.inf]])
+    problem = replace(
+        problem, op_types=("Relu", "Conv", "Add", "Relu"), node_names=("a", "b", "c", "d")
+    )
+    assert plan_alone(problem, 0).groups == (Group("d0", (0, 1, 2, 3)),)
+    assert plan_alone(problem, 0).reason == "everything on d0"
+    with pytest.raises(
+        UnsupportedNode, match=r"'d1' does not support: Conv \(1\), Relu \(2\)"
+    ) as caught:
+        plan_alone(problem, 1)
+    assert caught.value.nodes == ("a", "b", "d")
+    assert caught.value.ops == ("Conv", "Relu")
+    assert caught.value.devices == ("d1",)
+    assert expand(problem) == ("single:d0", "single:d1")
+    with pytest.raises(UsageError, match="no device"):
+        expand(replace(problem, devices=(), seconds=np.zeros((4, 0))))

@@ -1,0 +1,91 @@
+"""``auto`` names what it left out, and tells how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.base.going import Told, heard_by
+from hetsim.partitioning.groups import Group
+from hetsim.placement.strategies import auto
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+
+def test_what_nothing_can_beat_is_said_to_be_so() -> None:
+    words = ", and no plan can be faster"
+    chain = Problem.from_arrays([[1.0, 4.0]] * 3, [(0, 1, 1), (1, 2, 1)])
+    found = hetsim.plan(chain, "auto", search=False)
+    # A longest path of one subgraph: nothing else was tried.
+    assert found.reason.endswith(words)
+    assert "not tried" not in found.reason
+    assert found.devices_used == ("d0",)
+    # Two side by side take less than one after another; one device could be beaten.
+    apart = Problem.from_arrays([[1.0, 1.0]] * 2)
+    one = Problem.from_arrays([[1.0]] * 2, [(0, 1, 1)])
+    for problem, objective in ((apart, "latency"), (one, "throughput")):
+        made = hetsim.plan(problem, "auto", search=False, objective=objective)  # type: ignore[arg-type]
+        assert words not in made.reason
+        assert made.reason.startswith(f"the best for {objective} of ")
+    assert len(hetsim.plan(apart, "auto", search=False).devices_used) == 2
+
+
+def layers() -> Problem:
+    """Three layers of two nodes that read all of the layer before."""
+    rng = np.random.default_rng(5)
+    edges = [(2 * k + a, 2 * k + 2 + b, 2) for k in range(2) for a in range(2) for b in range(2)]
+    return Problem.from_arrays(rng.uniform(1.0, 9.0, (6, 3)), edges, bytes_per_s=1.0)
+
+
+def left_out(reason: str) -> set[str]:
+    return set(reason.partition("not tried: ")[2].split(", "))
+
+
+def test_auto_names_all_that_it_left_out() -> None:
+    problem = layers()
+    quick = hetsim.plan(problem, "auto", search=False)
+    # Without capacities there is nothing to split by; the others search, or plan for loads.
+    assert left_out(quick.reason) == {"exact", "ideal-dp", "pipeline", "slice"}
+    roomy = replace(problem, capacity_bytes=(99, 99, 99))
+    found = hetsim.plan(roomy, "auto", search=False)
+    assert left_out(found.reason) == {"exact", "ideal-dp", "slice"}
+
+
+def test_auto_tells_how_far_it_is() -> None:
+    heard: list[Told] = []
+    with heard_by(heard.append):
+        hetsim.plan(layers(), "auto")
+    # Other strategies one after another, then the search from the best.
+    last = max(k for k, told in enumerate(heard) if not told.what.startswith("local-search"))
+    assert all(0.1 <= told.share <= 0.36 for told in heard[:last])
+    after = [told.share for told in heard if told.what.startswith("local-search")]
+    assert after == sorted(after)
+    assert 0.35 <= after[0] < after[-1] <= 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Says in its plan's reason what it was given."""
+
+    objective: str = "none"
+    time_limit_s: float = 1.0
+    steps: int = 7
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return all nodes on the first device."""
+        told = f"{self.objective} {self.time_limit_s} {self.steps}"
+        return Plan(problem, "asked", (Group("d0", tuple(range(problem.n))),), told)
+
+
+def test_what_is_tried_is_given_what_it_has_options_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "resolve", lambda name: Asked())
+    problem = layers()
+    latency, throughput = auto.Auto(), auto.Auto(objective="throughput")
+    # The exact one alone has a limit of its own here, and the dynamic program fewer steps.
+    assert latency._by("exact", problem).reason == f"latency {auto.EXACT_S} 7"
+    assert latency._by("theirs", problem).reason == "latency 1.0 7"
+    steps = auto.LOADS["ideal-dp"][1]["steps"]
+    assert throughput._by("ideal-dp", problem).reason == f"throughput 1.0 {steps}"

@@ -1,0 +1,125 @@
+"""How often the clock judges a search, which of equal plans stays, and what options say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.errors import OutOfMemory
+from hetsim.partitioning.groups import Group
+from hetsim.placement.coarsening.tasks import uncoarsened
+from hetsim.placement.objective import measure
+from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.starts import Start, starts_that_fit
+from hetsim.placement.strategies import auto, local_search
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+from oracles.every_plan import tight_problem
+
+
+def layers() -> Problem:
+    """Four layers of three nodes that read all of the layer before."""
+    rng = np.random.default_rng(5)
+    edges = [(3 * k + a, 3 * k + 3 + b, 2) for k in range(3) for a in range(3) for b in range(3)]
+    return Problem.from_arrays(rng.uniform(1.0, 9.0, (12, 3)), edges, bytes_per_s=1.0)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_no_more_drafts_are_judged_than_are_allowed(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[float] = []
+
+    def counted(plan: Plan, objective: Any) -> float:
+        found = measure(plan, objective)
+        if plan.strategy == "draft":
+            judged.append(found)
+        return found
+
+    monkeypatch.setattr(local_search, "measure", counted)
+    monkeypatch.setattr(local_search, "JUDGED", most)
+    plan = hetsim.plan(layers(), "local-search")
+    # One is kept for the last draft, which is judged in any case.
+    assert 1 <= len(judged) <= most
+    if most > 1:
+        assert len(judged) > 1
+    assert hetsim.simulate(plan).latency_s <= min(judged)
+
+
+def test_of_devices_that_are_as_quick_the_first_runs_it_alone() -> None:
+    like = Problem.from_arrays([[3.0, 2.0, 2.0]] * 2, [(0, 1, 1)])
+    assert hetsim.plan(like, "single").devices_used == ("d1",)
+
+
+def test_of_plans_that_keep_the_same_rate_the_cheapest_stays() -> None:
+    problem = Problem.from_arrays([[1.0, 1.0], [1.0, 1.0]], [(0, 1, 1)], bytes_per_s=2.0)
+    both = hetsim.plan(problem, "slice")
+    alone = hetsim.plan(problem, "single")
+    starts = [
+        auto.Start(plan.strategy, plan, (), measure(plan, "throughput")) for plan in (alone, both)
+    ]
+    assert [start.cost for start in starts] == [2.0, 1.0]
+    assert auto._kept_best(starts) is starts[1]
+    assert auto._kept_best(starts[:1]) is starts[0]
+
+
+def test_where_there_is_one_device_and_starts_are_free_nothing_is_searched() -> None:
+    one = Problem.from_arrays([[1.0], [2.0]], [(0, 1, 1)])
+    assert hetsim.plan(one, "local-search").reason.startswith("0 moves from")
+    dear = replace(one, dispatch_s=(0.5,))
+    assert not hetsim.plan(dear, "local-search").reason.startswith("0 moves from")
+
+
+def test_drafts_that_do_not_fit_are_held_back() -> None:
+    # A wide tensor between tasks of two nodes: both on one device fill it.
+    problem = Problem.from_arrays(
+        [[1.0, 1.0]] * 3,
+        [(0, 1, 40), (1, 2, 4)],
+        weight_bytes=[10] * 3,
+        capacity_bytes=[60, 60],
+        dispatch_s=0.25,
+    )
+    coarse = uncoarsened(problem)
+    memory = local_search._Memory(coarse)
+    apart = (Group("d0", (0,)), Group("d1", (1,)), Group("d0", (2,)))
+    assert memory.holds(apart)
+    assert not memory.holds((Group("d0", (0, 1, 2)),))
+    start = Start("mine", Plan(problem, "mine", apart), apart, 99.0)
+    judge = local_search._Judge(problem, start, 9)
+    judge((Group("d0", (0, 1, 2)),), last=False)
+    assert (judge.groups, judge.cost) == (apart, 99.0)
+    judge(apart, last=False)
+    assert judge.cost == measure(start.plan, "latency")
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_searches_in_tight_memory_end_with_what_fits(seed: int) -> None:
+    problem = tight_problem(seed, most_nodes=5)
+    try:
+        plan = hetsim.plan(problem, "local-search", moves=60)
+    except OutOfMemory:
+        return
+    start = min(starts_that_fit(prepared(problem), "latency")[1], key=lambda start: start.cost)
+    assert measure(plan, "latency") <= start.cost
+    plan.validate()
+
+
+def test_where_stages_that_fit_are_not_found_the_best_start_is_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nothing_fits(*_: Any) -> Plan:
+        raise OutOfMemory("nothing fits")
+
+    problem = layers()
+    monkeypatch.setattr(local_search, "within_memory", nothing_fits)
+    search = local_search.LocalSearch(objective="throughput")
+    plans = [hetsim.plan(problem, name) for name in ("single", "slice")]
+    starts = [Start(plan.strategy, plan, (), measure(plan, "throughput")) for plan in plans]
+    best = min(starts, key=lambda start: start.cost)
+    assert search.spread_out(problem, starts, 0.0).groups == best.plan.groups
+    with pytest.raises(OutOfMemory, match="nothing fits"):
+        search.spread_out(problem, (), 0.0)

@@ -1,0 +1,46 @@
+"""What a plan costs, and when memory counts, by the clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import hetsim
+from hetsim.errors import OutOfMemory
+from hetsim.partitioning.groups import Group
+from hetsim.placement.fitting.plan_that_fits import fitted
+from hetsim.placement.objective import (
+    bottleneck,
+    check_room,
+    latency_of,
+    memory_binds,
+    seconds_a_request,
+)
+from hetsim.plans.plan import Plan
+from three_nodes import three
+
+
+def test_memory_binds_where_a_device_could_not_hold_everything() -> None:
+    problem = three(weight_bytes=[9] * 3, capacity_bytes=[29, 40, 40])
+    assert not memory_binds(problem)
+    assert memory_binds(replace(problem, capacity_bytes=(40, 28, 40)))
+    assert not memory_binds(replace(problem, capacity_bytes=None))
+
+
+def test_what_a_plan_costs_is_what_the_clock_says() -> None:
+    problem = three(contention="fifo", streams=[1, 2, 1])
+    plan = Plan(problem, "x", (Group("a", (0,)), Group("b", (1,)), Group("c", (2,))))
+    assert latency_of(plan) == hetsim.simulate(plan).latency_s == 3.5
+    device_s, link_s = seconds_a_request(plan)
+    assert device_s == [1.0, 0.5, 1.0]
+    assert sorted(link_s)[-2:] == [0.25, 0.25]
+    assert bottleneck(plan) == 1.0
+    check_room(plan)
+    weighed = three(weight_bytes=[9] * 3, capacity_bytes=[99, 8, 99])
+    heavy = replace(plan, problem=weighed)
+    with pytest.raises(OutOfMemory, match="device 'b'"):
+        check_room(heavy)
+    with pytest.raises(OutOfMemory, match="device 'b'"):
+        latency_of(heavy)
+    assert fitted(heavy).assignment[1] != 1
