@@ -128,7 +128,7 @@ class Pool:
                     code = self._process.wait()
                     return signal.Signals(-code).name if code < 0 else f"ended with {code}"
                 self._read += more
-            # Memory first: to take it takes time, of which a call that takes too much is not accused.
+            # Memory first: taking it takes time as well.
             elif self._held_bytes() > self._nbytes:
                 return "memory"
             elif self._used_s() - began_cpu > seconds:
