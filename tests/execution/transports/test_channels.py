@@ -95,6 +95,45 @@ def test_frames_come_in_parts_to_who_does_not_wait(ends: Ends) -> None:
         there.arrived()
 
 
+def test_who_waits_is_not_woken_by_what_the_other_end_takes(ends: Ends) -> None:
+    """A device waits for its next call while the caller reads what it answered to the last."""
+    here, there = ends
+    waiting: list[int] = []
+
+    def work() -> None:
+        waiting.append(threading.get_native_id())
+        for number in range(20):
+            here.send(number, b"", [b"x" * 4096])
+        here.receive()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not (waiting and _asleep(waiting[0])):
+        time.sleep(0.01)
+    before = _switches(waiting[0])
+    assert len([frame for _ in range(20) for frame in there.arrived()]) == 20
+    time.sleep(0.05)
+    assert _switches(waiting[0]) == before
+    there.send(1, b"")
+    thread.join()
+
+
+def _told(thread: int, what: str) -> str:
+    with open(f"/proc/self/task/{thread}/status") as status:
+        return next(line.split()[1] for line in status if line.startswith(what))
+
+
+def _asleep(thread: int) -> bool:
+    """Whether a thread waits without having run for a while."""
+    before = _switches(thread)
+    time.sleep(0.05)
+    return _told(thread, "State:") == "S" and _switches(thread) == before
+
+
+def _switches(thread: int) -> int:
+    return int(_told(thread, "voluntary_ctxt_switches:"))
+
+
 def test_descriptors_come_with_their_frame(ends: Ends) -> None:
     here, there = ends
     here.send(1, b"", [b"x" * 5_000_000])

@@ -108,18 +108,21 @@ class Channel:
     def receive(self) -> Frame:
         """Wait for the next frame. Raises ChannelEnded where none comes any more."""
         while True:
-            frame = self._next()
-            if frame is not None:
+            if self._read and (frame := self._next()) is not None:
                 return frame
-            self._fill()
+            # Who waits in a read is woken whenever the other end takes something, too.
+            self._arriving.poll()
+            self._fill(0)
 
     def arrived(self) -> list[Frame]:
         """Return the frames that are here, once something has come; those in parts come later.
 
         It never waits. Raises ChannelEnded where none comes any more.
         """
-        with contextlib.suppress(BlockingIOError):
+        try:  # noqa: SIM105 - entering a context takes longer, and this is done for every answer.
             self._fill(_NOW)
+        except BlockingIOError:
+            pass
         found = []
         while self._read and (frame := self._next()) is not None:
             found.append(frame)
@@ -169,7 +172,7 @@ class Channel:
         descriptors = [self._descriptors.popleft() for _ in range(count)] if count else []
         return Frame(kind, header, payload, descriptors)
 
-    def _fill(self, flags: int = 0) -> None:
+    def _fill(self, flags: int) -> None:
         try:
             content, ancillary, flags, _ = self._socket.recvmsg(
                 _CHUNK_BYTES, _ANCILLARY_BYTES, flags | _RECEIVING
