@@ -167,12 +167,13 @@ class CompiledSubgraph:
         ExecutionError
             Where a kernel fails, an input is missing, or ``cancel`` was called.
         """
+        feeds = {}
         for name in self.input_names:
             if name not in inputs:
                 raise ExecutionError(f"input '{name}' was not given")
+            feeds[name] = plain(inputs[name])
         if not self.output_names:
             return {}
-        feeds = {name: plain(inputs[name]) for name in self.input_names}
         try:
             if self._foreign_inputs or self._foreign_outputs:
                 return self._run_foreign(feeds)

@@ -119,16 +119,14 @@ class DeviceWorker:
             except ExecutionError as error:
                 self._values.pop(key, None)
                 raise self._named(error, loaded.code[part]) from error
-            left_s = loaded.code[part].hold_s - (time.monotonic() - began_s)
-            if left_s > 0:
-                self._ending.wait(left_s)
+            hold_s = loaded.code[part].hold_s
+            if hold_s:
+                left_s = hold_s - (time.monotonic() - began_s)
+                self._ending.wait(max(left_s, 0.0))
             spans.append((began_s, time.monotonic()))
             for name in frees:
                 del values[name]
-        sent = tuple(values[name] for name in step.sends)
-        for name in step.sends:
-            if name not in step.keeps:
-                del values[name]
+        sent = [values[name] if name in step.keeps else values.pop(name) for name in step.sends]
         if not values:
             self._values.pop(key, None)
         if not self._going.is_set():

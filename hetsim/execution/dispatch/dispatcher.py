@@ -70,6 +70,7 @@ class _Order:
     def __init__(self, steps: Sequence[Step], outputs: Sequence[str], replica: Replica) -> None:
         self.steps = steps
         self.outputs = outputs
+        self.wanted = frozenset(outputs)
         self.key = replica.key
         own = range(replica.first, replica.first + replica.count)
         self.maker = {name: index for index in own for name in self.steps[index].sends}
@@ -219,7 +220,7 @@ class Dispatcher:
                     flight.missing[follower] = missing - 1
                     if missing == 1:
                         self._push(call.request, flight, follower)
-        return all(name in flight.values for name in flight.order.outputs)
+        return flight.values.keys() >= flight.order.wanted
 
     def fail(self, call: Call, lost: Iterable[str] = (), *, state_gone: bool = True) -> None:
         """Note that a call gave nothing, and plan to do it again.

@@ -36,7 +36,8 @@ class Inbox:
     def put(self, event: object) -> None:
         """Have an event come."""
         self._events.put(event)
-        self._rouse()
+        if self._asleep:
+            self._rouse()
 
     def watch(self, descriptor: int, arrived: Callable[[], object]) -> None:
         """Have `arrived` called, on the thread that gets, whenever there is something to read.
@@ -51,7 +52,8 @@ class Inbox:
         if first:
             # Who waits for events alone is to wait for sockets, too.
             self._events.put(None)
-        self._rouse()
+        if self._asleep:
+            self._rouse()
 
     def unwatch(self, descriptor: int) -> None:
         """Have it called no more; before the descriptor is closed."""
@@ -103,9 +105,8 @@ class Inbox:
                 arrived()
 
     def _rouse(self) -> None:
-        if self._asleep:
-            self._asleep = False
-            # A pipe that is full of calls to wake up needs no other.
-            with self._lock, contextlib.suppress(BlockingIOError):
-                if self._pipe is not None:
-                    os.write(self._pipe[1], b"\0")
+        self._asleep = False
+        # A pipe that is full of calls to wake up needs no other.
+        with self._lock, contextlib.suppress(BlockingIOError):
+            if self._pipe is not None:
+                os.write(self._pipe[1], b"\0")

@@ -125,7 +125,7 @@ class OpenRequests:
         elif fault is not None:
             self._failed(call, fault, found)
         else:
-            tried = found.tries.pop((call.version, call.step), None)
+            tried = found.tries.pop((call.version, call.step), None) if found.tries else None
             if tried is not None:
                 self._devices.repeated(call.device, "kernel", tried[1], call.request)
             if self._dispatcher.finish(call, event.sent):

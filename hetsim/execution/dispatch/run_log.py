@@ -74,7 +74,8 @@ class RunLog:
     def ended(self, call: Call, timing: Timing | None) -> None:
         """A call came back; without a timing it gave nothing."""
         if timing is not None:
-            self.busy_s[call.device] += sum(end_s - begin_s for begin_s, end_s in timing.parts)
+            for begin_s, end_s in timing.parts:
+                self.busy_s[call.device] += end_s - begin_s
             self.calls[call.device] += 1
         given = self._open.pop(call, None)
         if given is not None:

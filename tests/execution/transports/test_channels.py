@@ -35,7 +35,7 @@ from hetsim.execution.transports.channels.values import (
     INLINE_BELOW_BYTES,
     Packed,
     Unpacking,
-    split,
+    extent,
 )
 from onnx_builders import bits
 from sweeps import examples
@@ -251,12 +251,14 @@ def test_values_arrive_as_they_were(aside: bool) -> None:
     ).all()
     assert bits(found) == bits(list(VALUES.values()))
     assert len(read) == (3 if aside else 0)
-    parts = split(told, 0)
-    assert [part for part, _, _ in parts] == packed.told
-    assert sum(nbytes for _, nbytes, _ in parts) == len(payload)
-    assert [place for _, _, places in parts for place in places] == [
-        (segment.number, offset) for segment, offset in packed.places
-    ]
+    at, size, lie = 0, 0, []
+    for part in packed.told:
+        after, nbytes, places = extent(told, at)
+        assert told[at:after] == part
+        at, size = after, size + nbytes
+        lie += places
+    assert (at, size) == (len(told), len(payload))
+    assert lie == [(segment.number, offset) for segment, offset in packed.places]
 
 
 @examples(quick=200, full=2000)

@@ -37,7 +37,7 @@ from hetsim.execution.transports.channels.messages import (
     unpack_ended,
     unpack_failed,
 )
-from hetsim.execution.transports.channels.values import Packed, Unpacking, split
+from hetsim.execution.transports.channels.values import Packed, Unpacking, extent
 
 
 class Block:
@@ -167,14 +167,19 @@ class CallerEnd:
             if fault is None:
                 number = next(self._numbers)
                 self._given[number] = (call, incarnation, step)
-                self._lend(received)
+                told: list[bytes] = []
+                pieces: list[Bytes] = []
+                for held in received:
+                    told.append(held.told)
+                    pieces += held.pieces
+                    if held.blocks:
+                        self._lend(held.blocks)
+                returned = _taken(self._returned) if self._returned else ()
+                gone = self._dropped() if self._gone else ()
                 header = pack_call(
-                    number, call.version, call.request, call.step,
-                    _taken(self._returned), self._dropped(), [held.told for held in received],
-                )  # fmt: skip
-                self._channel.send(
-                    CALL, header, [piece for held in received for piece in held.pieces]
+                    number, call.version, call.request, call.step, returned, gone, told
                 )
+                self._channel.send(CALL, header, pieces)
         if fault is not None:
             self._post(Ended(call, incarnation, fault=fault))
 
@@ -207,16 +212,15 @@ class CallerEnd:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
-    def _lend(self, received: Sequence[Held]) -> None:
-        """Note that the device reads these values, and have it map the segments that are new."""
+    def _lend(self, blocks: Sequence[Block]) -> None:
+        """Note that the device reads these blocks, and have it map the segments that are new."""
         new: dict[int, Segment] = {}
-        for held in received:
-            for block in held.blocks:
-                segment = block.segment
-                self._lent.setdefault((segment.number, block.offset), _Lent(block)).times += 1
-                if segment.number not in self._known:
-                    self._know(segment)
-                    new[segment.number] = segment
+        for block in blocks:
+            segment = block.segment
+            self._lent.setdefault((segment.number, block.offset), _Lent(block)).times += 1
+            if segment.number not in self._known:
+                self._know(segment)
+                new[segment.number] = segment
         if new:
             send_segments(self._channel, tuple(new.values()))
 
@@ -286,22 +290,24 @@ class CallerEnd:
         self._channel.release()
 
     def _ended(self, frame: Frame) -> None:
-        number, arrived_s, parts, unread, start = unpack_ended(frame.header)
+        told, payload = frame.header, frame.payload
+        number, arrived_s, parts, unread, at = unpack_ended(told)
         sent: dict[str, Held] = {}
-        at = 0
-        values = split(frame.header, start)
-        for name, (told, nbytes, places) in zip(self._given[number][2].sends, values, strict=True):
-            blocks = (
-                tuple(
-                    Block(self._own[segment], offset, self._returned) for segment, offset in places
-                )
-                if places
-                else ()
-            )
-            sent[name] = Held(told, (frame.payload[at : at + nbytes],), blocks)
-            at += nbytes
+        begin = 0
+        for name in self._given[number][2].sends:
+            after, nbytes, places = extent(told, at)
+            end = begin + nbytes
+            blocks = tuple(map(self._block, places)) if places else ()
+            sent[name] = Held(told[at:after], (payload[begin:end],), blocks)
+            at, begin = after, end
+        if at != len(told):
+            raise ValueError("an answer with more values than were asked for")
         call, incarnation, _ = self._take_back(number, unread)
         self._post(Ended(call, incarnation, sent, timing=Timing(arrived_s, parts)))
+
+    def _block(self, place: Place) -> Block:
+        segment, offset = place
+        return Block(self._own[segment], offset, self._returned)
 
     def _failed(self, frame: Frame) -> None:
         fault = kernel_fault(error_of(frame.payload))
@@ -311,7 +317,7 @@ class CallerEnd:
     def _take_back(self, number: int, unread: Sequence[int]) -> _Given:
         done = []
         with self._lock:
-            for place in zip(unread[::2], unread[1::2], strict=True):
+            for place in zip(unread[::2], unread[1::2], strict=True) if unread else ():
                 lent = self._lent[place]
                 lent.times -= 1
                 if not lent.times:

@@ -138,7 +138,8 @@ class DeviceEnd:
             self._handlers[frame.kind](frame)
             return None
         *call, returned, gone, start = unpack_call(frame.header)
-        self._arena.returned.extend(zip(returned[::2], returned[1::2], strict=True))
+        if returned:
+            self._arena.returned.extend(zip(returned[::2], returned[1::2], strict=True))
         for number in gone:
             self._segments.pop(number, None)
         return call, Unpacking(frame.header, start, frame.payload, self._segments, self._note)
@@ -160,9 +161,8 @@ class DeviceEnd:
         else:
             if packed.places:
                 self._tell_segments(packed.places)
-            header = pack_ended(
-                number, timing.arrived_s, timing.parts, self._not_read(), packed.told
-            )
+            unread = self._not_read() if self._unread else ()
+            header = pack_ended(number, timing.arrived_s, timing.parts, unread, packed.told)
             self._answer(ENDED, header, packed.pieces)
 
     def _fail(self, number: int, error: ExecutionError) -> None:

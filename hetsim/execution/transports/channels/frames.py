@@ -31,6 +31,7 @@ _RECEIVING = int(socket.MSG_CMSG_CLOEXEC)
 _CUT = int(socket.MSG_CTRUNC)
 
 Bytes = bytes | memoryview
+_Ancillary = tuple[int, int, "array.array[int]"]
 
 
 class ChannelEnded(Exception):
@@ -98,7 +99,11 @@ class Channel:
             sent = 0
             if not self._unsent:
                 try:
-                    sent = self._pass(pieces, descriptors)
+                    sent = self._socket.sendmsg(
+                        pieces, _told(descriptors) if descriptors else (), _SENDING
+                    )
+                except BlockingIOError:
+                    pass
                 except OSError:
                     # Who receives hears of it.
                     return
@@ -199,18 +204,6 @@ class Channel:
             self._at = 0
         self._read += content
 
-    def _pass(self, pieces: Sequence[Bytes], descriptors: Sequence[int]) -> int:
-        """Give the system what it takes at once; return how many bytes that were."""
-        ancillary = (
-            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-            if descriptors
-            else []
-        )
-        try:
-            return self._socket.sendmsg(pieces, ancillary, _SENDING)
-        except BlockingIOError:
-            return 0
-
     def _later(self, pieces: Sequence[Bytes], sent: int, descriptors: Sequence[int]) -> None:
         rest = memoryview(b"".join(pieces))[sent:]
         started = bool(self._unsent)
@@ -233,7 +226,9 @@ class Channel:
                     return
                 rest, descriptors = self._unsent[0]
                 try:
-                    sent = self._pass([rest], descriptors)
+                    sent = self._socket.sendmsg([rest], _told(descriptors), _SENDING)
+                except BlockingIOError:
+                    sent = 0
                 except OSError:
                     sent = len(rest)
                 if sent:
@@ -243,6 +238,13 @@ class Channel:
                     self._unsent.popleft()
                     if not self._unsent:
                         return
+
+
+def _told(descriptors: Sequence[int]) -> Sequence[_Ancillary]:
+    """Return descriptors as they go with a message."""
+    if not descriptors:
+        return ()
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
 
 
 def _close(descriptors: Iterable[int]) -> None:

@@ -134,8 +134,10 @@ class Unpacking:
         """Return the values to the end. Raises ExecutionError where one is not told right."""
         found = []
         try:
-            while self._at < len(self._told):
-                found.append(self._value())
+            last = len(self._told)
+            while self._at < last:
+                simple = self._told[self._at] in _OF_ARRAYS
+                found.append(self._array() if simple else self._value())
         except (
             ArithmeticError,
             LookupError,
@@ -187,19 +189,9 @@ class Unpacking:
         return found.copy() if self._reading is None else found
 
 
-def split(told: bytes, start: int) -> list[tuple[bytes, int, list[Place]]]:
-    """Return what ``Packed`` told of each value from `start` on, its bytes in the payload, and
-    its places. O(values)."""
-    found = []
-    last = len(told)
-    while start < last:
-        end, nbytes, places = _extent(told, start)
-        found.append((told[start:end], nbytes, places))
-        start = end
-    return found
-
-
-def _extent(told: bytes, at: int) -> tuple[int, int, list[Place]]:
+def extent(told: bytes, at: int) -> tuple[int, int, list[Place]]:
+    """Return of the value that ``Packed`` told from `at` on: where the next one begins, its bytes
+    in the payload, and its places. O(values within it)."""
     how = told[at]
     if how in _OF_ARRAYS:
         form = _array_form(told[at + _NDIM_AT])
@@ -214,7 +206,7 @@ def _extent(told: bytes, at: int) -> tuple[int, int, list[Place]]:
         return at + count, 0, []
     nbytes, places = 0, []
     for _ in range(count):
-        at, more, some = _extent(told, at)
+        at, more, some = extent(told, at)
         nbytes += more
         places += some
     return at, nbytes, places
