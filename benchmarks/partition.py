@@ -110,12 +110,15 @@ SHAPES: dict[str, Callable[[int, random.Random], Dag]] = {
     "alternating chain": alternating_chain,
     "uniform random": uniform_random,
 }
-VERB_SHAPES = ("random layered", "wide layered", "transformer-like")
+VERB_SHAPES = ("random layered", "wide layered", "transformer-like", "uniform random")
+UNIFORM_TOO = ("byoc", "compact", "convex", "stage")
+"""Methods that large graphs of edges between any nodes are for."""
+
 VERB_SIZES = (1_000, 10_000, 100_000)
 SIZES: dict[str, tuple[int, ...]] = {
     "compact": (1_000, 10_000, 30_000, 100_000),
     "stage": (1_000, 10_000, 30_000, 100_000),
-    "convex": (1_000, 10_000),
+    "convex": (1_000, 10_000, 30_000, 100_000),
     "boundary": (1_000, 10_000, 30_000, 100_000),
     "greedy": (1_000, 2_000),
 }
@@ -150,7 +153,7 @@ def main() -> None:
         merge = import_module(method_named(info.name).module).merge
         for shape in SHAPES:
             for n in SIZES.get(info.name, (1_000,)):
-                if shape == "uniform random" and n > 30_000:
+                if shape == "uniform random" and n > 30_000 and info.name not in UNIFORM_TOO:
                     continue
                 dag, device_of = instance(shape, n)
                 seconds, groups = timed(lambda: merge(dag, device_of))  # noqa: B023
@@ -180,6 +183,8 @@ def verbs() -> None:
             problem.dag  # noqa: B018 what stands in the problem is made once
             emit(verb="from_arrays", shape=shape, nodes=n, cpu_s=round(made_s, 4))
             for info in methods():
+                if shape == "uniform random" and info.name not in UNIFORM_TOO:
+                    continue
                 quick_s, groups = spent(lambda: partition(problem, info.name))  # noqa: B023
                 with plain_loops():
                     plain_s, same = spent(lambda: partition(problem, info.name))  # noqa: B023

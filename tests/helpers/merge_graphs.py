@@ -99,8 +99,10 @@ def of_shape(shape: str, n: int = 600) -> Iterator[tuple[Dag, list[int]]]:
             yield dag, [int(rng.random() < share) for _ in range(dag.n)]
 
 
-def by_sets(dag: Dag, kind: Sequence[int], start: Sequence[int] | None) -> tuple[list[int], int]:
-    """Groups that a scan of all edges within a kind contracts, from `start` on, and its steps."""
+def by_plain_loops(
+    dag: Dag, kind: Sequence[int], start: Sequence[int] | None
+) -> tuple[list[int], int]:
+    """Groups that a scan of all edges within a kind contracts from `start` on, and its cost."""
     groups = Condensed(dag.preds, dag.succs, 0)
     if start is not None:
         groups.adopt(start)

@@ -1,14 +1,24 @@
-"""Contractions of large graphs by machine code: what ``Condensed`` gives, or nothing."""
+"""Contractions of large graphs by machine code: what ``Condensed`` gives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.graph.dag import Ints, Rows
-from hetsim.partitioning.growing.kernels import compiled_scan, compiled_walk, scan_is_kept
+from hetsim.partitioning.growing.kernels import (
+    BEHIND,
+    PARENT,
+    POSITION,
+    RAW,
+    compiled_scan,
+    scan_is_kept,
+)
+from hetsim.partitioning.growing.positions import WIDTH
 from hetsim.partitioning.growing.selecting import compiled_select
+from hetsim.partitioning.growing.walking import LANDMARKS, compiled_walk
 from hetsim.partitioning.on_arrays import first_of_label, least_order
 
 COMPILE_FROM, KEPT_FROM = 50_000, 4_000
@@ -23,6 +33,9 @@ SCANNED_FROM = 100
 LOAD_AFTER, COMPILE_AFTER = 6_000, 600_000
 """Nodes of all scans that were left to Python, from which on loading the machine code costs less
 than it saves; and the same where none is kept."""
+
+SMALL = np.int32
+"""Of node and edge ids where they are looked up out of order: half of them fit a cache more."""
 
 _left = [0]
 
@@ -68,7 +81,7 @@ def scanned(
     order: Sequence[int] | None = None,
     by_producer: bool = False,
     downwards: bool = True,
-) -> list[int] | None:
+) -> tuple[list[int], bool]:
     """Contract every edge within a kind, node by node, unless that closes a cycle.
 
     Parameters
@@ -78,7 +91,7 @@ def scanned(
     kind : sequence of int
         An edge is contracted where its ends are of one.
     budget : int
-        Steps, as ``kernels`` counts them.
+        Edges that searches may look at before the scan ends, after the node at hand.
     groups : sequence of int, optional
         Labels of the groups to start from, as in ``Condensed.adopt``; absent: single nodes.
     order : sequence of int, optional
@@ -90,8 +103,8 @@ def scanned(
 
     Returns
     -------
-    By node what ``Condensed.find`` gives after the same contractions; None where ``Condensed``
-    may have spent more than the budget.
+    By node what ``Condensed.find`` gives after the same contractions, and whether the budget has
+    lasted.
     """
     n = len(preds.at) - 1
     near = succs if by_producer else preds
@@ -100,20 +113,23 @@ def scanned(
         *state.arrays, np.arange(n) if order is None else np.array(order, dtype=np.int64),
         near.at, near.node, np.array(kind, dtype=np.int64), downwards, budget,
     )  # fmt: skip
-    return state.labels() if within else None
+    return state.labels(), bool(within)
 
 
 def walked(
     preds: Rows, succs: Rows, kind: Sequence[int], order: Sequence[int], budget: int
-) -> list[int] | None:
+) -> tuple[list[int], bool]:
     """Do the walk of ``convex.solve`` from the nodes in `order`; see ``scanned``."""
     n = len(preds.at) - 1
     state = _State(preds, succs, None)
     within = compiled_walk()(
-        *state.arrays, np.array(order, dtype=np.int64), np.array(kind, dtype=np.int64),
-        np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64), budget,
+        *state.arrays, np.array(order, dtype=np.int64), succs.at, succs.node,
+        np.array(kind, dtype=np.int64), np.full(n, -1, dtype=SMALL), np.arange(n, dtype=SMALL),
+        np.zeros(n, dtype=SMALL), np.empty(n, dtype=SMALL), np.full(succs.node.size, -1, SMALL),
+        np.empty(n, dtype=SMALL), np.zeros((n, 3), dtype=np.int64),
+        np.empty(LANDMARKS + 1, dtype=np.int64), budget,
     )  # fmt: skip
-    return state.labels() if within else None
+    return state.labels(), bool(within)
 
 
 def selected(preds: Rows, succs: Rows, kind: Sequence[int]) -> list[int]:
@@ -132,7 +148,7 @@ class _State:
         n = len(preds.at) - 1
         edges = preds.node.size
         parent = np.arange(n)
-        position = np.arange(n)
+        order: Sequence[int] | None = range(n)
         lists = [preds, succs]
         if groups is not None:
             parent = first_of_label(np.array(groups, dtype=np.int64))
@@ -141,15 +157,12 @@ class _State:
             order = least_order(n, source[apart], target[apart])
             if order is None:
                 raise AssertionError("the groups to start from depend on each other in a circle")
-            position[order] = np.arange(n)
             lists = [_outside(rows, parent) for rows in lists]
-        standing = np.empty(n, dtype=np.int64)
-        standing[position] = np.arange(n)
-        raw = np.full((2, edges), -1, dtype=np.int64)
-        behind = np.full((2, edges), -1, dtype=np.int64)
-        head = np.full((2, n), -1, dtype=np.int64)
-        tail = np.full((2, n), -1, dtype=np.int64)
-        size = np.zeros((2, n), dtype=np.int64)
+        joined = np.full((2, edges, 2), -1, dtype=SMALL)
+        raw, behind = joined[:, :, RAW], joined[:, :, BEHIND]
+        head = np.full((2, n), -1, dtype=SMALL)
+        tail = np.full((2, n), -1, dtype=SMALL)
+        size = np.zeros((2, n), dtype=SMALL)
         for way, rows in enumerate(lists):
             count = rows.node.size
             raw[way, :count] = rows.node
@@ -159,20 +172,33 @@ class _State:
             tail[way, some] = rows.at[some + 1] - 1
             behind[way, :count] = np.arange(1, count + 1)
             behind[way, tail[way, some]] = -1
-        self.parent = parent
+        position, following, leading = _standing(np.array(order, dtype=np.int64))
+        self.groups = np.zeros((n + 1, 3), dtype=np.int64)
+        self.groups[:n, PARENT], self.groups[:, POSITION] = parent, position
         self.arrays = (
-            parent, position, standing, head, tail, size, behind, raw, np.zeros(n, dtype=np.int64),
-            np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64),
-            np.empty(2 * n + 2, dtype=np.int64), np.zeros(2, dtype=np.int64),
+            self.groups, joined, following, leading, head, tail, size,
+            np.empty(n, dtype=SMALL), np.empty(n, dtype=SMALL), np.zeros(4, dtype=np.int64),
         )  # fmt: skip
 
     def labels(self) -> list[int]:
         """The representative of each node's group."""
-        found = self.parent
+        found = self.groups[:-1, PARENT]
         while not np.array_equal(above := found[found], found):
             found = above
         labels: list[int] = found.tolist()
         return labels
+
+
+def _standing(order: Ints) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
+    """Return what ``positions.standing`` does."""
+    n = order.size
+    position = np.full(n + 1, -1)
+    position[order] = np.arange(n) * (WIDTH // (n + 1))
+    following, leading = np.empty(n + 1, dtype=SMALL), np.empty(n + 1, dtype=SMALL)
+    around = np.concatenate(([n], order, [n]))
+    following[around[:-1]] = around[1:]
+    leading[around[1:]] = around[:-1]
+    return position, following, leading
 
 
 def _outside(rows: Rows, parent: Ints) -> Rows:

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hetsim.graph.dag import topological_order
+from hetsim.partitioning.growing.positions import move, put_behind, standing, take_out
 
 
 class Condensed:
     """A graph of groups that is acyclic at every step.
 
-    Groups are known by one of their nodes; edges are kept as node ids, and those that have
-    come to lie inside a group are dropped when a search meets them. ``budget`` counts search
-    steps down and may go below zero; its owner decides what then.
+    Groups are known by one of their nodes; edges are kept as node ids, one a pair of nodes, and
+    those that have come to lie inside a group are dropped when a search has met them. ``budget``
+    counts down the edges that searches look at and may go below zero; its owner decides what
+    then. ``between`` is a group on the path that forbade the contraction asked for last.
 
-    Source: the order is maintained as in D. J. Pearce, P. H. J. Kelly, A dynamic topological
-    sort algorithm for directed acyclic graphs, ACM JEA 11, 2006; there edges are inserted,
-    here they are contracted.
+    Source: the order is maintained by searches from both ends of an edge that go no further than
+    it allows, in turns, as in M. A. Bender, J. T. Fineman, S. Gilbert, R. E. Tarjan, A new
+    approach to incremental cycle detection and related problems, ACM TALG 12(2), 2016; there
+    edges are inserted and each search goes along the order, here they are contracted, and it goes
+    breadth first. ``kernels`` does the same for machine code, step by step.
     """
 
     def __init__(
-        self, preds: Sequence[Sequence[int]], succs: Sequence[Sequence[int]], budget: int
+        self, preds: Iterable[Iterable[int]], succs: Iterable[Iterable[int]], budget: int
     ) -> None:
-        self.parent = list(range(len(preds)))
-        self.position = list(range(len(preds)))
-        self.preds = [set(p) for p in preds]
-        self.succs = [set(s) for s in succs]
+        self.preds = list(map(list, preds))
+        self.succs = list(map(list, succs))
+        self.parent = list(range(len(self.preds)))
+        self.position, self.following, self.leading = standing(self.parent)
         self.budget = budget
+        self.between = -1
 
     def find(self, node: int) -> int:
         """Representative of the node's group."""
@@ -42,96 +47,117 @@ class Condensed:
         Complexity: O(V log V + E).
         """
         first: dict[int, int] = {}
-        for node, label in enumerate(labels):
-            group = first.setdefault(label, node)
-            if group != node:
-                self.parent[node] = group
-                self.succs[group] |= self.succs[node]
-                self.preds[group] |= self.preds[node]
-                self.succs[node] = self.preds[node] = set()
-        parent = self.parent
-        for group in first.values():
-            self.succs[group] = {node for node in self.succs[group] if parent[node] != group}
-            self.preds[group] = {node for node in self.preds[group] if parent[node] != group}
+        parent = self.parent = [first.setdefault(label, v) for v, label in enumerate(labels)]
+        for edges in (self.preds, self.succs):
+            for node, group in enumerate(parent):
+                outside = [other for other in edges[node] if parent[other] != group]
+                if node == group:
+                    edges[node] = outside
+                else:
+                    edges[group] += outside
+                    edges[node] = []
         order = topological_order([[parent[node] for node in targets] for targets in self.succs])
         if order is None:
             raise AssertionError("the groups to start from depend on each other in a circle")
-        for place, node in enumerate(order):
-            self.position[node] = place
+        self.position, self.following, self.leading = standing(order)
 
     def contract(self, u: int, v: int) -> bool:
         """Merge the groups of the edge (u, v), unless that closes a cycle; say if they are one.
 
-        The group of u represents both. Whether another path joins the two is sought from
-        v's group backwards, which most often ends after a few steps, before anything moves.
+        The group of u represents both. Where no other path joins the two, one of two sets of
+        groups has been found whole: those between them in the maintained order that lead to v's,
+        and those that u's leads to. The former go before u's group, which then represents both,
+        or the latter behind v's, whose place it takes.
 
-        Complexity: O(edges of the groups that stand between the two in the maintained order).
+        Complexity: O(edges of the smaller of the two sets), twice, and a sort of it.
         """
         a, b = self.find(u), self.find(v)
         if a == b:
             return True
-        before = self._between(self.preds, b, a, forwards=False)
-        if before is None:
+        found = self._searched(a, b)
+        if found is None:
             return False
-        # With nothing to go before it, the merged group can stay where a's was.
-        if before:
-            self._reorder(a, b, before)
+        moved, upwards = found
+        following, leading = self.following, self.leading
+        moved.sort(key=self.position.__getitem__)
+        before = leading[a]
+        if not upwards:
+            take_out(following, leading, a)
+            put_behind(following, leading, b, a)
+            self.position[a] = self.position[b]
+            before = a
+        take_out(following, leading, b)
+        if moved:
+            move(self.position, following, leading, before, moved, 0, len(moved))
         self.parent[b] = a
-        self.succs[a] = _union(self.succs[a], self.succs[b])
-        self.preds[a] = _union(self.preds[a], self.preds[b])
-        self.succs[b] = self.preds[b] = set()
+        self.preds[a] = _joined(self.preds[a], self.preds[b])
+        self.succs[a] = _joined(self.succs[a], self.succs[b])
+        self.preds[b] = self.succs[b] = []
         return True
 
-    def _reorder(self, a: int, b: int, before: list[int]) -> None:
-        """Give the groups around the merged one the slots they had together, in a valid order."""
-        after = self._between(self.succs, a, b, forwards=True)
-        if after is None:
-            raise AssertionError("a path was found forwards that was not found backwards")
-        position = self.position
-        slots = sorted(position[x] for x in (a, b, *after, *before))
-        # One slot is left over by the merge: a group's position need not be dense.
-        sequence = [*sorted(before, key=position.__getitem__), a]
-        sequence += sorted(after, key=position.__getitem__)
-        for slot, group in zip(slots, sequence, strict=False):
-            position[group] = slot
+    def _searched(self, a: int, b: int) -> tuple[list[int], bool] | None:
+        """The groups to move, and whether they lead to `b`; None where another path does.
 
-    def _between(
-        self, edges: list[set[int]], start: int, goal: int, *, forwards: bool
-    ) -> list[int] | None:
-        """Groups short of `goal` in the order that a walk from `start` along `edges` meets.
-
-        The edge from `start` to `goal` itself is not walked. None where another path leads
-        there.
+        The next list to be read is the one after which its side has read less; of equals the
+        upper one's.
         """
+        above, below = [b], [a]
+        leads, reached = {b}, {a}
+        up = down = 0
+        up_steps, down_steps = len(self.preds[b]), len(self.succs[a])
+        while True:
+            if up_steps <= down_steps:
+                group = above[up]
+                up += 1
+                self.budget -= len(self.preds[group])
+                if self._looked(self.preds, group, b, a, above, leads, reached):
+                    return None
+                if up == len(above):
+                    return above[1:], True
+                up_steps += len(self.preds[above[up]])
+            else:
+                group = below[down]
+                down += 1
+                self.budget -= len(self.succs[group])
+                if self._looked(self.succs, group, a, b, below, reached, leads):
+                    return None
+                if down == len(below):
+                    return below[1:], False
+                down_steps += len(self.succs[below[down]])
+
+    def _looked(
+        self, edges: list[list[int]], group: int, start: int, goal: int, found: list[int],
+        seen: set[int], theirs: set[int],
+    ) -> bool:  # fmt: skip
+        """Whether the edges of `group` show a path of two edges or more from `start` to `goal`."""
         position, parent = self.position, self.parent
         limit = position[goal]
-        seen = {start, goal}
-        found: list[int] = []
-        pending = [start]
-        steps = 0
-        while pending:
-            group = pending.pop()
-            inner: list[int] = []
-            for raw in edges[group]:
-                steps += 1
-                other = raw if parent[raw] == raw else self.find(raw)
-                if other == group:
-                    inner.append(raw)
-                elif other == goal:
-                    if group != start:
-                        self.budget -= steps
-                        return None
-                elif other not in seen and (position[other] < limit) == forwards:
-                    seen.add(other)
-                    found.append(other)
-                    pending.append(other)
-            edges[group].difference_update(inner)
-        self.budget -= steps
-        return found
+        forwards = position[start] < limit
+        inner = False
+        for raw in edges[group]:
+            other = parent[raw]
+            if parent[other] != other:
+                other = self.find(raw)
+            if other in theirs:
+                if other != goal:
+                    self.between = other
+                    return True
+                if group != start:
+                    self.between = group
+                    return True
+            elif other == group:
+                inner = True
+            elif other not in seen and (position[other] < limit) == forwards:
+                seen.add(other)
+                found.append(other)
+        if inner:
+            edges[group] = [raw for raw in edges[group] if self.find(raw) != group]
+        return False
 
 
-def _union(left: set[int], right: set[int]) -> set[int]:
+def _joined(left: list[int], right: list[int]) -> list[int]:
+    """Both in one list, the longer first."""
     if len(left) < len(right):
         left, right = right, left
-    left |= right
+    left += right
     return left

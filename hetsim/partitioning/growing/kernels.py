@@ -1,11 +1,6 @@
-"""``Condensed`` on arrays alone, and the walks of merge methods over it: for machine code.
+"""``Condensed`` on arrays alone, and a scan of edges over it: for machine code.
 
-The groups are the same, contraction by contraction. What searches cost is not: ``Condensed`` keeps
-neighbours in sets, ends a search at the first path that forbids a contraction, and what it has
-seen by then depends on how Python orders a set. Here every search is made to its end, and counted
-at no less than any order of a set could: lists hold a node once for each edge, and are rid of
-what lies inside groups only where ``Condensed`` surely has done so. So a count within the budget
-says that ``Condensed`` would have come through as well, with these groups.
+Contraction by contraction the groups, and what searches cost, are the same.
 """
 
 from __future__ import annotations
@@ -16,12 +11,23 @@ from typing import Any
 
 from hetsim.base.code_folder import is_kept
 from hetsim.base.machine_code import machine_code
+from hetsim.partitioning.growing.positions import move, put_behind, take_out
 
 Array = Any
 
 PREDS, SUCCS = 0, 1
-COUNT, CLOCK = 0, 1
-"""In `tally`: what searches have cost so far, and how many there were."""
+COUNT, CLOCK, BETWEEN, MOVED = 0, 1, 2, 3
+"""In `tally`: edges that searches have looked at, a mark of the last search, and of it the group
+on the path that it found, and how many groups are to be moved."""
+
+PARENT, SEEN, POSITION = 0, 1, 2
+"""In `groups`, side by side, for a search asks for all three of a group."""
+
+RAW, BEHIND = 0, 1
+"""In `edges`, the same."""
+
+PATH, BEFORE, AFTER = 0, 1, 2
+"""What a search finds: another path, or what is to be moved, before the one or after the other."""
 
 
 def find(parent: Array, node: int) -> int:
@@ -32,41 +38,31 @@ def find(parent: Array, node: int) -> int:
     return node
 
 
-def between(
+def looked(
     parent: Array, position: Array, head: Array, tail: Array, size: Array, behind: Array,
-    raw: Array, seen: Array, found: Array, tally: Array, way: int, start: int, goal: int,
+    raw: Array, seen: Array, found: Array, tally: Array, count: int, way: int, group: int,
+    start: int, goal: int, mine: int, theirs: int,
 ) -> int:  # fmt: skip
-    """Do what ``Condensed._between`` does; how many are in `found`, -1 where it is to be None."""
+    """Do what ``Condensed._looked`` does; how many are in `found`, -1 where there is a path."""
+    tally[COUNT] += size[way, group]
     limit = position[goal]
-    # By group: below `now` where not seen, above it where something in its list lies inside.
-    now = tally[CLOCK] + 2
-    tally[CLOCK] = now
-    seen[start] = now
-    seen[goal] = now
-    found[0] = start
-    count, done, closed = 1, 0, False
-    while done < count:
-        group = found[done]
-        done += 1
-        tally[COUNT] += size[way, group]
-        at = head[way, group]
-        while at >= 0:
-            other = find(parent, raw[way, at])
-            if other == group:
-                seen[group] = now + 1
-            elif other == goal:
-                closed = closed or group != start
-            elif seen[other] < now and (position[other] < limit) == (way == SUCCS):
-                seen[other] = now
-                found[count] = other
-                count += 1
-            at = behind[way, at]
-    if closed:
-        return -1
-    for k in range(count):
-        group = found[k]
-        if seen[group] == now:
-            continue
+    inner = False
+    at = head[way, group]
+    while at >= 0:
+        other = find(parent, raw[way, at])
+        raw[way, at] = other
+        if seen[other] == theirs:
+            if other != goal or group != start:
+                tally[BETWEEN] = other if other != goal else group
+                return -1
+        elif other == group:
+            inner = True
+        elif seen[other] != mine and (position[other] < limit) == (way == SUCCS):
+            seen[other] = mine
+            found[count] = other
+            count += 1
+        at = behind[way, at]
+    if inner:
         last, at = -1, head[way, group]
         head[way, group] = -1
         while at >= 0:
@@ -82,9 +78,70 @@ def between(
         if last >= 0:
             behind[way, last] = -1
         tail[way, group] = last
-    for k in range(1, count):
-        found[k - 1] = found[k]
-    return count - 1
+    return count
+
+
+def searched(
+    parent: Array, position: Array, head: Array, tail: Array, size: Array, behind: Array,
+    raw: Array, seen: Array, above: Array, below: Array, tally: Array, a: int, b: int,
+) -> int:  # fmt: skip
+    """Do what ``Condensed._searched`` does; what is to be moved is in `above` or `below`."""
+    tally[CLOCK] += 2
+    leads, reached = tally[CLOCK], tally[CLOCK] + 1
+    seen[b], seen[a] = leads, reached
+    above[0], below[0] = b, a
+    up, ups, down, downs = 0, 1, 0, 1
+    up_steps, down_steps = size[PREDS, b], size[SUCCS, a]
+    while True:
+        if up_steps <= down_steps:
+            ups = looked(
+                parent, position, head, tail, size, behind, raw, seen, above, tally, ups, PREDS,
+                above[up], b, a, leads, reached,
+            )  # fmt: skip
+            up += 1
+            if ups < 0:
+                return PATH
+            if up == ups:
+                tally[MOVED] = ups - 1
+                return BEFORE
+            up_steps += size[PREDS, above[up]]
+        else:
+            downs = looked(
+                parent, position, head, tail, size, behind, raw, seen, below, tally, downs, SUCCS,
+                below[down], a, b, reached, leads,
+            )  # fmt: skip
+            down += 1
+            if downs < 0:
+                return PATH
+            if down == downs:
+                tally[MOVED] = downs - 1
+                return AFTER
+            down_steps += size[SUCCS, below[down]]
+
+
+def sort(position: Array, nodes: Array, first: int, end: int) -> None:
+    """Sort nodes[first:end] by their positions, in a heap whose greatest goes to the end."""
+    count = end - first
+    begin = count // 2
+    while count > 1:
+        if begin > 0:
+            begin -= 1
+            node = nodes[first + begin]
+        else:
+            count -= 1
+            node = nodes[first + count]
+            nodes[first + count] = nodes[first]
+        at = begin
+        while 2 * at + 1 < count:
+            below = 2 * at + 1
+            if below + 1 < count:
+                left, right = nodes[first + below], nodes[first + below + 1]
+                below += position[left] < position[right]
+            if position[nodes[first + below]] <= position[node]:
+                break
+            nodes[first + at] = nodes[first + below]
+            at = below
+        nodes[first + at] = node
 
 
 def push(heap: Array, count: int, value: int) -> None:
@@ -113,71 +170,47 @@ def pop(heap: Array, count: int) -> int:
 
 
 def contract(
-    parent: Array, position: Array, standing: Array, head: Array, tail: Array, size: Array,
-    behind: Array, raw: Array, seen: Array, found: Array, heap: Array, slots: Array, tally: Array,
-    u: int, v: int,
+    parent: Array, position: Array, following: Array, leading: Array, head: Array, tail: Array,
+    size: Array, behind: Array, raw: Array, seen: Array, above: Array, below: Array,
+    tally: Array, u: int, v: int,
 ) -> bool:  # fmt: skip
     """Do what ``Condensed.contract`` does."""
     a, b = find(parent, u), find(parent, v)
     if a == b:
         return True
-    before = between(
-        parent, position, head, tail, size, behind, raw, seen, found, tally, PREDS, b, a
+    found = searched(
+        parent, position, head, tail, size, behind, raw, seen, above, below, tally, a, b
     )
-    if before < 0:
+    if found == PATH:
         return False
-    if before:
-        count = 0
-        for k in range(before):
-            push(heap, count, position[found[k]])
-            count += 1
-        after = between(
-            parent, position, head, tail, size, behind, raw, seen, found, tally, SUCCS, a, b
-        )
-        for k in range(after):
-            push(heap, count, position[found[k]])
-            count += 1
-        push(heap, count, position[a])
-        push(heap, count + 1, position[b])
-        # Two that stay in their order each: those before, seen by the first search alone, and
-        # those after. `slots` has the places from its beginning, the groups behind these.
-        count += 2
-        low, high = count, count + before
-        slots[high] = a
-        high += 1
-        for k in range(count):
-            place = pop(heap, count - k)
-            slots[k] = place
-            group = standing[place]
-            if group != a and group != b:
-                if seen[group] < tally[CLOCK]:
-                    slots[low] = group
-                    low += 1
-                else:
-                    slots[high] = group
-                    high += 1
-        for k in range(count - 1):
-            position[slots[count + k]] = slots[k]
-            standing[slots[k]] = slots[count + k]
+    nodes, end = above if found == BEFORE else below, tally[MOVED] + 1
+    sort(position, nodes, 1, end)
+    before = leading[a]
+    if found == AFTER:
+        take_out(following, leading, a)
+        put_behind(following, leading, b, a)
+        position[a] = position[b]
+        before = a
+    take_out(following, leading, b)
+    if end > 1:
+        move(position, following, leading, before, nodes, 1, end)
     parent[b] = a
     for way in range(2):
-        if head[way, b] >= 0:
-            if head[way, a] >= 0:
-                behind[way, tail[way, a]] = head[way, b]
-            else:
-                head[way, a] = head[way, b]
-            tail[way, a] = tail[way, b]
-            size[way, a] += size[way, b]
-            head[way, b] = -1
+        first, second = (a, b) if size[way, a] >= size[way, b] else (b, a)
+        if head[way, second] >= 0:
+            behind[way, tail[way, first]] = head[way, second]
+            tail[way, first] = tail[way, second]
+        head[way, a], tail[way, a] = head[way, first], tail[way, first]
+        size[way, a] += size[way, b]
     return True
 
 
 def scan(
-    parent: Array, position: Array, standing: Array, head: Array, tail: Array, size: Array,
-    behind: Array, raw: Array, seen: Array, found: Array, heap: Array, slots: Array, tally: Array,
-    order: Array, at: Array, near: Array, kind: Array, downwards: bool, budget: int,
+    groups: Array, edges: Array, following: Array, leading: Array, head: Array, tail: Array,
+    size: Array, above: Array, below: Array, tally: Array, order: Array, at: Array, near: Array,
+    kind: Array, downwards: bool, budget: int,
 ) -> bool:  # fmt: skip
-    """Contract the edges within a kind once; whether the count has stayed within the budget.
+    """Contract the edges within a kind once; whether the budget has lasted.
 
     Parameters
     ----------
@@ -191,99 +224,32 @@ def scan(
     downwards : bool
         Whether a node's last neighbour comes first.
     """
+    parent, seen, position = groups[:, PARENT], groups[:, SEEN], groups[:, POSITION]
+    raw, behind = edges[:, :, RAW], edges[:, :, BEHIND]
     for node in order:
         first, count = at[node], at[node + 1] - at[node]
         for k in range(count):
             other = near[first + (count - 1 - k if downwards else k)]
             if kind[other] == kind[node]:
                 contract(
-                    parent, position, standing, head, tail, size, behind, raw, seen, found, heap,
-                    slots, tally, min(node, other), max(node, other),
+                    parent, position, following, leading, head, tail, size, behind, raw, seen,
+                    above, below, tally, min(node, other), max(node, other),
                 )  # fmt: skip
         if tally[COUNT] > budget:
             return False
     return True
 
 
-def walk(
-    parent: Array, position: Array, standing: Array, head: Array, tail: Array, size: Array,
-    behind: Array, raw: Array, seen: Array, found: Array, heap: Array, slots: Array, tally: Array,
-    order: Array, kind: Array, queued: Array, ends: Array, budget: int,
-) -> bool:  # fmt: skip
-    """Do the passes of ``convex.solve``; whether the count has stayed within the budget.
-
-    Parameters
-    ----------
-    order : int [n]
-        Nodes in the order in which they are to be starts.
-    kind : int [n]
-    queued : int [n], 0
-        By node: the last start that has looked at it.
-    ends : int [n], room to work in
-    """
-    turn = 0
-    changed = True
-    while changed:
-        changed = False
-        for start in order:
-            if parent[start] != start:
-                continue
-            turn += 1
-            waiting = 0
-            at = head[SUCCS, start]
-            while at >= 0:
-                end = raw[SUCCS, at]
-                if queued[end] != turn:
-                    queued[end] = turn
-                    push(ends, waiting, end)
-                    waiting += 1
-                at = behind[SUCCS, at]
-            while waiting:
-                end = pop(ends, waiting)
-                waiting -= 1
-                if kind[end] != kind[start]:
-                    continue
-                other = find(parent, end)
-                if other == start:
-                    continue
-                # Joined, the other's list is the tail of the start's.
-                fresh = head[SUCCS, other]
-                joined = contract(
-                    parent, position, standing, head, tail, size, behind, raw, seen, found, heap,
-                    slots, tally, start, other,
-                )  # fmt: skip
-                if tally[COUNT] > budget:
-                    return False
-                if not joined:
-                    continue
-                changed = True
-                at = fresh
-                while at >= 0:
-                    end = raw[SUCCS, at]
-                    if queued[end] != turn:
-                        queued[end] = turn
-                        push(ends, waiting, end)
-                        waiting += 1
-                    at = behind[SUCCS, at]
-    return True
-
-
-PARTS = (find, between, push, pop, contract)
+PARTS = (find, looked, searched, sort, push, pop, take_out, put_behind, move, contract)
 
 
 @functools.cache
 def compiled_scan() -> Callable[..., Any]:
     """Return ``scan`` as machine code."""
-    return machine_code(scan, *PARTS)
+    return machine_code(scan, *PARTS, inline=True)
 
 
 @functools.cache
 def scan_is_kept() -> bool:
     """Whether machine code of ``scan`` was most likely kept when this was first asked."""
-    return is_kept(scan, *PARTS)
-
-
-@functools.cache
-def compiled_walk() -> Callable[..., Any]:
-    """Return ``walk`` as machine code."""
-    return machine_code(walk, *PARTS)
+    return is_kept(scan, *PARTS, inline=True)

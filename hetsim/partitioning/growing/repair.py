@@ -61,9 +61,8 @@ def _grown(dag: Dag, labels: Sequence[int], members: Sequence[Sequence[int]]) ->
     """Put `members` together anew, one after another; a label a node."""
     if compiled.pays(dag.n):
         order = [node for nodes in members for node in nodes]
-        found = compiled.scanned(dag.pred_rows, dag.succ_rows, labels, budget=2**62, order=order)
-        if found is not None:
-            return found
+        rows = dag.pred_rows, dag.succ_rows
+        return compiled.scanned(*rows, labels, budget=2**62, order=order)[0]
     groups = Condensed(dag.preds, dag.succs, budget=0)
     for nodes in members:
         for node in nodes:

@@ -9,7 +9,7 @@ from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.condensed import Condensed
 
 VISITS_PER_EDGE = 256
-"""Search steps allowed an edge and node before the walk stops; graphs of layers need a few."""
+"""Edges that searches may look at, an edge and node, before the walk stops; it needs a few."""
 
 
 def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
@@ -35,16 +35,21 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
     # One scan takes half of what the passes of other methods do.
     if compiled.pays(dag.n // 2):
-        labels = compiled.scanned(dag.pred_rows, dag.succ_rows, device_of, budget, downwards=False)
-        if labels is not None:
-            return labels, ()
+        labels, lasted = compiled.scanned(
+            dag.pred_rows, dag.succ_rows, device_of, budget, downwards=False
+        )
+    else:
+        labels, lasted = _scanned(dag, device_of, budget)
+    notes = () if lasted else ("the search budget ran out before all regions were visited",)
+    return labels, notes
+
+
+def _scanned(dag: Dag, device_of: Sequence[int], budget: int) -> tuple[list[int], bool]:
     condensed = Condensed(dag.preds, dag.succs, budget)
-    notes: tuple[str, ...] = ()
     for node in range(dag.n):
         for feeding in dag.preds[node]:
             if device_of[feeding] == device_of[node]:
                 condensed.contract(feeding, node)
         if condensed.budget < 0:
-            notes = ("the search budget ran out before all regions were visited",)
             break
-    return [condensed.find(node) for node in range(dag.n)], notes
+    return [condensed.find(node) for node in range(dag.n)], condensed.budget >= 0

@@ -12,7 +12,7 @@ from hetsim.partitioning.growing.fewest import improve
 from hetsim.partitioning.methods import stage
 
 VISITS_PER_EDGE = 32
-"""Search steps allowed an edge and node before the method gives up; graphs of layers need a few."""
+"""Edges that searches may look at, an edge and node, before the method gives up; it needs few."""
 
 
 LEAST_BUDGETED = 30_000
@@ -120,11 +120,9 @@ def _contract(
     each = VISITS_PER_EDGE if visits is None else visits
     budget = each * max(n + sum(map(len, dag.preds)), LEAST_BUDGETED)
     if compiled.scan_pays(n):
-        labels = compiled.scanned(
+        return compiled.scanned(
             dag.pred_rows, dag.succ_rows, device_of, budget, groups=groups, by_producer=by_producer
         )
-        if labels is not None:
-            return labels, True
     condensed = Condensed(dag.preds, dag.succs, budget)
     if groups is not None:
         condensed.adopt(groups)
