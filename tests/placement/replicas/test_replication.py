@@ -176,6 +176,25 @@ def test_plans_for_prices_mix_devices_that_no_copy_would() -> None:
     assert replicated(lone, [], search=False) is None
 
 
+def test_a_simpler_way_stays_unless_another_saves_more() -> None:
+    # Copies carry all that can be carried: a mixture of the same plans saves nothing.
+    alike = Problem.from_arrays([[1.0, 1.0]] * 2, [(0, 1, 0)])
+    copies, _ = whole_models(alike, range(2))
+    for search in (False, True):
+        found = replicated(alike, copies, search=search)
+        assert found is not None
+        assert found.plan.reason.startswith("a copy of the whole model on each of")
+        assert found.cost == found.kept == 1.0
+    # The second and third are quick at one node each: beside a copy on the first, they split.
+    apart = Problem.from_arrays([[1.0, 1.0, 9.0], [1.0, 9.0, 1.0]], [(0, 1, 0)])
+    copies, _ = whole_models(apart, range(3))
+    found = replicated(apart, copies)
+    assert found is not None
+    assert found.plan.reason.startswith("plans side by side: ")
+    # A copy takes 2 s of the first, a split 1 s of the others: three requests in 2 s.
+    assert found.cost == found.kept == pytest.approx(2 / 3)
+
+
 def test_as_many_copies_as_memory_holds_at_once_and_the_idlest_goes_first() -> None:
     # Inputs wait on the host for every copy: it has room for two of the three.
     problem = Problem.from_arrays(
