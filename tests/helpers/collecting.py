@@ -1,12 +1,14 @@
 """What several processes need as they collect the same tests is made once.
 
 Where no bytecode is kept yet, to rewrite and compile all files takes longer than to import them:
-each process begins with other files, and finds those that others have compiled by then.
+each process begins with other files, and finds those that others have compiled by then. What was
+collected stays to the end, so that the collector of garbage need not look through it again.
 """
 
 from __future__ import annotations
 
 import fcntl
+import gc
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,16 @@ class Collecting:
         """Say which file is there once a process has collected all tests."""
         folder = node.config._tmp_path_factory.getbasetemp()
         node.workerinput[_FILE] = str(Path(folder) / "collected")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """Keep all that is made meanwhile out of sight of the collector of garbage."""
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.freeze()
+            gc.enable()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(

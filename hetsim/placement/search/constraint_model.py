@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,12 +86,18 @@ def solve_makespan(
 
 
 def load_cp_model() -> Any:
-    """Return OR-tools' CP-SAT module. Raises NotInstalled where it is not installed."""
+    """Return OR-tools' CP-SAT module. Raises NotInstalled where it is not installed, or broken."""
     try:
         from ortools.sat.python import cp_model
-    except ImportError:
+    except ImportError as error:
+        # Modules in machine code that are interrupted as they begin say that they failed.
+        cause = error.__cause__
+        if cause is not None and not isinstance(cause, Exception):
+            raise cause from None
+        absent = isinstance(error, ModuleNotFoundError)
         raise NotInstalled(
-            "strategy 'exact' needs OR-tools, which is not installed",
+            "strategy 'exact' needs OR-tools, which "
+            + ("is not installed" if absent else f"does not load: {error}"),
             hint="pip install 'hetsim[exact]'",
             package="ortools",
         ) from None
@@ -288,12 +294,13 @@ def _solved(solver: Any, model: Any) -> Any:
     """
     solver.parameters.catch_sigint_signal = False
     with ThreadPoolExecutor(1) as pool:
-        working = pool.submit(solver.solve, model)
+        working: Future[Any] | None = None
         try:
+            working = pool.submit(solver.solve, model)
             return working.result()
         except BaseException:
             # Said again until it is heard: the search may not have begun.
-            while not working.done():
+            while working is not None and not working.done():
                 solver.stop_search()
                 wait([working], timeout=0.05)
             raise

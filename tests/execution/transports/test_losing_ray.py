@@ -58,6 +58,7 @@ def without(folder: Path, name: str) -> tuple[Child, tuple[Process, ...]]:
 
 
 @pytest.mark.group("own_ray")
+@pytest.mark.sweep
 def test_sessions_end_in_an_error_where_the_control_service_is_killed(folder: Path) -> None:
     child, below = without(folder, "gcs_server")
     told = child.line()

@@ -301,9 +301,8 @@ def waiting(folder: Path) -> tuple[Child, tuple[Process, ...]]:
 
 
 @pytest.mark.group("own_ray")
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.sweep)]
-)
+@pytest.mark.sweep
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_sigterm_and_sighup_leave_nothing_behind(folder: Path, number: signal.Signals) -> None:
     child, below = waiting(folder)
     child.process.send_signal(number)

@@ -20,7 +20,7 @@ from hetsim.problem.problem import Problem
 from sweeps import sweep
 
 PROBLEMS = 20_000
-BATCHES = 20
+BATCHES = 40
 
 
 def random_problems(batch: int) -> Iterator[Problem]:
@@ -85,5 +85,5 @@ def test_valid_every_time(batch: int) -> None:
                 len({owner[v] for v in constant.consumers}) for constant in problem.constants
             )
     # Both kinds of case are met often.
-    assert kept > 1_000
-    assert dropped > 1_000
+    assert kept > 500
+    assert dropped > 500

@@ -108,7 +108,7 @@ def test_without_the_extra_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> N
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
         if name.startswith("ortools"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name)
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
@@ -118,6 +118,27 @@ def test_without_the_extra_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> N
     plan, latency = played(problem, "auto")
     assert latency == 1.0
     assert "exact" in plan.reason.partition("not tried: ")[2]
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), SystemExit(3), OSError("no such file")])
+def test_what_stops_an_import_is_not_taken_for_what_is_absent(
+    cause: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def stopped(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("ortools"):
+            raise ImportError("initialization failed") from cause
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", stopped)
+    problem = Problem.from_arrays([[1.0, 2.0], [2.0, 1.0]])
+    if isinstance(cause, Exception):
+        with pytest.raises(NotInstalled, match="does not load: initialization failed"):
+            hetsim.plan(problem, "exact")
+    else:
+        with pytest.raises(type(cause)):
+            hetsim.plan(problem, "exact")
 
 
 def test_more_moves_are_not_worse_from_the_same_seed() -> None:
