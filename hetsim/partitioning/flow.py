@@ -151,7 +151,7 @@ def partition(
     if parts is None:
         raise AssertionError(f"method '{method}' returned a cyclic partition")
     groups = as_groups(parts, made.assignment, problem.devices)
-    check(problem, groups, connected=info.connected, where=f"method '{method}'")
+    check(problem, groups, connected=info.connected, typed=True, where=f"method '{method}'")
     notes = (*made.notes, *asked.notes) if asked is not None else made.notes
     return Partition(groups, method, notes, made.left, problem)
 
@@ -279,14 +279,16 @@ def _left(
     left = np.flatnonzero(np.asarray(assignment) == default)
     for device in solved.order[:-1]:
         nodes = left[~regions.alone[left, device]].tolist()
-        for node, why in zip(nodes, regions.reasons(nodes, device), strict=True):
-            found[node] = f"{found[node]}; {why}" if node in found else why
+        told = dict(zip(nodes, regions.reasons(nodes, device), strict=True))
+        for node in found.keys() & told:
+            told[node] = f"{found[node]}; {told[node]}"
+        found |= told
     for node, dropped in lost.items():
         if assignment[node] == default:
             found[node] = "; ".join([*([found[node]] if node in found else []), *dropped])
     found.update((node, why) for node, why in reasons.items() if assignment[node] == default)
     found.update((node, "pinned to it") for node in pins if assignment[node] == default)
-    return {node: found.get(node, "chosen for it") for node in left.tolist()}
+    return {**dict.fromkeys(left.tolist(), "chosen for it"), **found}
 
 
 def _composite_notes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +118,9 @@ class Regions:
         """Say the ``reason`` of each of `nodes`."""
         name = self.problem.devices[device]
         refused = self.problem.refusals[device] if self.problem.refusals else {}
-        found = [f"{name}: {refused.get(node, 'not supported')}" for node in nodes]
+        if not refused and not self.withdrawn:
+            return [f"{name}: not supported"] * len(nodes)
+        found = [f"{name}: {why}" for why in map(refused.get, nodes, repeat("not supported"))]
         if self.withdrawn:
             for place, node in enumerate(nodes):
                 why = self.withdrawn.get((node, device))

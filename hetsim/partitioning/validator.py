@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, repeat
+from operator import attrgetter
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from hetsim.partitioning import on_arrays
 from hetsim.partitioning.groups import Group, component_counts, condense, owners
 from hetsim.problem.problem import Problem
 
+_DEVICE_OF, _NODES_OF = attrgetter("device"), attrgetter("nodes")
 _GROUP = checks.instance("hetsim.partitioning.groups:Group")
 _NODE = checks.whole()
 
@@ -121,17 +123,19 @@ def check(
     *,
     connected: bool = False,
     supports: bool = True,
+    typed: bool = False,
     where: str | None = None,
 ) -> None:
     """Raise PartitionError with the first of ``problems_of`` and how many others. O(V + E).
 
-    `supports` tells whether each group's device must support all of it.
+    `supports` tells whether each group's device must support all of it, `typed` whether groups
+    are known to be records of a text and a tuple of int.
     """
     composites = [(kernel.device, kernel.nodes) for kernel in problem.composites]
-    if _plain(groups):
+    if typed or _plain(groups):
         if problem.n >= on_arrays.LARGE_FROM and on_arrays.is_valid(
             problem.dag,
-            Rows.of([group.nodes for group in groups]),
+            Rows.of(list(map(_NODES_OF, groups))),
             _columns(groups, problem.devices),
             problem.supported if supports else None,
             composites,
@@ -163,9 +167,9 @@ def _plain(groups: Sequence[Group]) -> bool:
     """Whether all are of the very types that they are to be of; quick, and no error if not."""
     if set(map(type, groups)) - {Group}:
         return False
-    nodes = [group.nodes for group in groups]
+    nodes = list(map(_NODES_OF, groups))
     return (
-        not {type(group.device) for group in groups} - {str}
+        not set(map(type, map(_DEVICE_OF, groups))) - {str}
         and not set(map(type, nodes)) - {tuple}
         and not set(map(type, chain.from_iterable(nodes))) - {int}
     )
@@ -183,7 +187,8 @@ def _check_types(groups: Sequence[Group]) -> None:
 def _columns(groups: Sequence[Group], devices: Sequence[str]) -> Ints:
     """The device of each group; one that is unknown is -1."""
     column_of = {device: column for column, device in enumerate(devices)}
-    return np.array([column_of.get(group.device, -1) for group in groups], dtype=np.int64)
+    columns = map(column_of.get, map(_DEVICE_OF, groups), repeat(-1))
+    return np.fromiter(columns, np.int64, len(groups))
 
 
 def _cycle(dag: Dag, groups: Sequence[Group]) -> tuple[int, ...]:
