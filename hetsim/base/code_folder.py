@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import sys
@@ -61,7 +62,13 @@ def root() -> Path | None:
 def _made_by(processor: str) -> str:
     """The name of a folder of machine code: who made it, and for what."""
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return f"hetsim{__version__}-numba{metadata.version('numba')}-{python}-{processor}"
+    return f"hetsim{__version__}-numba{_numba()}-{python}-{processor}"
+
+
+@functools.cache
+def _numba() -> str:
+    """Its version, without loading it."""
+    return metadata.version("numba")
 
 
 def stem_of(function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool) -> str:

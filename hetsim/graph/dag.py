@@ -73,6 +73,9 @@ class Dag:
     succs: tuple[tuple[int, ...], ...]
     _rows: list[Rows] = field(default_factory=list, init=False, repr=False, compare=False)
     _mirror: list[Dag] = field(default_factory=list, init=False, repr=False, compare=False)
+    _parts: list[list[tuple[int, ...]]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def from_arrays(cls, n: int, source: Ints, target: Ints) -> Dag:
@@ -136,6 +139,15 @@ class Dag:
             made._rows[:] = rows
             self._mirror.append(made)
         return self._mirror[0]
+
+    def parts(self) -> Sequence[tuple[int, ...]]:
+        """Return the weakly connected parts by their first nodes; made once. O(V + E)."""
+        if not self._parts:
+            nodes: dict[int, list[int]] = {}
+            for node, first in enumerate(joined(self.n, self.edges())):
+                nodes.setdefault(first, []).append(node)
+            self._parts.append([tuple(part) for part in nodes.values()])
+        return self._parts[0]
 
     def edges(self) -> Iterable[tuple[int, int]]:
         """Yield every edge (u, v), ascending."""

@@ -19,8 +19,19 @@ def order_groups(
     dag: Dag, labels: Sequence[int], rank: Sequence[float] | None = None
 ) -> list[tuple[int, ...]] | None:
     """Return what ``groups.order_groups`` does. O((V + E) log (V + E))."""
+    found = owners_in_order(dag, np.asarray(labels, dtype=np.int64), rank)
+    if found is None:
+        return None
+    owner, count = found
+    return list(Rows.sorted_by(count, owner, np.arange(dag.n)).tuples())
+
+
+def owners_in_order(
+    dag: Dag, labels: Ints, rank: Sequence[float] | Ints | None = None
+) -> tuple[Ints, int] | None:
+    """Return the place of each node's group in that order, and how many groups there are."""
     nodes = np.arange(dag.n)
-    first = first_of_label(np.asarray(labels, dtype=np.int64))
+    first = first_of_label(labels)
     leaders = np.flatnonzero(first == nodes)
     place = np.empty(dag.n, dtype=np.int64)
     if rank is not None:
@@ -40,7 +51,7 @@ def order_groups(
         later = np.empty(count, dtype=np.int64)
         later[order] = np.arange(count)
         owner = later[owner]
-    return list(Rows.sorted_by(count, owner, nodes).tuples())
+    return owner, count
 
 
 def first_of_label(labels: Ints) -> Ints:

@@ -102,7 +102,8 @@ class Plan:
         """Refuse what is no plan; ``validate`` says whether it is a good one."""
         _PROBLEM(self.problem, "a plan's problem")
         checks.text(self.strategy, "a plan's strategy")
-        _GROUPS(self.groups, "a plan's groups")
+        if type(self.groups) is not tuple or set(map(type, self.groups)) - {Group}:
+            _GROUPS(self.groups, "a plan's groups")
 
     def at_bad_end(self) -> Plan:
         """Return the same plan judged with every device and link at the bad end of its interval.

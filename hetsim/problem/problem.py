@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from hetsim.base import checks
 from hetsim.cost.default import DEFAULT_COST
-from hetsim.graph.dag import Dag, Rows
+from hetsim.graph.dag import Dag
 from hetsim.hardware.executing import executed
 from hetsim.hardware.spec import standing_for
 from hetsim.problem.evidence import Z80, Uncertainty, uncertainty_of
-from hetsim.problem.evidence_of_platform import link_weights
 from hetsim.problem.given import Given
 from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging, shared_out
 from hetsim.problem.scaled import scaled
+from hetsim.problem.values import ValueArrays
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -47,12 +47,16 @@ class Problem(Given):
         return int(self.seconds.shape[0])
 
     @cached_property
+    def value_arrays(self) -> ValueArrays:
+        """The `values` as arrays."""
+        return ValueArrays.of(self.values)
+
+    @cached_property
     def dag(self) -> Dag:
         """Who feeds whom."""
         if len(self.values) >= AS_ARRAYS_FROM:
-            readers = Rows.of([value.consumers for value in self.values])
-            makers = np.array([value.producer for value in self.values], dtype=np.int64)
-            source = makers[readers.owner]
+            readers = self.value_arrays.readers
+            source = self.value_arrays.producer[readers.owner]
             made = source != GRAPH_INPUT
             return Dag.from_arrays(self.n, source[made], readers.node[made])
         return Dag.from_edges(
@@ -178,17 +182,19 @@ class Problem(Given):
             if seconds == float("inf")
         ]
 
+    def compute_seconds(self, device: int, nodes: Sequence[int]) -> float:
+        """Time of the `kernels` that `device` launches for a subgraph of `nodes`."""
+        if self._kernel_of[device]:
+            return sum(s for _, s in self.kernels(device, nodes))
+        alone_s = self._alone[device]
+        return sum([alone_s[node] for node in nodes])
+
     def group_seconds(self, device: int, nodes: Sequence[int]) -> float:
         """Time of `nodes` as one subgraph on `device`; inf if unsupported.
 
         Dispatch is included, and so is what it fetches and stores where tensors are staged.
         """
-        if self._kernel_of[device]:
-            compute_s = sum(s for _, s in self.kernels(device, nodes))
-        else:
-            alone_s = self._alone[device]
-            compute_s = sum([alone_s[node] for node in nodes])
-        compute_s += self.dispatch_s[device]
+        compute_s = self.compute_seconds(device, nodes) + self.dispatch_s[device]
         return compute_s if self.staging is None else compute_s + self.staged_seconds(device, nodes)
 
     def staged_seconds(self, device: int, nodes: Sequence[int]) -> float:
@@ -234,6 +240,8 @@ class Problem(Given):
             return Uncertainty((), np.zeros((count, 0)), np.zeros((count, count, 0)))
         weights = np.zeros((count, count, 0))
         if self.platform is not None:
+            from hetsim.problem.evidence_of_platform import link_weights
+
             weights = link_weights(self.platform, self.routes)
         return uncertainty_of(self.evidence, self.link_evidence, weights)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hetsim.graph.dag import Dag, joined
+from hetsim.graph.dag import Dag
 
 Cost = tuple[int, int]
 """Groups off the host, and groups in all; without a host the first is 0."""
@@ -28,10 +28,7 @@ def improve(
     """
     first: dict[int, int] = {}
     found = [first.setdefault(label, node) for node, label in enumerate(labels)]
-    parts: dict[int, list[int]] = {}
-    for node, part in enumerate(joined(dag.n, dag.edges())):
-        parts.setdefault(part, []).append(node)
-    for nodes in parts.values():
+    for nodes in dag.parts():
         if 1 < len(nodes) <= SEARCHED_UP_TO:
             groups = {found[v]: device_of[v] for v in nodes}
             off = 0 if host is None else sum(device != host for device in groups.values())

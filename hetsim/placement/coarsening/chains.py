@@ -62,20 +62,25 @@ class _Tasks:
             label: tuple(shared[nodes[0]])
             if len(nodes) == 1
             else tuple(
-                float(sum(s for _, s in problem.kernels(p, nodes)))
-                for p in range(len(problem.devices))
+                float(problem.compute_seconds(p, nodes)) for p in range(len(problem.devices))
             )
             for label, nodes in members.items()
         }
-        self.succs: dict[int, dict[int, int]] = {label: {} for label in members}
-        self.preds: dict[int, dict[int, int]] = {label: {} for label in members}
+        succs: dict[int, dict[int, int]] = {label: {} for label in members}
+        preds: dict[int, dict[int, int]] = {label: {} for label in members}
         for value in problem.values:
             if value.producer == GRAPH_INPUT:
                 continue
-            u = labels[value.producer]
-            for v in {labels[reader] for reader in value.consumers} - {u}:
-                self.succs[u][v] = self.succs[u].get(v, 0) + value.nbytes
-                self.preds[v][u] = self.succs[u][v]
+            u, consumers = labels[value.producer], value.consumers
+            fed = succs[u]
+            for v in (
+                {labels[reader] for reader in consumers}
+                if len(consumers) > 1
+                else [labels[reader] for reader in consumers]
+            ):
+                if v != u:
+                    fed[v] = preds[v][u] = fed.get(v, 0) + value.nbytes
+        self.succs, self.preds = succs, preds
         self._least: dict[int, float] = {}
         self._moved: dict[int, float] = {}
         self.gives = {labels[v.producer] for v in problem.values if v.is_output}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -41,12 +42,16 @@ class Coarse:
         """Return groups of tasks as groups of fine nodes, in the same order."""
         if self.problem is self.fine:
             return tuple(groups)
-        return tuple(
-            Group(
-                group.device, tuple(sorted(v for task in group.nodes for v in self.members[task]))
+        members = self.members
+        return tuple([
+            Group(group.device, members[group.nodes[0]])
+            if len(group.nodes) == 1
+            else Group(
+                group.device,
+                tuple(sorted(chain.from_iterable(map(members.__getitem__, group.nodes)))),
             )
             for group in groups
-        )
+        ])  # fmt: skip
 
     def gathered(self, groups: Sequence[Group]) -> tuple[Group, ...] | None:
         """Return groups of fine nodes as groups of tasks; None where one cuts through a task."""
@@ -101,6 +106,8 @@ def uncoarsened(problem: Problem) -> Coarse:
 def _joined_kernels(problem: Problem) -> list[int]:
     """Label nodes by fused kernels that can be contracted together."""
     n = problem.n
+    if not problem.fused:
+        return list(range(n))
     roots = joined(n, ((k.nodes[0], v) for k in problem.fused for v in k.nodes[1:]))
     together: dict[int, list[int]] = {}
     for node, root in enumerate(roots):
@@ -138,10 +145,7 @@ def _contracted(problem: Problem, members: tuple[tuple[int, ...], ...]) -> Coars
         [
             alone[nodes[0]]
             if len(nodes) == 1
-            else [
-                sum(s for _, s in problem.kernels(device, nodes))
-                for device in range(len(problem.devices))
-            ]
+            else [problem.compute_seconds(device, nodes) for device in range(len(problem.devices))]
             for nodes in members
         ],
         dtype=np.float64,
@@ -196,9 +200,14 @@ def _first(names: Sequence[str], members: Sequence[Sequence[int]]) -> tuple[str,
 def _values(problem: Problem, task_of: Sequence[int]) -> Iterable[Value]:
     for value in problem.values:
         producer = value.producer if value.producer == GRAPH_INPUT else task_of[value.producer]
-        readers = {task_of[v] for v in value.consumers} - {producer}
+        consumers = value.consumers
+        if len(consumers) == 1:
+            reader = task_of[consumers[0]]
+            readers: tuple[int, ...] = (reader,) if reader != producer else ()
+        else:
+            readers = tuple(sorted({task_of[v] for v in consumers} - {producer}))
         if readers or value.is_output:
-            yield Value(value.name, value.nbytes, producer, tuple(sorted(readers)), value.is_output)
+            yield Value(value.name, value.nbytes, producer, readers, value.is_output)
 
 
 def _spanning(

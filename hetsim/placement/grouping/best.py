@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from hetsim.errors import OutOfMemory
-from hetsim.partitioning.flow import partition
+from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.groups import Group, as_groups, order_groups
+from hetsim.partitioning.methods import compact
+from hetsim.placement.grouping.open_runs import runs
+from hetsim.placement.grouping.owned import Owned, are_for
 from hetsim.placement.objective import latency_of_groups
 from hetsim.problem.problem import Problem
 
@@ -47,6 +52,8 @@ def best_grouping(
         if parts is None:
             raise AssertionError("a problem's graph is cyclic")
         return as_groups(parts, assignment, problem.devices), "single nodes"
+    if are_for(problem):
+        return _best_of_many(problem, assignment, order)
     candidates = groupings(problem, assignment, order)
     best: tuple[float, int, int] | None = None
     refused: list[tuple[int, int, OutOfMemory]] = []
@@ -68,6 +75,33 @@ def best_grouping(
     return groups, name
 
 
+def _best_of_many(
+    problem: Problem, assignment: Sequence[int], order: Sequence[int]
+) -> tuple[tuple[Group, ...], str]:
+    """Do the same on arrays."""
+    device_of, nodes = np.asarray(assignment, dtype=np.int64), np.arange(problem.n)
+    rank = np.empty(problem.n, dtype=np.int64)
+    rank[np.asarray(order, dtype=np.int64)] = nodes
+    if not problem.supported[nodes, device_of].all():
+        as_resolution(problem, assignment)
+    compacted = compact.merge(problem.dag, device_of.tolist(), problem.host)
+    found: list[tuple[str, Owned]] = []
+    for name, labels in (
+        ("compact", np.array(compacted, dtype=np.int64)),
+        ("runs", runs(problem.dag, assignment, order, cut_at_exits=False)),
+        ("eager runs", runs(problem.dag, assignment, order, cut_at_exits=True)),
+        ("single nodes", nodes),
+    ):
+        made = Owned.ordered(problem, labels, device_of, rank)
+        if made is None:
+            raise AssertionError(f"grouping '{name}' is cyclic")
+        if not any(made.is_like(known) for _, known in found):
+            found.append((name, made))
+    scores = [(made.latency_s(problem, name), len(made)) for name, made in found]
+    name, made = found[min(range(len(found)), key=lambda index: (*scores[index], index))]
+    return made.groups(problem), name
+
+
 def groupings(
     problem: Problem, assignment: Sequence[int], order: Sequence[int]
 ) -> list[tuple[str, tuple[Group, ...]]]:
@@ -77,8 +111,8 @@ def groupings(
         ("compact", partition(problem, "compact", assignment=assignment, rank=rank).groups)
     ]
     for name, labels in (
-        ("runs", _runs(problem, assignment, order, cut_at_exits=False)),
-        ("eager runs", _runs(problem, assignment, order, cut_at_exits=True)),
+        ("runs", runs(problem.dag, assignment, order, cut_at_exits=False).tolist()),
+        ("eager runs", runs(problem.dag, assignment, order, cut_at_exits=True).tolist()),
         ("single nodes", list(range(problem.n))),
     ):
         parts = order_groups(problem.dag, labels, rank)
@@ -105,28 +139,3 @@ def _merges_in_vain(problem: Problem) -> bool:
         and problem.capacity_bytes is None
         and problem.staging is None
     )
-
-
-def _runs(
-    problem: Problem, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool
-) -> list[int]:
-    """Label nodes by runs: a node joins its device's open run if no later run feeds it.
-
-    Every edge then leads from an earlier run to the same or a later one, so the graph of
-    runs is acyclic.
-    """
-    dag = problem.dag
-    labels = [-1] * problem.n
-    open_run: dict[int, int] = {}
-    count = 0
-    for node in order:
-        device = assignment[node]
-        run = open_run.get(device)
-        if run is None or any(labels[u] > run for u in dag.preds[node]):
-            run = count
-            count += 1
-            open_run[device] = run
-        labels[node] = run
-        if cut_at_exits and any(assignment[v] != device for v in dag.succs[node]):
-            del open_run[device]
-    return labels

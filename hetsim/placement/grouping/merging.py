@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group, as_groups, order_groups
+from hetsim.partitioning.groups import Group
+from hetsim.placement.grouping.owned import Owned, are_for
 from hetsim.placement.objective import latency_of_groups
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.one_request import one_request
 
 TRIALS = 16
 """Merges tried; each is a simulation."""
@@ -31,7 +33,8 @@ def merge_where_it_pays(
     each that is kept and a quarter after each that is not. At most `trials` simulations, fewer
     where there are many groups, and O(V + E) each.
     """
-    latency_s = _latency(problem, groups)
+    owned = Owned.of(problem, groups)
+    latency_s = _latency(problem, owned)
     if latency_s is None:
         return groups
     size = 1
@@ -39,52 +42,53 @@ def merge_where_it_pays(
     if many:
         size, trials = BATCH, min(trials, max(LEAST_TRIALS, WORK // len(groups)))
     refused: set[tuple[int, int]] = set()
-    pairs = _pairs(problem, groups)
+    kept = owned
+    pairs, first = _pairs(problem, kept), kept.first_nodes()
     while trials > 0:
-        batch = _disjoint(groups, pairs, refused, size)
+        batch = _disjoint(first, pairs, refused, size)
         if not batch:
             break
-        merged = _merged(problem, groups, batch)
+        merged = _merged(problem, kept, batch)
         if merged is not None:
             trials -= 1
             found = _latency(problem, merged)
             if found is not None and found <= latency_s:
-                groups, latency_s = merged, found
-                pairs = _pairs(problem, groups)
+                kept, latency_s = merged, found
+                pairs, first = _pairs(problem, kept), kept.first_nodes()
                 size *= 2 if many else 1
                 continue
         if size == 1:
-            refused.add(_key(groups, batch[0]))
+            refused.add(_key(first, batch[0]))
         size = max(1, size // 4)
-    return groups
+    return groups if kept is owned else kept.groups(problem)
 
 
-def _latency(problem: Problem, groups: tuple[Group, ...]) -> float | None:
+def _latency(problem: Problem, owned: Owned) -> float | None:
     try:
-        return latency_of_groups(problem, groups, "regrouping")
+        if are_for(problem):
+            return owned.latency_s(problem, "regrouping")
+        return latency_of_groups(problem, owned.groups(problem), "regrouping")
     except Infeasible:
         return None
 
 
-def _key(groups: Sequence[Group], pair: tuple[int, int]) -> tuple[int, int]:
-    return groups[pair[0]].nodes[0], groups[pair[1]].nodes[0]
+def _key(first: Sequence[int], pair: tuple[int, int]) -> tuple[int, int]:
+    return first[pair[0]], first[pair[1]]
 
 
-def _pairs(problem: Problem, groups: Sequence[Group]) -> list[tuple[int, int]]:
+def _pairs(problem: Problem, owned: Owned) -> list[tuple[int, int]]:
     """Groups that follow each other on a device, by the seconds of the smaller of the two."""
-    seconds = one_request(problem).seconds(problem, groups)
-    last: dict[str, int] = {}
-    found: list[tuple[float, int, int]] = []
-    for index, group in enumerate(groups):
-        if group.device in last:
-            other = last[group.device]
-            found.append((min(seconds[other], seconds[index]), other, index))
-        last[group.device] = index
-    return [(u, v) for _, u, v in sorted(found)]
+    seconds = owned.seconds(problem)
+    by_device = np.argsort(owned.device, kind="stable")
+    before, after = by_device[:-1], by_device[1:]
+    follow = owned.device[before] == owned.device[after]
+    before, after = before[follow], after[follow]
+    order = np.lexsort((after, before, np.minimum(seconds[before], seconds[after])))
+    return list(zip(before[order].tolist(), after[order].tolist(), strict=True))
 
 
 def _disjoint(
-    groups: Sequence[Group],
+    first: Sequence[int],
     pairs: Sequence[tuple[int, int]],
     refused: set[tuple[int, int]],
     size: int,
@@ -93,7 +97,7 @@ def _disjoint(
     taken: set[int] = set()
     found: list[tuple[int, int]] = []
     for pair in pairs:
-        if taken.isdisjoint(pair) and not (refused and _key(groups, pair) in refused):
+        if taken.isdisjoint(pair) and not (refused and _key(first, pair) in refused):
             taken.update(pair)
             found.append(pair)
             if len(found) == size:
@@ -101,16 +105,10 @@ def _disjoint(
     return found
 
 
-def _merged(
-    problem: Problem, groups: Sequence[Group], pairs: Sequence[tuple[int, int]]
-) -> tuple[Group, ...] | None:
+def _merged(problem: Problem, owned: Owned, pairs: Sequence[tuple[int, int]]) -> Owned | None:
     """The groups with each of `pairs` as one, in an executable order; None where there is none."""
-    into = {v: u for u, v in pairs}
-    index_of = {name: index for index, name in enumerate(problem.devices)}
-    labels, device_of, rank = [0] * problem.n, [0] * problem.n, [0.0] * problem.n
-    for index, group in enumerate(groups):
-        label, device = into.get(index, index), index_of[group.device]
-        for v in group.nodes:
-            labels[v], device_of[v], rank[v] = label, device, float(index)
-    parts = order_groups(problem.dag, labels, rank)
-    return None if parts is None else as_groups(parts, device_of, problem.devices)
+    into = np.arange(len(owned))
+    for u, v in pairs:
+        into[v] = u
+    device_of = owned.device[owned.owner]
+    return Owned.ordered(problem, into[owned.owner], device_of, owned.owner)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group, as_groups, order_groups
+from hetsim.placement.grouping.owned import Owned, are_for
 from hetsim.placement.objective import Objective, measure
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
@@ -47,80 +49,83 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
     The plan, itself where nothing gains. At most TRIALS simulations of one request, fewer
     where they would exceed WORK nodes, and O(V + E) for each.
     """
-    problem, groups = plan.problem, plan.groups
+    problem = plan.problem
+    kept = begun = Owned.of(problem, plan.groups)
     trials = min(TRIALS, WORK // max(problem.n, 1))
     tried: set[Crossing] = set()
     refusals: Counter[Kind] = Counter()
     gained = True
     while gained and trials > 0:
         gained = False
-        for crossing, kind, moved in _moves(problem, groups, tried, refusals):
+        for crossing, kind, moved in _moves(problem, kept, tried, refusals):
             if trials == 0:
                 break
             tried.add(crossing)
             refusals[kind] += 1
             trials -= 1
             try:
-                found = measure(Plan(problem, plan.strategy, moved), objective)
+                found = _cost(plan, moved, objective)
             except Infeasible:
                 # Memory, or the rest of a composite that a device takes whole only.
                 continue
             if found < cost:
-                groups, cost, gained = moved, found, True
+                kept, cost, gained = moved, found, True
                 refusals[kind] = 0
                 break
-    return replace(plan, groups=groups)
+    return plan if kept is begun else replace(plan, groups=kept.groups(problem))
+
+
+def _cost(plan: Plan, owned: Owned, objective: Objective) -> float:
+    problem = plan.problem
+    if objective == "latency" and are_for(problem):
+        return owned.latency_s(problem, plan.strategy)
+    return measure(Plan(problem, plan.strategy, owned.groups(problem)), objective)
 
 
 def _moves(
     problem: Problem,
-    groups: tuple[Group, ...],
+    owned: Owned,
     tried: set[Crossing],
     refusals: Mapping[Kind, int],
-) -> Iterator[tuple[Crossing, Kind, tuple[Group, ...]]]:
+) -> Iterator[tuple[Crossing, Kind, Owned]]:
     """Give the partitions in which one node crosses a border, executable ones alone."""
-    device_of, owner = [0] * problem.n, [0] * problem.n
-    for index, group in enumerate(groups):
-        for v in group.nodes:
-            device_of[v], owner[v] = problem.devices.index(group.device), index
-    crossing: dict[tuple[int, int], int] = {}
-    for value in problem.values:
-        if value.producer == GRAPH_INPUT:
-            continue
-        u = value.producer
-        for v in value.consumers:
-            if device_of[u] != device_of[v]:
-                for pair in ((u, owner[v]), (v, owner[u])):
-                    crossing[pair] = max(crossing.get(pair, 0), value.nbytes)
+    owner, first = owned.owner, owned.first_nodes()
+    device_of = owned.device[owner]
+    values = problem.value_arrays
+    reader, source = values.readers.node, values.producer[values.readers.owner]
+    across = (source != GRAPH_INPUT) & (device_of[source] != device_of[reader])
+    u, v = source[across], reader[across]
+    node, target = np.concatenate((u, v)), np.concatenate((owner[v], owner[u]))
+    nbytes = np.tile(values.nbytes[values.readers.owner[across]], 2)
+    # The largest of what crosses for the same reason.
+    order = np.lexsort((-nbytes, target, node))
+    node, target, nbytes = node[order], target[order], nbytes[order]
+    new = np.ones(len(node), dtype=np.bool_)
+    new[1:] = (node[1:] != node[:-1]) | (target[1:] != target[:-1])
+    device = owned.device[target]
+    able = new & problem.supported[node, device]
     left: list[tuple[int, int, int, int, Kind]] = []
-    for (node, target), nbytes in crossing.items():
-        device = problem.devices.index(groups[target].device)
-        if problem.supported[node, device]:
-            kind = (problem.op_types[node], device_of[node], device, nbytes)
-            left.append((refusals.get(kind, 0), -nbytes, node, target, kind))
+    for moving, into, there, own, weight in zip(
+        node[able].tolist(), target[able].tolist(), device[able].tolist(),
+        device_of[node[able]].tolist(), map(int, nbytes[able].tolist()), strict=True,
+    ):  # fmt: skip
+        kind = (problem.op_types[moving], own, there, weight)
+        left.append((refusals.get(kind, 0), -weight, moving, into, kind))
     heapq.heapify(left)
     while left:
-        known, weight, node, target, kind = heapq.heappop(left)
+        known, minus, moving, into, kind = heapq.heappop(left)
         if refusals.get(kind, 0) > known:
             # Refused since it was put there: those of other kinds go first.
-            heapq.heappush(left, (refusals[kind], weight, node, target, kind))
+            heapq.heappush(left, (refusals[kind], minus, moving, into, kind))
             continue
-        crossed = (node, groups[target].nodes[0], kind[2])
+        crossed = (moving, first[into], kind[2])
         if crossed not in tried:
-            made = _with_node_in(problem, owner, device_of, node, target, kind[2])
+            made = _with_node_in(problem, owned, moving, into)
             if made is not None:
                 yield crossed, kind, made
 
 
-def _with_node_in(
-    problem: Problem,
-    owner: Sequence[int],
-    device_of: Sequence[int],
-    node: int,
-    target: int,
-    device: int,
-) -> tuple[Group, ...] | None:
-    labels, devices = list(owner), list(device_of)
-    labels[node], devices[node] = target, device
-    parts = order_groups(problem.dag, labels, [float(label) for label in labels])
-    return None if parts is None else as_groups(parts, devices, problem.devices)
+def _with_node_in(problem: Problem, owned: Owned, node: int, target: int) -> Owned | None:
+    labels, devices = owned.owner.copy(), owned.device[owned.owner]
+    labels[node], devices[node] = target, owned.device[target]
+    return Owned.ordered(problem, labels, devices, labels)

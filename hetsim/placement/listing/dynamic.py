@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.graph.dag import Ints
+from hetsim.placement.listing.columns import columns_of
 from hetsim.placement.listing.dynamic_kernel import compiled, place_pairs
 from hetsim.placement.listing.list_schedule import Listing, Schedule
-from hetsim.placement.listing.ranks import made_by, travel_matrices
+from hetsim.placement.listing.room import Room
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
 
@@ -43,58 +45,55 @@ def schedule_pairs(
     machine_code : bool, optional
         Whether numba compiles it; absent: where there are many nodes. The schedule is the same.
     """
-    listing = Listing(problem, homes)
-    n, count = problem.n, listing.count
-    made = made_by(problem)
-    latency_s, bytes_per_s = travel_matrices(problem)
-    values = [value for row in made for value in row]
-    reader_at, readers = flat([value.consumers for value in values])
-    follower_at, followers = flat(problem.dag.succs)
-    device, begin, end = [-1] * n, [0.0] * n, [0.0] * n
-    room = listing.memory
+    n, count = problem.n, len(problem.devices)
+    shared, dag = columns_of(problem), problem.dag
+    room = Room(problem, homes) if problem.capacity_bytes is not None else None
     weight_at, weights = flat(problem.constants_of if room is not None else [()] * n)
     held = [readers for row in room.readers for readers in row] if room is not None else []
     lanes = list(accumulate(problem.streams, initial=0))
-    columns: dict[str, tuple[type, list[Any]]] = {
-        "seconds": (float, [s for row in listing.seconds for s in row]),
-        "dispatch": (float, list(problem.dispatch_s)),
-        "lane_at": (int, lanes),
-        "lane_free": (float, [0.0] * lanes[-1]),
-        "lane_of": (int, [0] * count),
-        "made_at": (int, list(accumulate((len(row) for row in made), initial=0))),
-        "made_bytes": (float, [float(value.nbytes) for value in values]),
-        "reader_at": (int, reader_at),
-        "readers": (int, readers),
-        "latency": (float, latency_s.ravel().tolist()),
-        "bandwidth": (float, bytes_per_s.ravel().tolist()),
-        "arrival": (float, [s for row in listing.ready for s in row]),
-        "waits": (int, [len(before) for before in problem.dag.preds]),
-        "follower_at": (int, follower_at),
-        "followers": (int, followers),
-        "worth": (float, list(worth) or [0.0] * n),
-        "rank": (int, list(rank) or [0] * n),
-        "earliest": (bool, [bool(rank)]),
-        "weight_at": (int, weight_at),
-        "weights": (int, weights),
-        "weight_bytes": (int, [c.nbytes for c in problem.constants] if room is not None else []),
-        "held": (int, held),
-        "left": (int, list(room.left) if room is not None else []),
-        "home": (int, list(room.homes) if room is not None else []),
-        "near": (int, [0] * (n * count)),
-        "queue": (int, [0] * n),
-        "device": (int, device),
-        "begin": (float, begin),
-        "end": (float, end),
-    }
+    device, begin, end = np.full(n, -1), np.zeros(n), np.zeros(n)
+    columns = (
+        shared.seconds,
+        np.array(problem.dispatch_s, dtype=np.float64),
+        _ints(lanes),
+        np.zeros(lanes[-1]),
+        np.zeros(count, dtype=np.int64),
+        shared.made_at,
+        shared.made_bytes,
+        shared.reader_at,
+        shared.readers,
+        shared.latency,
+        shared.bandwidth,
+        shared.arrival.copy(),
+        np.diff(dag.pred_rows.at),
+        dag.succ_rows.at,
+        dag.succ_rows.node,
+        np.array(worth or np.zeros(n), dtype=np.float64),
+        _ints(rank or [0] * n),
+        np.array([bool(rank)]),
+        _ints(weight_at),
+        _ints(weights),
+        _ints([c.nbytes for c in problem.constants] if room is not None else []),
+        _ints(held),
+        _ints(room.left if room is not None else []),
+        _ints(room.homes if room is not None else []),
+        np.zeros(n * count, dtype=np.int64),
+        np.zeros(n, dtype=np.int64),
+        device,
+        begin,
+        end,
+    )
     if n >= COMPILE_FROM if machine_code is None else machine_code:
-        kinds = {int: np.int64, float: np.float64, bool: np.bool_}
-        arrays: dict[str, Any] = {
-            name: np.array(row, dtype=kinds[kind]) for name, (kind, row) in columns.items()
-        }
-        lost = compiled()(count, *arrays.values())
-        device, begin, end = (arrays[name].tolist() for name in ("device", "begin", "end"))
+        lost = compiled()(count, *columns)
+        made: Any = [column.tolist() for column in (device, begin, end)]
     else:
-        lost = place_pairs(count, *(row for _, row in columns.values()))
+        rows = [column.tolist() for column in columns]
+        lost = place_pairs(count, *rows)
+        made = rows[-3:]
     if lost >= 0:
-        listing.refuse(lost)
-    return Schedule(tuple(device), tuple(begin), tuple(end))
+        Listing(problem, homes).refuse(lost)
+    return Schedule(tuple(made[0]), tuple(made[1]), tuple(made[2]))
+
+
+def _ints(numbers: Sequence[int]) -> Ints:
+    return np.array(numbers, dtype=np.int64)

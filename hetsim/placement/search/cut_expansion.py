@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.graph.dag import Ints
+from hetsim.placement.search.cut_kernel import (
+    CHANGE,
+    HOST,
+    KEEP,
+    compiled_layout,
+    lay_out,
+    layout_pays,
+)
 from hetsim.placement.search.minimum_cut import source_side
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -15,10 +25,7 @@ from hetsim.problem.problem import Problem
 BITS = 30
 """Bits of a capacity: the maximum flow counts in 32-bit integers."""
 
-Matrix = list[list[float]]
-
-HOST = -1
-"""Stands for the host among producers and readers."""
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,19 +36,28 @@ class Terms:
     ----------
     seconds : float array [n, P]
         Alone or as its share of a fused kernel; inf where not supported alone.
-    values : tuple of (producer, readers, matrix)
-        Node ids or HOST; the rows of the matrix [P, P] are the time of one transfer.
+    producer : int array [values]
+        Node ids, or HOST.
+    reader_at, readers : int array [values + 1], [reads]
+        By value the nodes that read it, ascending, then HOST where it returns there.
+    size : int array [values]
+    travel : float array [sizes, P, P]
+        ``travel[size[value], p, q]`` is the time of one transfer.
     host : int
         -1 where there is none.
     """
 
-    seconds: NDArray[np.float64]
-    values: tuple[tuple[int, tuple[int, ...], Matrix], ...]
+    seconds: Floats
+    producer: Ints
+    reader_at: Ints
+    readers: Ints
+    size: Ints
+    travel: Floats
     host: int
 
     @classmethod
     def of(cls, problem: Problem) -> Terms:
-        """Gather them. O(n P + values P^2)."""
+        """Gather them. O(n P + values + sizes P^2)."""
         latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
         per_byte_s = np.array([[1.0 / r.bytes_per_s for r in row] for row in problem.routes])
         if problem.staging is not None:
@@ -50,89 +66,45 @@ class Terms:
                 + np.array(problem.staging.store_s_per_byte)[:, None]
                 + np.array(problem.staging.fetch_s_per_byte)[None, :]
             )
-        values: list[tuple[int, tuple[int, ...], Matrix]] = []
-        kept: dict[int, Matrix] = {}
-        for value in problem.values:
-            producer = HOST if value.producer == GRAPH_INPUT else value.producer
-            if producer == HOST and problem.host is None:
-                continue
-            returns = value.is_output and problem.host is not None and producer != HOST
-            readers = (*value.consumers, HOST) if returns else value.consumers
-            if readers:
-                if value.nbytes not in kept:
-                    matrix = latency_s + per_byte_s * value.nbytes
-                    np.fill_diagonal(matrix, 0.0)
-                    kept[value.nbytes] = matrix.tolist()
-                values.append((producer, readers, kept[value.nbytes]))
+        values, host = problem.value_arrays, problem.host
+        given = values.producer == GRAPH_INPUT
+        returns = values.leaves & ~given & (host is not None)
+        number = np.diff(values.readers.at) + returns
+        taken = (number > 0) & ~(given & (host is None))
+        reader_at = np.concatenate(([0], np.cumsum(number[taken])))
+        readers = np.full(reader_at[-1], HOST, dtype=np.int64)
+        # HOST stands last; where it does not, there is a node.
+        by_node = np.ones(len(readers), dtype=np.bool_)
+        by_node[reader_at[1:][returns[taken]] - 1] = False
+        readers[by_node] = values.readers.node[taken[values.readers.owner]]
+        sizes, size = np.unique(values.nbytes[taken], return_inverse=True)
+        travel = latency_s + per_byte_s * sizes[:, None, None]
+        own = np.arange(len(problem.devices))
+        travel[:, own, own] = 0.0
         return cls(
             seconds=np.where(problem.supported, problem.shared_seconds, np.inf),
-            values=tuple(values),
-            host=-1 if problem.host is None else problem.host,
+            producer=np.where(given, HOST, values.producer)[taken],
+            reader_at=reader_at,
+            readers=readers,
+            size=size,
+            travel=travel,
+            host=-1 if host is None else host,
         )
 
     def total(self, assignment: Sequence[int]) -> float:
-        """Return the serial latency of an assignment. O(n + E)."""
-        found = float(self.seconds[np.arange(len(assignment)), list(assignment)].sum())
-        for producer, readers, matrix in self.values:
-            source = self.host if producer == HOST else assignment[producer]
-            targets = {self.host if v == HOST else assignment[v] for v in readers}
-            row = matrix[source]
-            found += sum([row[target] for target in sorted(targets)])
-        return found
-
-
-class _Network:
-    """Edges with capacities between nodes 0 (keeps its device), 1 (changes), 2 ..."""
-
-    KEEP, CHANGE = 0, 1
-
-    def __init__(self, n: int) -> None:
-        self.size = 2 + n
-        self.tails: list[int] = []
-        self.heads: list[int] = []
-        self.capacities: list[float] = []
-
-    def add(self, tail: int, head: int, capacity: float) -> None:
-        """Cost `capacity` where `tail` keeps and `head` changes."""
-        if capacity > 0 and tail != head:
-            self.tails.append(tail)
-            self.heads.append(head)
-            self.capacities.append(capacity)
-
-    def any_changes(self, first: int, others: Sequence[int], cost: float) -> None:
-        """Cost `cost` once where `first` keeps and any of `others` changes."""
-        if len(others) == 1:
-            self.add(first, others[0], cost)
-        elif cost > 0 and others:
-            middle = self.size
-            self.size += 1
-            self.add(first, middle, cost)
-            for other in others:
-                self.add(middle, other, float("inf"))
-
-    def any_keeps(self, others: Sequence[int], last: int, cost: float) -> None:
-        """Cost `cost` once where any of `others` keeps and `last` changes."""
-        if len(others) == 1:
-            self.add(others[0], last, cost)
-        elif cost > 0 and others:
-            middle = self.size
-            self.size += 1
-            self.add(middle, last, cost)
-            for other in others:
-                self.add(other, middle, float("inf"))
-
-    def cut(self) -> NDArray[np.bool_]:
-        """Return which nodes keep, in a minimum cut."""
-        raw = np.array(self.capacities, dtype=np.float64)
-        finite = np.isfinite(raw)
-        whole = float(raw[finite].sum())
-        # A power of two, so that times with few bits stay exact.
-        power = BITS - 1 - int(np.ceil(np.log2(whole))) if whole > 0 else 0
-        scaled = np.full(len(raw), 2**BITS, dtype=np.int64)
-        scaled[finite] = np.rint(np.ldexp(raw[finite], power)).astype(np.int64)
-        return source_side(
-            self.size, np.array(self.tails), np.array(self.heads), scaled, self.KEEP, self.CHANGE
-        )
+        """Return the serial latency of an assignment. O(n + values P + reads)."""
+        n, count = self.seconds.shape
+        # HOST is the last.
+        place = np.append(np.asarray(assignment, dtype=np.int64), self.host)
+        values = len(self.producer)
+        there = np.zeros((values, count), dtype=np.bool_)
+        there[np.repeat(np.arange(values), np.diff(self.reader_at)), place[self.readers]] = True
+        ways = self.travel[self.size, place[self.producer]]
+        moved = np.zeros(values)
+        for p in range(count):
+            moved += np.where(there[:, p], ways[:, p], 0.0)
+        own = float(self.seconds[np.arange(n), place[:n]].sum())
+        return float(np.cumsum(np.append(own, moved))[-1])
 
 
 def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
@@ -151,46 +123,46 @@ def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
     Complexity: one maximum flow on n + 2 values nodes (Dinic).
     """
     n = len(assignment)
-    network = _Network(n)
-    moving = [device != target for device in assignment]
+    nodes, tails, heads, capacities = _network(terms, assignment, target)
+    finite = np.isfinite(capacities)
+    whole = float(capacities[finite].sum())
+    # A power of two, so that times with few bits stay exact.
+    power = BITS - 1 - int(np.ceil(np.log2(whole))) if whole > 0 else 0
+    scaled = np.full(len(capacities), 2**BITS, dtype=np.int64)
+    scaled[finite] = np.rint(np.ldexp(capacities[finite], power)).astype(np.int64)
+    keeps = source_side(nodes, tails, heads, scaled, KEEP, CHANGE)
+    before = np.asarray(assignment, dtype=np.int64)
+    stays = (before == target) | ~keeps[2 : 2 + n]
+    after: list[int] = np.where(stays, target, before).tolist()
+    return after
 
-    def place(v: int) -> int:
-        # The host and the nodes that are on the target already have no choice.
-        if v == HOST:
-            return network.CHANGE if terms.host == target else network.KEEP
-        return 2 + v if moving[v] else network.CHANGE
 
-    def device(v: int) -> int:
-        return terms.host if v == HOST else assignment[v]
-
-    for v, row in enumerate(terms.seconds.tolist()):
-        if moving[v]:
-            network.add(2 + v, network.CHANGE, row[assignment[v]])
-            network.add(network.KEEP, 2 + v, row[target])
-    for producer, readers, matrix in terms.values:
-        home = device(producer)
-        u = place(producer)
-        by_device: dict[int, list[int]] = {}
-        for v in readers:
-            by_device.setdefault(device(v), []).append(place(v))
-        if home != target:
-            free = [v for v in sorted({place(v) for v in readers}) if v != u]
-            if network.CHANGE in free:
-                free = [network.CHANGE]
-            network.any_changes(u, [v for v in free if v != network.KEEP], matrix[home][target])
-        for q in sorted(by_device):
-            if q == target:
-                continue
-            keepers = sorted(set(by_device[q]))
-            if network.KEEP in keepers:
-                keepers = [network.KEEP]
-            changed = matrix[target][q]
-            kept = matrix[home][q] if home != target else changed
-            network.any_keeps(keepers, network.CHANGE, kept)
-            if changed > kept:
-                network.any_keeps([v for v in keepers if v != u], u, changed - kept)
-    keeps = network.cut()
-    return [target if not moving[v] or not keeps[2 + v] else assignment[v] for v in range(n)]
+def _network(
+    terms: Terms, assignment: Sequence[int], target: int
+) -> tuple[int, Ints, Ints, Floats]:
+    """How many nodes it has; of its arcs tail, head and capacity."""
+    n, count = terms.seconds.shape
+    size = len(terms.producer) + len(terms.readers) + n
+    most = 2 * n + 3 * len(terms.producer) + 5 * len(terms.readers)
+    columns = (
+        np.asarray(assignment, dtype=np.int64), terms.seconds.ravel(),
+        terms.producer, terms.reader_at, terms.readers, terms.size, terms.travel.ravel(),
+        np.zeros(count, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
+        np.empty(most), np.zeros(1, np.int64),
+    )  # fmt: skip
+    if layout_pays(size):
+        arcs = compiled_layout()(count, terms.host, target, *columns)
+        found: Any = columns
+    else:
+        found = [column.tolist() for column in columns]
+        arcs = lay_out(count, terms.host, target, *found)
+    *_, tails, heads, capacities, nodes = found
+    return (
+        int(nodes[0]),
+        np.asarray(tails[:arcs], dtype=np.int64),
+        np.asarray(heads[:arcs], dtype=np.int64),
+        np.asarray(capacities[:arcs], dtype=np.float64),
+    )
 
 
 def serial_latency(problem: Problem, assignment: Sequence[int]) -> float:

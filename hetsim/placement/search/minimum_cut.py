@@ -1,4 +1,4 @@
-"""The nodes on the source's side of a minimum cut: the same set by scipy and by plain loops."""
+"""The nodes on the source's side of a minimum cut: the same by three ways to a maximum flow."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.placement.search import cut_kernel
+
 PLAIN_ARCS = 500
-"""Arcs up to which plain loops take less than loading scipy's graph algorithms does."""
+"""Arcs up to which plain loops take less than loading anything does."""
+
+COMPILE_FROM = 500_000
+"""Arcs from which having machine code made pays, where none is kept; fewer are scipy's then."""
 
 _MOST = 2**30
 """Of a capacity, and of those between the same two nodes together: more is without end."""
@@ -23,7 +28,7 @@ def source_side(
     """Return which nodes the source reaches where a maximum flow leaves room.
 
     Whichever maximum flow it is, these are the nodes on the source's side in every minimum cut, so
-    that both ways give the same.
+    that all ways give the same.
 
     Parameters
     ----------
@@ -33,13 +38,32 @@ def source_side(
         Of the arcs; those between the same two nodes add up.
     source, sink : int
 
-    Complexity: one maximum flow (Dinic, in scipy; by shortest augmenting paths in small networks,
-    where scipy is not loaded yet).
+    Complexity: one maximum flow (Dinic, by machine code or in scipy; by shortest augmenting paths
+    in small networks, where neither is loaded yet).
     """
-    if len(tails) <= PLAIN_ARCS and "scipy.sparse.csgraph" not in sys.modules:
+    compiled = cut_kernel.compiled_flow.cache_info().currsize > 0
+    loaded = compiled or "scipy.sparse.csgraph" in sys.modules
+    if len(tails) <= PLAIN_ARCS and not loaded:
         found = _plain(size, tails.tolist(), heads.tolist(), capacities.tolist(), source, sink)
         return np.array(found, dtype=bool)
+    if compiled or len(tails) >= COMPILE_FROM or cut_kernel.flow_is_kept():
+        return _compiled(size, tails, heads, capacities, source, sink)
     return _by_scipy(size, tails, heads, capacities, source, sink)
+
+
+def _compiled(
+    size: int, tails: Ints, heads: Ints, capacities: Ints, source: int, sink: int
+) -> NDArray[np.bool_]:
+    arcs = len(tails)
+    level = np.empty(size + 1, dtype=np.int64)
+    by_node = [np.empty(size + 1, dtype=np.int64) for _ in range(3)]
+    by_arc = [np.empty(2 * arcs, dtype=np.int64) for _ in range(4)]
+    cut_kernel.compiled_flow()(
+        source, sink, _MOST, tails.copy(), heads.copy(), capacities.copy(),
+        by_node[0], *by_arc, level, *by_node[1:],
+    )  # fmt: skip
+    reached: NDArray[np.bool_] = level[:size] >= 0
+    return reached
 
 
 def _by_scipy(

@@ -78,7 +78,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
             found.append(Start(text, plan, groups, measure(plan, objective)))
         except Infeasible:
             continue
-    seen: dict[tuple[Group, ...], None] = {}
+    seen: list[tuple[Group, ...]] = []
     for name in CONSTRUCTIVE:
         if not affordable(name, coarse.problem):
             continue
@@ -86,7 +86,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
             groups, how = constructive(name).groups(coarse)
             if groups in seen:
                 continue
-            seen[groups] = None
+            seen.append(groups)
             plan = Plan(problem, name, coarse.spread(groups), how)
             found.append(Start(name, plan, groups, measure(plan, objective)))
         except Infeasible as error:

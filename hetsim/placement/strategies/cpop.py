@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from hetsim.graph.dag import topological_order
+from hetsim.placement.listing.in_order import scheduled
 from hetsim.placement.listing.list_schedule import INFINITY, Listing, Schedule
 from hetsim.placement.listing.ranks import downward_ranks, rounded, upward_ranks
 from hetsim.placement.starting.constructive import Constructive
@@ -33,37 +36,37 @@ class Cpop(Constructive):
 
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
         """Return the schedule; see ``Listing`` for `homes` and the errors."""
-        listing = Listing(problem, homes)
         up, down = upward_ranks(problem), downward_ranks(problem)
         priority = rounded([a + b for a, b in zip(up, down, strict=True)])
         path = _critical_path(problem, priority)
-        sums = [sum(listing.seconds[v][p] for v in path) for p in range(listing.count)]
+        count = len(problem.devices)
+        alone = np.where(problem.supported, problem.shared_seconds, np.inf)
+        seconds: list[list[float]] = alone[path].tolist()
+        sums = [sum(row[p] for row in seconds) for p in range(count)]
         if min(sums, default=INFINITY) == INFINITY:
             # None takes the whole path: the one that takes most of it, then the quickest.
-            taken = [
-                [s[p] for s in (listing.seconds[v] for v in path)] for p in range(listing.count)
-            ]
+            taken = [[row[p] for row in seconds] for p in range(count)]
             scores = [
                 (sum(s == INFINITY for s in row), sum(s for s in row if s < INFINITY))
                 for row in taken
             ]
-            chosen = min(range(listing.count), key=lambda p: (*scores[p], p))
+            chosen = min(range(count), key=lambda p: (*scores[p], p))
         else:
-            chosen = min(range(listing.count), key=lambda p: (sums[p], p))
+            chosen = min(range(count), key=lambda p: (sums[p], p))
+        order = topological_order(problem.dag.succs, [-rank for rank in priority])
+        assert order is not None
+        only = np.full(problem.n, -1)
+        only[path] = chosen
+        made = scheduled(problem, homes, order, only=only.tolist())
+        if made is not None:
+            return made
+        listing = Listing(problem, homes)
         critical = set(path)
-        waits = [len(before) for before in problem.dag.preds]
-        queue = [(-priority[v], v) for v, count in enumerate(waits) if not count]
-        heapq.heapify(queue)
-        while queue:
-            _, node = heapq.heappop(queue)
+        for node in order:
             if node in critical and listing.takes(node, chosen):
                 listing.place(node, listing.slot(node, chosen))
             else:
                 listing.place(node, listing.earliest(node))
-            for v in problem.dag.succs[node]:
-                waits[v] -= 1
-                if not waits[v]:
-                    heapq.heappush(queue, (-priority[v], v))
         return listing.schedule()
 
 

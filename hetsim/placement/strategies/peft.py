@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,8 +9,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.graph.dag import topological_order
+from hetsim.placement.listing.columns import columns_of
+from hetsim.placement.listing.in_order import scheduled
 from hetsim.placement.listing.list_schedule import Listing, Schedule
-from hetsim.placement.listing.ranks import made_by, mean_route, rounded, travel_matrices
+from hetsim.placement.listing.optimism import compiled, look_ahead, pays
+from hetsim.placement.listing.ranks import mean_route, rounded
 from hetsim.placement.starting.constructive import Constructive
 from hetsim.problem.problem import Problem
 
@@ -36,26 +39,23 @@ class Peft(Constructive):
 
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
         """Return the schedule; see ``Listing`` for `homes` and the errors."""
-        listing = Listing(problem, homes)
         table = optimistic_costs(problem)
         able = problem.supported
         sums = np.where(able, table, 0.0).sum(axis=1) / able.sum(axis=1).clip(min=1)
-        ranks, ahead = rounded(sums.tolist()), table.tolist()
-        waits = [len(before) for before in problem.dag.preds]
-        queue = [(-ranks[v], v) for v, count in enumerate(waits) if not count]
-        heapq.heapify(queue)
-        while queue:
-            _, node = heapq.heappop(queue)
+        keys = [-rank for rank in rounded(sums.tolist())]
+        order = topological_order(problem.dag.succs, keys)
+        assert order is not None
+        made = scheduled(problem, homes, order, ahead=table)
+        if made is not None:
+            return made
+        listing, ahead = Listing(problem, homes), table.tolist()
+        for node in order:
             costs = ahead[node]
             best = min(
                 listing.slots(node),
                 key=lambda slot: (slot.end_s + costs[slot.device], slot.end_s, slot.device),
             )
             listing.place(node, best)
-            for v in problem.dag.succs[node]:
-                waits[v] -= 1
-                if not waits[v]:
-                    heapq.heappush(queue, (-ranks[v], v))
         return listing.schedule()
 
 
@@ -63,23 +63,16 @@ def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
     """Return the optimistic cost table [n, P] in seconds; inf where nothing can follow."""
     count = len(problem.devices)
     latency_s, per_byte_s = mean_route(problem)
-    lat, bandwidth = travel_matrices(problem)
-    seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
-    moved = 1.0 - np.eye(count)
-    kept: dict[int, NDArray[np.float64]] = {}
-    table = np.zeros((problem.n, count))
-    through = np.zeros((problem.n, count))
-    made = made_by(problem)
-    for node in range(problem.n - 1, -1, -1):
-        row = table[node]
-        for value in made[node]:
-            if value.is_output and problem.host is not None:
-                host = problem.host
-                np.maximum(row, lat[:, host] + value.nbytes / bandwidth[:, host], out=row)
-            if value.nbytes not in kept:
-                kept[value.nbytes] = moved * (latency_s + per_byte_s * value.nbytes)
-            travel = kept[value.nbytes]
-            for v in value.consumers:
-                np.maximum(row, (through[v] + travel).min(axis=1), out=row)
-        np.add(row, seconds[node], out=through[node])
-    return table
+    columns = columns_of(problem)
+    given = (
+        columns.seconds, columns.made_at, columns.made_bytes, columns.leaves, columns.reader_at,
+        columns.readers, columns.latency, columns.bandwidth,
+        np.zeros(problem.n * count), np.empty(problem.n * count),
+    )  # fmt: skip
+    host = -1 if problem.host is None else problem.host
+    if pays(len(columns.readers) * count):
+        compiled()(count, host, latency_s, per_byte_s, *given)
+        return given[-2].reshape(problem.n, count)
+    rows = [column.tolist() for column in given]
+    look_ahead(count, host, latency_s, per_byte_s, *rows)
+    return np.array(rows[-2], dtype=np.float64).reshape(problem.n, count)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.placement.loads.costs import Costs, costs_of
+from hetsim.placement.throughput.runs_kernel import compiled, follow_devices, pays
 from hetsim.placement.throughput.slices import States, segment_loads
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -24,50 +25,63 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
     n, count = problem.seconds.shape
     if n == 0:
         return []
-    place = [0] * n
-    for at, node in enumerate(order):
-        place[node] = at
-    table = np.where(problem.supported, problem.shared_seconds, np.inf)[list(order)]
+    nodes = np.asarray(order, dtype=np.int64)
+    place = np.empty(n, dtype=np.int64)
+    place[nodes] = np.arange(n)
+    table = np.where(problem.supported, problem.shared_seconds, np.inf)[nodes]
+    values = problem.value_arrays
+    read = np.flatnonzero(np.diff(values.readers.at))
+    first, last = np.full((2, len(values.producer)), -1, dtype=np.int64)
+    if read.size:
+        places, starts = place[values.readers.node], values.readers.at[read]
+        first[read] = np.minimum.reduceat(places, starts)
+        last[read] = np.maximum.reduceat(places, starts)
+    given = values.producer == GRAPH_INPUT
+    made = np.where(given, -1, place[values.producer])
     # Bytes and number of the values that are needed behind the cut before each place.
-    nbytes, number = np.zeros(n + 1), np.zeros(n + 1)
-    for value in problem.values:
-        places = sorted(place[v] for v in value.consumers)
-        if value.producer != GRAPH_INPUT:
-            made = place[value.producer]
-            if places and places[-1] > made:
-                for row, by in ((nbytes, float(value.nbytes)), (number, 1.0)):
-                    row[made + 1] += by
-                    row[places[-1] + 1] -= by
-            if value.is_output and problem.host is not None:
-                for p in range(count):
-                    if p != problem.host:
-                        table[made, p] += problem.routes[p][problem.host].seconds(value.nbytes)
-        elif problem.host is not None and places:
-            for p in range(count):
-                if p != problem.host:
-                    table[places[0], p] += problem.routes[problem.host][p].seconds(value.nbytes)
+    crossing = ~given & (last > made)
+    steps = np.stack((made[crossing], last[crossing]), axis=1).ravel() + 1
+    signs = np.tile([1.0, -1.0], steps.size // 2)
+    nbytes, number = np.zeros((2, n + 1))
+    np.add.at(nbytes, steps, signs * np.repeat(values.nbytes[crossing], 2))
+    np.add.at(number, steps, signs)
     nbytes, number = np.cumsum(nbytes), np.cumsum(number)
+    if problem.host is not None:
+        moved = np.where(given, first >= 0, values.leaves)
+        where = np.where(given, first, made)[moved]
+        size, enters = values.nbytes[moved], given[moved]
+        for p in range(count):
+            if p != problem.host:
+                there, back = problem.routes[problem.host][p], problem.routes[p][problem.host]
+                seconds = (
+                    np.where(enters, there.latency_s, back.latency_s)
+                    + size / np.where(enters, there.bytes_per_s, back.bytes_per_s)
+                )  # fmt: skip
+                np.add.at(table[:, p], where, seconds)
     latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
     per_byte_s = np.array([[1.0 / route.bytes_per_s for route in row] for row in problem.routes])
     enter_s = np.broadcast_to(np.array(problem.dispatch_s), (count, count)).copy()
     for matrix in (latency_s, per_byte_s, enter_s):
         np.fill_diagonal(matrix, 0.0)
-    own = np.arange(count)
-    best = np.array(problem.dispatch_s) + table[0]
-    came = np.zeros((n, count), dtype=np.int64)
-    for at in range(1, n):
-        through = best[:, None] + latency_s * number[at]
-        through += per_byte_s * nbytes[at]
-        through += enter_s
-        least = through.min(axis=0)
-        # Staying goes before changing where both take as long.
-        came[at] = np.where(through.diagonal() <= least, own, through.argmin(axis=0))
-        best = least + table[at]
-    device = int(best.argmin())
+    columns = [
+        column.ravel()
+        for column in (
+            table, number, nbytes, latency_s, per_byte_s, enter_s,
+            np.array(problem.dispatch_s) + table[0], np.empty((count, count)),
+            np.zeros((n, count), dtype=np.int64),
+        )
+    ]  # fmt: skip
+    if pays(n * count * count):
+        compiled()(*columns)
+    else:
+        rows = [column.tolist() for column in columns]
+        follow_devices(*rows)
+        columns = [np.array(row) for row in rows]
+    best, came = columns[-3], columns[-1].reshape(n, count)
+    device, end = int(best.argmin()), n
     if not np.isfinite(best[device]):
         return None
     runs: list[Run] = []
-    end = n
     for at in range(n - 1, -1, -1):
         before = int(came[at, device]) if at else -1
         if before != device:

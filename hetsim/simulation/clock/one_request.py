@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.graph.dag import Ints, Rows
 from hetsim.partitioning.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -25,7 +26,6 @@ COMPILE_FROM = 300
 MOST_KEPT = 200_000
 """Subgraphs whose seconds are kept."""
 
-Ints = NDArray[np.int64]
 _ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
 _played = [0]
 
@@ -52,21 +52,22 @@ class OneRequest:
         self._host = problem.host
         self._fifo = problem.contention == "fifo"
         self._links = len(problem.link_names) if self._fifo else 0
+        self.adds_up = not problem.fused and problem.staging is None
+        """Whether a subgraph takes what its nodes take, and a dispatch."""
         self._group_seconds: dict[Group, float] = {}
         self._nodes_alone: list[list[float]] = []
-        values = [
-            (index, value)
-            for index, value in enumerate(problem.values)
-            if value.producer != GRAPH_INPUT or problem.host is not None
-        ]
-        reads = [len(value.consumers) for _, value in values]
-        self._consumer = _ints(chain.from_iterable(value.consumers for _, value in values))
-        self._value = np.repeat(_ints(index for index, _ in values), reads)
-        self._producer = np.repeat(_ints(value.producer for _, value in values), reads)
-        leaving = [(i, v) for i, v in values if v.is_output and problem.host is not None]
-        self._out_value = _ints(index for index, _ in leaving)
-        self._out_producer = _ints(value.producer for _, value in leaving)
-        self._nbytes = np.array([float(value.nbytes) for value in problem.values])
+        values = problem.value_arrays
+        moves = values.producer != GRAPH_INPUT
+        if problem.host is not None:
+            moves = np.ones_like(moves)
+        reads = moves[values.readers.owner]
+        self._consumer = values.readers.node[reads]
+        self._value = values.readers.owner[reads]
+        self._producer = values.producer[self._value]
+        leaves = values.leaves & (problem.host is not None)
+        self._out_value = np.flatnonzero(leaves)
+        self._out_producer = values.producer[leaves]
+        self._nbytes = values.nbytes
         routes = problem.routes
         self._latency_s = np.array([[route.latency_s for route in row] for row in routes])
         self._bytes_per_s = np.array([[route.bytes_per_s for route in row] for row in routes])
@@ -82,13 +83,25 @@ class OneRequest:
         ``templates`` says why. Raises PlanError, naming the plan, where some subgraph never starts.
         O((V + E) log E).
         """
-        structure, duration = self.laid_out(problem, groups)
+        return self._last_end_s(*self.laid_out(problem, groups), name)
+
+    def latency_of_owned(
+        self, problem: Problem, owner: Ints, device: Ints, name: str
+    ) -> float | None:
+        """Do the same of groups as arrays: by node its group, and by group its device.
+
+        Only where it `adds_up`.
+        """
+        seconds = self.seconds_of_owned(problem, owner, device)
+        return self._last_end_s(*self._laid_out(owner, device, seconds), name)
+
+    def _last_end_s(self, structure: Any, duration: NDArray[np.float64], name: str) -> float | None:
         if not np.isfinite(duration).all():
             return None
         events = len(duration)
+        _played[0] += events
         compiled = events >= COMPILE_FROM and _pays()
         if not compiled:
-            _played[0] += events
             structure = Structure._make(
                 part if isinstance(part, tuple) else part.tolist() for part in structure
             )
@@ -108,13 +121,27 @@ class OneRequest:
         self, problem: Problem, groups: Sequence[Group]
     ) -> tuple[Any, NDArray[np.float64]]:
         """Return the Structure of a plan, of int arrays, and its tasks' seconds."""
-        count, total = self._count, len(groups)
-        device = _ints(self._devices[group.device] for group in groups)
+        owner, device = self._placed(groups)
+        if self.adds_up:
+            seconds = self.seconds_of_owned(problem, owner, device)
+        else:
+            seconds = np.array(self.seconds(problem, groups))
+        return self._laid_out(owner, device, seconds)
+
+    def _placed(self, groups: Sequence[Group]) -> tuple[Ints, Ints]:
+        """By node its group, and by group its device."""
+        rows = Rows.of([group.nodes for group in groups])
+        owner = np.full(self._n, -1, dtype=np.int64)
+        owner[rows.node] = rows.owner
+        devices = self._devices
+        return owner, np.array([devices[group.device] for group in groups], dtype=np.int64)
+
+    def _laid_out(
+        self, of_node: Ints, device: Ints, seconds: NDArray[np.float64]
+    ) -> tuple[Any, NDArray[np.float64]]:
+        count, total = self._count, len(device)
         # One place more, for inputs: group -1, from the host.
-        owner = np.full(self._n + 1, -1, dtype=np.int64)
-        members = _ints(chain.from_iterable(group.nodes for group in groups))
-        owner[members] = np.repeat(np.arange(total), [len(group.nodes) for group in groups])
-        owner[-1] = -1
+        owner = np.append(of_node, -1)
         place = np.append(device, -1 if self._host is None else self._host)
         reader, sender = owner[self._consumer], owner[self._producer]
         target, source = place[reader], place[sender]
@@ -176,10 +203,18 @@ class OneRequest:
             self._latency_s[comes_from, goes_to]
             + self._nbytes[of_value] / self._bytes_per_s[comes_from, goes_to]
         )
-        seconds = self.seconds(problem, groups)
-        return Structure._make(structure), np.concatenate((np.array(seconds), moved_s))
+        return Structure._make(structure), np.concatenate((seconds, moved_s))
 
-    def seconds(self, problem: Problem, groups: Iterable[Group]) -> list[float]:
+    def seconds_of_owned(self, problem: Problem, owner: Ints, device: Ints) -> NDArray[np.float64]:
+        """Return the seconds of each subgraph where it `adds_up`: by node, as it is numbered."""
+        total = np.zeros(len(device))
+        placed = owner >= 0
+        nodes, group = np.flatnonzero(placed), owner[placed]
+        np.add.at(total, group, problem.seconds[nodes, device[group]])
+        total += np.array(problem.dispatch_s)[device]
+        return total
+
+    def seconds(self, problem: Problem, groups: Sequence[Group]) -> list[float]:
         """Return the seconds of each subgraph; see ``Problem.group_seconds``.
 
         They are kept: plans that are tried one after another share most.

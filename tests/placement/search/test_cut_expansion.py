@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetsim.placement.search import cut_expansion
 from hetsim.placement.search.cut_expansion import (
     HOST,
     Terms,
@@ -57,9 +58,10 @@ def charged(terms: Terms, assignment: list[int], changing: frozenset[int], targe
         return target if v in changing else device(v)
 
     total = sum(float(terms.seconds[v, after(v)]) for v in range(len(assignment)))
-    for producer, readers, matrix in terms.values:
-        home, source = device(producer), after(producer)
-        for q in {after(v) for v in readers}:
+    for at, producer in enumerate(terms.producer.tolist()):
+        home, source, matrix = device(producer), after(producer), terms.travel[terms.size[at]]
+        readers = terms.readers[terms.reader_at[at] : terms.reader_at[at + 1]]
+        for q in {after(v) for v in readers.tolist()}:
             cost = matrix[source][q]
             if source != home and q != target:
                 cost = max(cost, matrix[home][q])
@@ -131,3 +133,21 @@ def test_one_device_leaves_no_choice() -> None:
     three = Problem.from_arrays([[1.0, 2.0, 3.0]] * 2)
     assert least_serial(three) == [0, 0]
     assert serial_latency(three, [0, 2]) == pytest.approx(4.0)
+
+
+@pytest.mark.group("machine_code")
+@examples(quick=10, full=100)
+@given(seeds)
+def test_machine_code_lays_out_the_same_arcs(seed: int) -> None:
+    problem = drawn(seed, 12)
+    terms = Terms.of(problem)
+    rng = np.random.default_rng(seed)
+    assignment = [int(p) for p in rng.integers(0, len(problem.devices), problem.n)]
+    target = int(rng.integers(len(problem.devices)))
+    found = []
+    for pays in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cut_expansion, "layout_pays", lambda _, pays=pays: pays)
+            nodes, *arcs = cut_expansion._network(terms, assignment, target)
+        found.append((nodes, [column.tolist() for column in arcs]))
+    assert found[0] == found[1]
