@@ -202,9 +202,13 @@ def topological_order(
     key : sequence of comparable, optional
         Rank by node; ties break by node number. Absent: the node number alone.
 
-    Complexity: O((V + E) + V log V).
+    Complexity: O((V + E) + V log V); O(V + E) where the nodes are numbered in that order.
     """
     n = len(succs)
+    if all(min(targets, default=n) > u for u, targets in enumerate(succs)) and (
+        key is None or not any(other < one for one, other in pairwise(key))  # type: ignore[operator]
+    ):
+        return list(range(n))
     indegree = [0] * n
     for targets in succs:
         for v in targets:

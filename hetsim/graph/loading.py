@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hetsim.base import checks
+from hetsim.base.collecting import collecting_put_off
 from hetsim.base.room import out_of_room
 from hetsim.errors import ModelError, OutOfRoom, UsageError, nearest
 
@@ -105,7 +106,7 @@ def load_model(
 
     _check_level(canonical)
     text = os.fspath(source)
-    with _short_of(text):
+    with _short_of(text), collecting_put_off():
         name, file = read_source(text)
         wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, observed)
         return prepare(file, name, text, wishes)
@@ -146,7 +147,7 @@ def model_of(
     folder = None if weights_dir is None else Path(weights_dir)
     if folder is not None and "\0" in str(folder):
         raise ModelError("weights_dir cannot be read: no folder has such a name", where=name)
-    with _short_of(name):
+    with _short_of(name), collecting_put_off():
         file = from_memory(proto, name, folder)
         wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, None)
         return prepare(file, name, name, wishes)

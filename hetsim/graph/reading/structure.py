@@ -94,8 +94,9 @@ def name_nodes(nodes: Iterable[onnx.NodeProto], taken: Collection[str] = ()) -> 
     used: set[str] = set()
     unnamed: list[tuple[int, onnx.NodeProto]] = []
     for position, node in enumerate(listed):
-        if node.name and node.name not in used:
-            used.add(node.name)
+        name = node.name
+        if name and name not in used:
+            used.add(name)
         else:
             unnamed.append((position, node))
     used.update(taken)

@@ -1,0 +1,25 @@
+"""Collecting is put off inside, and afterwards as it was before."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from hetsim.base.collecting import collecting_put_off
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_it_is_off_inside_and_as_before_afterwards(enabled: bool) -> None:
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(ValueError, match="ended"), collecting_put_off():
+            assert not gc.isenabled()
+            with collecting_put_off():
+                pass
+            assert not gc.isenabled()
+            raise ValueError("ended")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
