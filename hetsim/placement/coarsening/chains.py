@@ -73,11 +73,12 @@ class _Tasks:
                 continue
             u, consumers = labels[value.producer], value.consumers
             fed = succs[u]
-            for v in (
-                {labels[reader] for reader in consumers}
-                if len(consumers) > 1
-                else [labels[reader] for reader in consumers]
-            ):
+            readers = (
+                (labels[consumers[0]],)
+                if len(consumers) == 1
+                else {labels[reader] for reader in consumers}
+            )
+            for v in readers:
                 if v != u:
                     fed[v] = preds[v][u] = fed.get(v, 0) + value.nbytes
         self.succs, self.preds = succs, preds

@@ -57,7 +57,10 @@ def upward_ranks(problem: Problem) -> list[float]:
         tail = 0.0
         for value in made[node]:
             consumers = value.consumers
-            ahead = max([ranks[v] for v in consumers]) if consumers else 0.0
+            if len(consumers) == 1:
+                ahead = ranks[consumers[0]]
+            else:
+                ahead = max([ranks[v] for v in consumers]) if consumers else 0.0
             if consumers or problem.host is not None:
                 ahead += latency_s + per_byte_s * value.nbytes
             if ahead > tail:
