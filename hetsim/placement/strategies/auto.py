@@ -173,7 +173,8 @@ class Auto(Constrained):
                 alone = [start for start in found if not start.plan.sizes]
                 plan = search.spread_out(coarse.fine, alone, 0.0)
             elif on_tasks:
-                groups, _, _ = search.improve(coarse, min(on_tasks, key=_worth), 0.0)
+                start = search.started(coarse, min(on_tasks, key=_worth), 0.0)
+                groups, _, _ = search.improve(coarse, start, 0.0)
                 plan = Plan(coarse.fine, "local-search", coarse.spread(groups))
             else:
                 return None

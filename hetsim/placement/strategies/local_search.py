@@ -21,6 +21,7 @@ from hetsim.placement.objective import (
     memory_binds,
 )
 from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
+from hetsim.placement.search.priced_start import priced_start
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import Start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
@@ -34,6 +35,8 @@ STAGE_MOVES, CHUNK = 300_000, 50_000
 """Moves for throughput where none are given, and how many go from one start at a time."""
 ORDERS = 10
 """Orders that are cut for throughput."""
+PRICED_FROM, MOST_PRICED = 200, 10_000
+"""Tasks from which on, and up to which, a priced start is looked for."""
 MOST_JUDGED = 1_000
 """Drafts that the clock judges at most, beside the start, where a budget is given."""
 
@@ -46,11 +49,11 @@ class LocalSearch(Constrained):
     simulated annealing over drafts: a topological order, a device a node, and where
     subgraphs are cut. A move is weighed by ``evaluation.Estimator``, which equals the clock
     where links are free of contention; what improves on everything before is judged by the
-    clock itself. It starts from the best constructive plan and every device alone, and
-    never returns worse. Anytime: the budget sets how slowly it cools, and one that is given also
-    how hot it begins and how many rounds there are (``annealing.rounds``). Much work is done by
-    machine code, with the same answer. On a model the moves are of tasks; at last the borders
-    are refined node by node.
+    clock itself. It starts from the best constructive plan and every device alone, of many tasks
+    also from ``priced_start``, and never returns worse. Anytime: the budget sets how slowly it
+    cools, and one that is given also how hot it begins and how many rounds there are
+    (``annealing.rounds``). Much work is done by machine code, with the same answer. On a model
+    the moves are of tasks; at last the borders are refined node by node.
 
     Attributes
     ----------
@@ -106,7 +109,7 @@ class LocalSearch(Constrained):
                 _, starts = starts_that_fit(coarse, self.objective)
             return self.spread_out(problem, starts, began)
         coarse, starts = starts_that_fit(coarse, self.objective)
-        start = starts[0]
+        start = self.started(coarse, starts[0], began)
         groups, cost, tried = self.improve(coarse, start, began)
         plan = Plan(problem, "local-search", coarse.spread(groups))
         if cost < start.cost:
@@ -148,6 +151,19 @@ class LocalSearch(Constrained):
             if start is None:
                 raise
         return Plan(problem, "local-search", start.plan.groups, gained)
+
+    def started(self, coarse: Coarse, start: Start, began: float) -> Start:
+        """Return `start`, or where there are many tasks what ``priced_start`` finds, if better.
+
+        Half of a time limit goes to that at most.
+        """
+        if not PRICED_FROM <= coarse.problem.n <= MOST_PRICED:
+            return start
+        until_s = None if self.time_limit_s is None else began + self.time_limit_s / 2
+        if memory_binds(coarse.fine) or (until_s is not None and time.process_time() >= until_s):
+            return start
+        priced = priced_start(coarse, until_s)
+        return start if priced is None or priced.cost >= start.cost else priced
 
     def improve(
         self, coarse: Coarse, start: Start, began: float

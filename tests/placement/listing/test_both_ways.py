@@ -1,0 +1,98 @@
+"""Schedules forward and backward in turns: by the definition, and by machine code or not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import problems
+from hetsim.placement.listing.both_ways import BothWays
+from hetsim.placement.listing.list_schedule import Listing, Schedule
+from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+from placement_instances import RANDOM20, case, model_like
+from sweeps import examples
+
+PASSES = 3
+
+
+def is_a_schedule(problem: Problem, made: Schedule) -> None:
+    """By the definition: inputs are there, streams run one node at a time, devices take nodes."""
+    latency_s, bytes_per_s = travel_matrices(problem)
+    host = problem.host
+    for v, p in enumerate(made.assignment):
+        assert problem.supported[v, p]
+        took = made.start_s[v] + problem.shared_seconds[v, p]
+        assert made.end_s[v] == pytest.approx(took, rel=1e-12)
+    for value in problem.values:
+        u = value.producer
+        if u == GRAPH_INPUT and host is None:
+            continue
+        source = host if u == GRAPH_INPUT else made.assignment[u]
+        there = 0.0 if u == GRAPH_INPUT else made.end_s[u]
+        assert source is not None
+        for v in value.consumers:
+            p = made.assignment[v]
+            arrives = there + latency_s[source, p] + value.nbytes / bytes_per_s[source, p]
+            assert made.start_s[v] >= arrives * (1 - 1e-12)
+    for p, streams in enumerate(problem.streams):
+        own = [v for v, q in enumerate(made.assignment) if p == q]
+        times = sorted((t, step) for v in own for t, step in edges_of(made, v))
+        at_once = np.cumsum([step for _, step in times])
+        assert not len(times) or at_once.max() <= streams
+
+
+def edges_of(made: Schedule, v: int) -> list[tuple[float, int]]:
+    """When a node that lasts begins and ends, so that ends come first."""
+    begin, end = made.start_s[v], made.end_s[v]
+    return [(begin, 1), (end, -1)] if end > begin else []
+
+
+@pytest.mark.group("machine_code")
+@examples(quick=20, full=60)
+@given(
+    model_like(problems(max_nodes=12)),
+    st.sampled_from([0.0, 0.7, 30.0]),
+    st.sampled_from([1.0, 3.0]),
+)
+def test_each_is_a_schedule_and_machine_code_makes_the_same(
+    problem: Problem, price: float, stretch: float
+) -> None:
+    told = list(BothWays(problem, 0, machine_code=False).schedules(price, stretch, PASSES))
+    again = list(BothWays(problem, 0, machine_code=True).schedules(price, stretch, PASSES))
+    assert told == again
+    assert len(told) == PASSES + 1
+    for made in told:
+        is_a_schedule(problem, made)
+        places = {v: k for k, v in enumerate(made.order)}
+        assert all(places[u] < places[v] for u, v in problem.dag.edges())
+
+
+@pytest.mark.parametrize("name", RANDOM20[::3])
+def test_without_a_price_the_first_is_what_a_listing_makes(name: str) -> None:
+    problem, optimum = case(name)
+    listing = Listing(problem)
+    for v in by_falling_rank(upward_ranks(problem)):
+        listing.place(v, listing.earliest(v))
+    first, *others = BothWays(problem, 0).schedules(0.0, 1.0, PASSES)
+    assert first.makespan_s == pytest.approx(listing.schedule().makespan_s, rel=1e-12)
+    assert all(made.makespan_s >= optimum * (1 - 1e-12) for made in others)
+
+
+def test_at_a_high_price_each_node_is_where_it_takes_least() -> None:
+    seconds = [[1.0, 2.0], [3.0, 1.0], [1.0, 5.0], [2.0, 1.0]]
+    problem = Problem.from_arrays(seconds, edges=[(0, 1, 4), (2, 3, 4)], latency_s=9.0)
+    for made in BothWays(problem, 0).schedules(1e6, 1.0, PASSES):
+        assert made.assignment == (0, 1, 0, 1)
+
+
+def test_a_backward_pass_closes_gaps() -> None:
+    """On one device nothing is left between nodes, and the makespan is what they take."""
+    problem = Problem.from_arrays([[2.0]] * 6, edges=[(v, w, 1) for v, w in pairwise(range(6))])
+    for made in BothWays(problem, 0).schedules(0.5, 1.0, PASSES):
+        assert made.makespan_s == 12.0

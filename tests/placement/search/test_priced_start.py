@@ -1,0 +1,116 @@
+"""A start of many tasks: the best schedule of lists both ways at several prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.placement.listing import both_ways
+from hetsim.placement.listing.list_schedule import Schedule
+from hetsim.placement.objective import measure
+from hetsim.placement.search import priced_start as module
+from hetsim.placement.search.priced_start import FEW, PRICES, STRETCHES, priced_start
+from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.starts import starts_that_fit
+from hetsim.placement.strategies import local_search
+from hetsim.problem.problem import Problem
+
+WITH_LINKS: dict[str, Any] = {"dispatch_s": 0.7, "contention": "fifo", "host": 0}
+
+
+def layered(n: int, seed: int, **options: Any) -> Problem:
+    """Layers of ten nodes on three devices that differ by node."""
+    rng = np.random.default_rng(seed)
+    edges = {(int(rng.integers(v // 10 * 10 - 10, v // 10 * 10)), v) for v in range(10, n)}
+    return Problem.from_arrays(
+        rng.uniform(1.0, 20.0, (n, 3)),
+        edges=[(u, v, 1 + (u * v) % 20) for u, v in sorted(edges)],
+        latency_s=0.5,
+        bytes_per_s=1.0,
+        **options,
+    )
+
+
+@pytest.mark.group("machine_code")
+@pytest.mark.parametrize("options", [{}, WITH_LINKS])
+@pytest.mark.parametrize("seed", range(2))
+def test_it_is_a_plan_with_its_cost_the_same_by_machine_code(
+    options: dict[str, Any], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = layered(120, seed, **options)
+    coarse = prepared(problem)
+    told: list[Any] = []
+    for least in (0, 10**9):
+        monkeypatch.setattr(both_ways, "COMPILE_FROM", least)
+        monkeypatch.setattr(both_ways, "COMPILE_ANEW_FROM", least)
+        start = priced_start(coarse)
+        assert start is not None
+        start.plan.validate()
+        assert start.plan.groups == coarse.spread(start.groups)
+        assert start.cost == measure(start.plan, "latency") >= hetsim.lower_bound(problem)
+        told.append(start.groups)
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("options", [{}, WITH_LINKS])
+def test_it_is_better_than_lists_without_a_price(options: dict[str, Any]) -> None:
+    """That is so on all of these; nothing promises it."""
+    for seed in range(3):
+        coarse = prepared(layered(200, seed, **options))
+        priced = priced_start(coarse)
+        assert priced is not None
+        assert priced.cost < starts_that_fit(coarse, "latency")[1][0].cost
+
+
+@pytest.mark.parametrize("contention", ["none", "fifo"])
+def test_no_price_is_tried_after_its_time(contention: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[float, float, int]] = []
+
+    class Counted(both_ways.BothWays):
+        def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
+            tried.append((price, stretch, passes))
+            return super().schedules(price, stretch, passes)
+
+    monkeypatch.setattr(module, "BothWays", Counted)
+    coarse = prepared(layered(30, 0, contention=contention))
+    assert priced_start(coarse, 0.0) is not None
+    assert tried == [(PRICES[0], 1.0, FEW)]
+    tried.clear()
+    assert priced_start(coarse) is not None
+    stretches = STRETCHES if contention == "fifo" else STRETCHES[:1]
+    first = [(price, stretch, FEW) for stretch in stretches for price in PRICES]
+    assert tried[: len(first)] == first
+    assert len(tried) == len(first) + len(module.NEAR) + 1
+    assert tried[-1][2] == module.MANY
+
+
+def test_where_a_node_runs_on_no_device_alone_there_is_none() -> None:
+    problem = layered(20, 0)
+    seconds = problem.seconds.copy()
+    seconds[0] = np.inf
+    lacking = replace(problem, seconds=seconds)
+    assert priced_start(replace(prepared(problem), problem=lacking)) is None
+
+
+def test_local_search_starts_there_where_there_are_many_tasks() -> None:
+    many, few = layered(200, 1), layered(190, 1)
+    coarse = prepared(many)
+    priced = priced_start(coarse)
+    assert priced is not None
+    plan = hetsim.plan(many, "local-search", moves=200)
+    assert plan.reason.endswith(f"moves from {module.NAME}")
+    assert measure(plan, "latency") <= priced.cost
+    assert plan.groups == hetsim.plan(many, "local-search", moves=200).groups
+    assert module.NAME not in hetsim.plan(few, "local-search", moves=200).reason
+    # Where memory counts, and where the starts have taken half of the time.
+    tight = replace(many, capacity_bytes=(10**9, 500, 500))
+    assert module.NAME not in hetsim.plan(tight, "local-search", moves=200).reason
+    assert module.NAME not in hetsim.plan(many, "local-search", time_limit_s=0.0).reason
+    # What is no better is left.
+    better = replace(priced, name="mine", cost=priced.cost / 2)
+    assert local_search.LocalSearch().started(coarse, better, 0.0) is better
