@@ -21,8 +21,8 @@ from hetsim.placement.objective import (
     memory_binds,
 )
 from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
-from hetsim.placement.search.priced_start import priced_start
 from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.priced import priced_start
 from hetsim.placement.starting.starts import Start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
 from hetsim.plans.plan import Plan

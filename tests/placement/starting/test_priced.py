@@ -13,9 +13,9 @@ import hetsim
 from hetsim.placement.listing import both_ways
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import measure
-from hetsim.placement.search import priced_start as module
-from hetsim.placement.search.priced_start import FEW, PRICES, STRETCHES, priced_start
+from hetsim.placement.starting import priced as module
 from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starting.priced import FEW, PRICES, STRETCHES, priced_start
 from hetsim.placement.starting.starts import starts_that_fit
 from hetsim.placement.strategies import local_search
 from hetsim.problem.problem import Problem
