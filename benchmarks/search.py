@@ -8,7 +8,8 @@ the machine code takes is told apart, and not counted.
 2. `optimum`: how many instances of 20 to 25 tasks with a proven optimum each way meets it in half
    a second; `fit` are those that the heat and the length of rounds were chosen on, `held` are not.
 3. `large`: latency of drawn task graphs of 800 to 5,000 tasks at equal time, with and without
-   links: `fit` are those that the prices of the start were chosen on, `held` are not.
+   links: `fit` are those that the prices of the start were chosen on, `held` were
+   drawn after that.
 4. `verbs`: CPU seconds of ``heft`` and ``auto`` on 10,000 tasks with dispatch and links.
 
 ``python benchmarks/search.py --only large --seconds 10``
