@@ -16,7 +16,7 @@ from hetsim.base import object_code
 from hetsim.base.cache import cache_dir, private_folder
 from hetsim.version import __version__
 
-_NAME = "machine-code"
+NAME = "machine-code"
 LAYOUT = 1
 """Of records by reference: another number where machine code that is kept reads them otherwise."""
 
@@ -34,7 +34,7 @@ def is_kept(function: Callable[..., Any], *parts: Callable[..., Any], inline: bo
         return False
     named = _named()
     try:
-        roots = [Path(named)] if named else list((cache_dir() / _NAME).glob(_made_by("*")))
+        roots = [Path(named)] if named else list((cache_dir() / NAME).glob(_made_by("*")))
         pattern = f"{stem_of(function, parts, inline)}-*{OBJECT}"
         return any(next(root.glob(pattern), None) is not None for root in roots)
     except (OSError, RuntimeError, ValueError):
@@ -56,7 +56,7 @@ def root() -> Path | None:
         return Path(named)
     import llvmlite.binding
 
-    return private_folder(_NAME, _made_by(llvmlite.binding.get_host_cpu_name() or "unknown"))
+    return private_folder(NAME, _made_by(llvmlite.binding.get_host_cpu_name() or "unknown"))
 
 
 def _made_by(processor: str) -> str:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from hetsim.base.code_folder import is_kept
+from hetsim.base.left_to_python import is_due
 from hetsim.base.machine_code import machine_code
 from hetsim.graph.dag import Dag, Ints
 
 Array = Any
 """A list of numbers, or an array of them where it is compiled."""
 
-KEPT_FROM, COMPILE_FROM = 3_000, 2_000_000
-"""Nodes from which machine code pays, where it is kept and where it is not."""
+KEPT_FROM, COMPILE_FROM = 3_000, 250_000
+"""Nodes from which machine code pays, where it is kept, and in all where it is not."""
 
 
 def label_runs(
@@ -74,7 +75,8 @@ def _kept() -> bool:
 
 def pays(nodes: int) -> bool:
     """Whether runs of so many nodes are for machine code."""
-    return nodes >= COMPILE_FROM or (nodes >= KEPT_FROM and _kept())
+    loaded = compiled.cache_info().currsize > 0
+    return nodes >= KEPT_FROM and (loaded or _kept() or is_due(label_runs, nodes, COMPILE_FROM))
 
 
 def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool) -> Ints:

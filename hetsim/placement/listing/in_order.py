@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.code_folder import is_kept
+from hetsim.base.left_to_python import is_due
 from hetsim.base.machine_code import machine_code
 from hetsim.placement.listing.columns import columns_of
 from hetsim.placement.listing.list_schedule import Listing, Schedule
@@ -20,8 +21,8 @@ Array = Any
 
 INFINITY = float("inf")
 
-KEPT_FROM, COMPILE_FROM = 1_000, 200_000
-"""Nodes from which machine code pays, where it is kept and where it is not."""
+KEPT_FROM, COMPILE_FROM = 1_000, 50_000
+"""Nodes from which machine code pays, where it is kept, and in all where it is not."""
 
 MOST_ROOM = 40_000_000
 """Nodes times streams above which room for gaps is not taken."""
@@ -188,7 +189,10 @@ def _kept() -> bool:
 
 def pays(nodes: int) -> bool:
     """Whether so many nodes are for machine code."""
-    return nodes >= COMPILE_FROM or (nodes >= KEPT_FROM and _kept())
+    if nodes < KEPT_FROM:
+        return False
+    loaded = compiled.cache_info().currsize > 0
+    return loaded or _kept() or is_due(place_all, nodes, COMPILE_FROM, earliest, take)
 
 
 def scheduled(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hetsim.base.code_folder import is_kept
+from hetsim.base.left_to_python import is_due
 from hetsim.base.machine_code import machine_code
 
 Array = Any
@@ -15,7 +16,7 @@ Array = Any
 INFINITY = float("inf")
 
 KEPT_FROM, COMPILE_FROM = 10_000, 20_000_000
-"""Readers times devices from which machine code pays, where it is kept and where it is not."""
+"""Readers times devices from which machine code pays, where it is kept, and in all where not."""
 
 
 def look_ahead(
@@ -93,4 +94,5 @@ def _kept() -> bool:
 
 def pays(work: int) -> bool:
     """Whether so many readers times devices are for machine code."""
-    return work >= COMPILE_FROM or (work >= KEPT_FROM and _kept())
+    loaded = compiled.cache_info().currsize > 0
+    return work >= KEPT_FROM and (loaded or _kept() or is_due(look_ahead, work, COMPILE_FROM))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hetsim.base.code_folder import is_kept
+from hetsim.base.left_to_python import is_due
 from hetsim.base.machine_code import machine_code
 
 Array = Any
@@ -24,7 +25,7 @@ HOST = -1
 INFINITY = float("inf")
 
 KEPT_FROM, COMPILE_FROM = 2_000, 2_000_000
-"""Terms from which arcs are laid out by machine code, where it is kept and where it is not."""
+"""Terms from which arcs are laid out by machine code, where it is kept, and in all where not."""
 
 
 def lay_out(
@@ -292,7 +293,10 @@ def _layout_is_kept() -> bool:
 
 def layout_pays(terms: int) -> bool:
     """Whether arcs of so many nodes, values and readers are for machine code."""
-    return terms >= COMPILE_FROM or (terms >= KEPT_FROM and _layout_is_kept())
+    if terms < KEPT_FROM:
+        return False
+    loaded = compiled_layout.cache_info().currsize > 0
+    return loaded or _layout_is_kept() or is_due(lay_out, terms, COMPILE_FROM)
 
 
 @functools.cache

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.left_to_python import is_due
 from hetsim.placement.search import cut_kernel
 
 PLAIN_ARCS = 500
 """Arcs up to which plain loops take less than loading anything does."""
 
 COMPILE_FROM = 500_000
-"""Arcs from which having machine code made pays, where none is kept; fewer are scipy's then."""
+"""Arcs of all cuts from which making machine code pays, where none is kept; till then scipy's."""
 
 _MOST = 2**30
 """Of a capacity, and of those between the same two nodes together: more is without end."""
@@ -46,7 +47,8 @@ def source_side(
     if len(tails) <= PLAIN_ARCS and not loaded:
         found = _plain(size, tails.tolist(), heads.tolist(), capacities.tolist(), source, sink)
         return np.array(found, dtype=bool)
-    if compiled or len(tails) >= COMPILE_FROM or cut_kernel.flow_is_kept():
+    due = compiled or cut_kernel.flow_is_kept()
+    if due or is_due(cut_kernel.saturate, len(tails), COMPILE_FROM):
         return _compiled(size, tails, heads, capacities, source, sink)
     return _by_scipy(size, tails, heads, capacities, source, sink)
 

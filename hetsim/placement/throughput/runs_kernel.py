@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from hetsim.base.code_folder import is_kept
+from hetsim.base.left_to_python import is_due
 from hetsim.base.machine_code import machine_code
 
 Array = Any
 """A list of numbers, or an array of them where it is compiled; matrices lie flat, by row."""
 
 KEPT_FROM, COMPILE_FROM = 50_000, 50_000_000
-"""Steps from which machine code pays, where it is kept and where it is not."""
+"""Steps from which machine code pays, where it is kept, and in all where it is not."""
 
 
 def follow_devices(
@@ -73,4 +74,5 @@ def _kept() -> bool:
 
 def pays(steps: int) -> bool:
     """Whether so many steps are for machine code."""
-    return steps >= COMPILE_FROM or (steps >= KEPT_FROM and _kept())
+    loaded = compiled.cache_info().currsize > 0
+    return steps >= KEPT_FROM and (loaded or _kept() or is_due(follow_devices, steps, COMPILE_FROM))

@@ -10,17 +10,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base.left_to_python import is_due
 from hetsim.graph.dag import Ints, Rows
 from hetsim.partitioning.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock import driver
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.virtual_time import VirtualTime, kept
+from hetsim.simulation.clock.virtual_time import INLINED, VirtualTime, kept
 
-COMPILE_AFTER, COMPILE_ANEW_AFTER = 8_000, 6_000_000
+COMPILE_AFTER, COMPILE_ANEW_AFTER = 8_000, 1_000_000
 """Task events of all plans played here, from which on loading the machine code costs less CPU time
 than it saves, where a plan has COMPILE_FROM of them; and from which on making it does, where none
-is kept. By either way the latencies are the same."""
+is kept, those of earlier processes with them. By either way the latencies are the same."""
 COMPILE_FROM = 300
 
 MOST_KEPT = 200_000
@@ -100,7 +102,7 @@ class OneRequest:
             return None
         events = len(duration)
         _played[0] += events
-        compiled = events >= COMPILE_FROM and _pays()
+        compiled = events >= COMPILE_FROM and _pays(events)
         if not compiled:
             structure = Structure._make(
                 part if isinstance(part, tuple) else part.tolist() for part in structure
@@ -246,11 +248,13 @@ class OneRequest:
         return found
 
 
-def _pays() -> bool:
-    """Whether so much was played that more of it is likely enough."""
+def _pays(events: int) -> bool:
+    """Whether so much was played that more of it is likely enough; `events` of a plan come next."""
     if _played[0] < COMPILE_AFTER:
         return False
-    return _played[0] >= COMPILE_ANEW_AFTER or kept()
+    if _played[0] >= COMPILE_ANEW_AFTER or kept():
+        return True
+    return is_due(driver.advance, events, COMPILE_ANEW_AFTER, *INLINED, inline=True)
 
 
 def _ints(numbers: Any) -> Ints:

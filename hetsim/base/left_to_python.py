@@ -1,0 +1,101 @@
+"""Work that was left to Python, by this process and by those before it, where nothing is made yet.
+
+Machine code takes seconds to make and is then kept. Who has much to do has it made at once. Who has
+less, again and again, would never: so what was left to Python is added up on disk, and machine code
+is made once all of it together would have paid for that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hetsim.base import object_code
+from hetsim.base.cache import private_folder
+from hetsim.base.code_folder import NAME, stem_of
+
+FOLDER = "left-to-python"
+"""Below that of machine code: a file by function, which holds a number."""
+
+PARTS_WRITTEN = 50
+"""Parts of what makes it due, each of which is written down; less is held in memory."""
+
+
+@dataclass(slots=True)
+class _Count:
+    before: float
+    """What the disk said, and this process wrote."""
+    since: float = 0.0
+
+
+_counts: dict[Callable[..., Any], _Count] = {}
+
+
+def is_due(
+    function: Callable[..., Any],
+    work: float,
+    least: float,
+    *parts: Callable[..., Any],
+    inline: bool = False,
+) -> bool:
+    """Add `work` to what was left to Python of a function; return whether that is `least` by now.
+
+    What is due counts from nothing again. Where no folder can be written, or no object code is
+    kept, `work` alone counts.
+
+    Parameters
+    ----------
+    function : callable
+        What would be made, of `parts` and ``inline`` as ``machine_code`` takes them.
+    work, least : float
+        In the same unit; `least` takes as long in Python as making it does.
+
+    All in all that takes at most twice the time of whoever knows what will be asked. Source: A. R.
+    Karlin, M. S. Manasse, L. Rudolph, D. D. Sleator, Competitive snoopy caching, Algorithmica 3,
+    1988 (the rule of the ski that is rented or bought).
+    """
+    if work >= least or not object_code.is_allowed():
+        return work >= least
+    count = _counts.get(function)
+    if count is None:
+        count = _counts[function] = _Count(_read(function, parts, inline))
+    count.since += work
+    due = count.before + count.since >= least
+    if due:
+        count.before = count.since = 0.0
+        _write(function, parts, inline, 0.0)
+    elif count.since * PARTS_WRITTEN >= least:
+        count.before, count.since = count.before + count.since, 0.0
+        _write(function, parts, inline, count.before)
+    return due
+
+
+def _file(function: Callable[..., Any], parts: tuple[Any, ...], inline: bool) -> Path | None:
+    folder = private_folder(NAME, FOLDER)
+    return None if folder is None else folder / stem_of(function, parts, inline)
+
+
+def _read(function: Callable[..., Any], parts: tuple[Any, ...], inline: bool) -> float:
+    path = _file(function, parts, inline)
+    try:
+        return max(0.0, min(float(path.read_bytes()[:32]), 1e18)) if path is not None else 0.0
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _write(function: Callable[..., Any], parts: tuple[Any, ...], inline: bool, work: float) -> None:
+    path = _file(function, parts, inline)
+    if path is None:
+        return
+    # Of two processes that write at once one is not counted: nothing hangs on it.
+    made = path.with_name(f"{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        try:
+            made.write_text(repr(work))
+            made.replace(path)
+        except OSError:
+            made.unlink(missing_ok=True)
