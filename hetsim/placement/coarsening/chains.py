@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import add
 
 import numpy as np
@@ -26,7 +27,11 @@ def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) ->
 
     Returns
     -------
-    Labels of the same kind; coarser. O((V + E) P^2 + E log E).
+    Labels of the same kind; coarser. Edges are joined in the order of their losses at the time,
+    of tasks with more than `WIDE` neighbours nearly so.
+
+    Complexity: O((V + E) P^2 + E log E) where joined tasks have few neighbours, and `WIDE` times
+    that at most while none has more; a wide task takes up the rows of its narrower neighbour.
     """
     state = _Tasks(problem, labels)
     for task in sorted(state.succs):
@@ -40,8 +45,15 @@ def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) ->
     return joined(problem.n, state.pairs)
 
 
+WIDE = 256
+"""Neighbours above which not all edges of a task are priced again after each join of it."""
+CLOSE = 1e-9
+"""Share of a loss by which it may be off after sums in another order."""
+
 Seconds = tuple[float, ...]
 """By device."""
+Entry = tuple[float, int, int]
+"""The loss of an edge, and its ends."""
 
 
 class _Tasks:
@@ -84,6 +96,10 @@ class _Tasks:
         self.succs, self.preds = succs, preds
         self._least: dict[int, float] = {}
         self._moved: dict[int, float] = {}
+        self._heap: list[Entry] = []
+        # Of wide tasks: their edges by loss less their own seconds, and the one in the heap.
+        self._own: dict[int, list[Entry]] = {}
+        self._offered: dict[int, Entry | None] = {}
         self.gives = {labels[v.producer] for v in problem.values if v.is_output}
 
     def splits_in_vain(self, u: int, v: int) -> bool:
@@ -110,21 +126,26 @@ class _Tasks:
         return found
 
     def join(self, u: int, v: int) -> int:
-        """Contract an edge that no other path goes beside; return the task's label."""
+        """Contract an edge that no other path goes beside; return the task's label.
+
+        The rows of the other are merged into those of the task that keeps its label: the lesser
+        label, or the wider task where one has, or had, more than `WIDE` neighbours. O(P + the
+        neighbours of the other).
+        """
         keep, gone = min(u, v), max(u, v)
+        width = self._width(gone)
+        if width > self._width(keep) and (width > WIDE or gone in self._own):
+            keep, gone = gone, keep
         self.pairs.append((keep, gone))
         self.seconds[keep] = tuple(map(add, self.seconds[u], self.seconds[v]))
         for rows, others in ((self.succs, self.preds), (self.preds, self.succs)):
-            merged: dict[int, int] = {}
-            for label in (u, v):
-                for other, nbytes in rows[label].items():
-                    if other not in (u, v):
-                        merged[other] = merged.get(other, 0) + nbytes
-                        others[other].pop(label)
-            for other, nbytes in merged.items():
-                others[other][keep] = nbytes
-            rows.pop(gone)
-            rows[keep] = merged
+            kept = rows[keep]
+            kept.pop(gone, None)
+            for other, nbytes in rows.pop(gone).items():
+                if other != keep:
+                    back = others[other]
+                    back.pop(gone)
+                    kept[other] = back[keep] = kept.get(other, 0) + nbytes
         self.seconds.pop(gone)
         if gone in self.gives:
             self.gives.add(keep)
@@ -134,31 +155,86 @@ class _Tasks:
         """Join along edges beside which there is no other path, least loss first.
 
         The loss of an edge is what its joined task costs more on its best device than its
-        parts on theirs, less the transfer between them.
+        parts on theirs, less the transfer between them. Of a wide task only the edges that
+        the other brings are priced again, see `_offer`.
         """
         self._least = {label: min(row) for label, row in self.seconds.items()}
-        edges = (self._edge(u, v) for u in sorted(self.succs) for v in self.succs[u])
-        heap = [entry for entry in edges if entry is not None]
-        heapq.heapify(heap)
-        while heap and len(self.succs) > most_tasks:
-            loss, u, v = heapq.heappop(heap)
-            now = self._edge(u, v)
-            if now is None:
+        self._own = {label: [] for label in self.succs if self._width(label) > WIDE}
+        self._put((u, v) for u in sorted(self.succs) for v in self.succs[u])
+        while self._heap and len(self.succs) > most_tasks:
+            entry = heapq.heappop(self._heap)
+            _, u, v = entry
+            wide = [task for task in (u, v) if task in self._own]
+            if wide and all(self._offered.get(task) != entry for task in wide):
                 continue
-            if now[0] > loss:
-                heapq.heappush(heap, now)
+            # What was priced since has an entry of its own.
+            if self._edge(u, v) != entry:
+                for task in wide:
+                    self._offer(task)
                 continue
-            task = self.join(u, v)
-            self._least[task] = min(self.seconds[task])
-            for entry in self._edges(task):
-                heapq.heappush(heap, entry)
+            rows = {task: (self.succs[task], self.preds[task]) for task in (u, v)}
+            keep = self.join(u, v)
+            gone = u + v - keep
+            self._least[keep] = min(self.seconds[keep])
+            self._own.pop(gone, None)
+            self._offered.pop(gone, None)
+            after, before = self.succs[keep], self.preds[keep]
+            if keep in self._own:
+                readers, feeders = ([w for w in row if w != keep] for row in rows[gone])
+                # The last one left may have become an only reader or producer.
+                readers += after if len(after) == 1 else ()
+                feeders += before if len(before) == 1 else ()
+            else:
+                readers, feeders = list(after), list(before)
+                if self._width(keep) > WIDE:
+                    self._own[keep] = []
+            self._put(chain(((keep, w) for w in readers), ((w, keep) for w in feeders)))
+            if keep in self._own:
+                self._offer(keep)
 
-    def _edges(self, task: int) -> list[tuple[float, int, int]]:
-        found = [self._edge(task, v) for v in self.succs[task]]
-        found += [self._edge(u, task) for u in self.preds[task]]
-        return [entry for entry in found if entry is not None]
+    def _width(self, task: int) -> int:
+        return len(self.succs[task]) + len(self.preds[task])
 
-    def _edge(self, u: int, v: int) -> tuple[float, int, int] | None:
+    def _put(self, edges: Iterable[tuple[int, int]]) -> None:
+        """Price edges; those of a wide task go into its own heap, which offers its least."""
+        touched: dict[int, None] = {}
+        for u, v in edges:
+            entry = self._edge(u, v)
+            if entry is None:
+                continue
+            wide = u if u in self._own else v
+            if wide in self._own:
+                heapq.heappush(self._own[wide], (entry[0] - self._least[wide], u, v))
+                touched[wide] = None
+            else:
+                heapq.heappush(self._heap, entry)
+        for wide in touched:
+            self._offer(wide)
+
+    def _offer(self, wide: int) -> None:
+        """Put the edge of a wide task that loses least among the others, if it is not yet.
+
+        As the task grows the losses of all its edges grow alike, so that less its own seconds
+        they keep their order, nearly: an edge is priced again where it comes first, and goes
+        back where it is worse than it was.
+        """
+        own, best = self._own[wide], None
+        while own:
+            loss, u, v = own[0]
+            best = self._edge(u, v)
+            if best is None:
+                heapq.heappop(own)
+                continue
+            now = best[0] - self._least[wide]
+            if now - loss <= CLOSE * abs(best[0]):
+                break
+            heapq.heapreplace(own, (now, u, v))
+        if best != self._offered.get(wide):
+            self._offered[wide] = best
+            if best is not None:
+                heapq.heappush(self._heap, best)
+
+    def _edge(self, u: int, v: int) -> Entry | None:
         fed = self.succs.get(u)
         nbytes = fed.get(v) if fed is not None else None
         if fed is None or nbytes is None or (len(fed) > 1 and len(self.preds[v]) > 1):
