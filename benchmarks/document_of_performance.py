@@ -45,7 +45,8 @@ VERBS = """\
 Decoder layers of an LLM as exporters write them, in small ops, on `rock-5b`: a CPU, a GPU and an
 NPU. Each figure is of a verb's first call in a process of its own, which has what is asked about;
 what machine code takes to load is once a process, and not counted. What plays, checks, writes or
-explains a plan has that of `hetero`, of a quarter as many subgraphs as there are nodes. Beside it,
+explains a plan has that of `hetero`, of a quarter as many subgraphs as there are nodes. `capacity`,
+`place` and `recommend` have the file of the model, which they load and price. Beside it,
 on the same file or the same graph and devices: ONNX Runtime, OpenVINO's CPU, its HETERO plugin's
 cut and torch.fx's partitioner. *> 40* was stopped after so many seconds. An empty place was not
 measured.

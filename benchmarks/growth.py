@@ -5,8 +5,9 @@ unlike devices. Each line is a verb's first call in a process of its own, which 
 asked about and has imported all that there is. `loading_s` is what it took to load machine code,
 which is once a process, and is not in `cpu_s`; `grew_mib` is what the process grew by at most.
 What plays, checks, writes and explains a plan has that of `hetero`, which is of a quarter as many
-subgraphs as there are nodes. A verb that a limit stops has `cpu_s_above` or `above_gib`, and is
-not asked of more nodes; one that says why it does not answer has `refused`. By `requests` instead
+subgraphs as there are nodes. `capacity`, `place` and `recommend` have the model's file, which they
+load and price. A verb that a limit stops has `cpu_s_above` or `above_gib`, and is not asked of more
+nodes; one that says why it does not answer has `refused`. By `requests` instead
 of `nodes`: many requests to a plan of 1,000 nodes, and to a deployment of SqueezeNet.
 
 torch.fx's partitioner and OpenVINO's HETERO plugin cut the same graph, at home where that plan puts
@@ -90,6 +91,22 @@ class Given:
     def timeline(self) -> hetsim.Timeline:
         return hetsim.simulate(self.plan)
 
+    @cached_property
+    def demand(self) -> Workload:
+        """A request a second, each of which may take a minute."""
+        within = (hetsim.Slo(share=0.99, latency_s=60.0),)
+        stream = Stream("requests", str(self.path), Poisson(1.0), slos=within)
+        return Workload((stream,), requests=1_000)
+
+    @property
+    def catalog(self) -> str:
+        """The platform, to be had for a price."""
+        price = {"usd": 150, "years": 3, "of": "2024-06", "source": "an example"}
+        kinds = {"board": {"platform": PLATFORM, "most": 2, "price": price}}
+        path = self.path.with_suffix(".catalog.yaml")
+        path.write_text(json.dumps({"kinds": kinds}))
+        return str(path)
+
     def at_home(self) -> list[int]:
         """By node: 0 on an accelerator, 1 on the host."""
         return [int(device == self.problem.host) for device in self.plan.assignment]
@@ -158,6 +175,17 @@ def _verbs() -> dict[str, tuple[str, Callable[[Given], Call]]]:
         ),
         "trace": ("timeline", lambda g: partial(_traced, g)),
         "explain": ("timeline", lambda g: partial(hetsim.explain, g.plan)),
+        "lint": ("problem", lambda g: partial(hetsim.lint, g.problem)),
+        "capacity": (
+            "demand",
+            lambda g: partial(
+                hetsim.capacity, Deployment((Served(str(g.path)),)), g.demand, platform=g.platform
+            ),
+        ),
+        "place": ("demand", lambda g: partial(hetsim.place, g.demand, g.platform)),
+        "recommend": ("demand", lambda g: partial(
+                hetsim.recommend, g.demand, g.catalog, tariff_usd_per_kwh=0.3
+            )),
         "partition --out": (
             "plan",
             lambda g: partial(_in_folder, lambda to: save_all(g.problem, g.plan.groups, to)),

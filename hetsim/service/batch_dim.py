@@ -10,9 +10,16 @@ from hetsim.errors import WorkloadError, nearest
 from hetsim.graph.loading import read_source
 from hetsim.workloads.deployment import Served
 
+Inputs = list[onnx.ValueInfoProto]
+"""Of a model, as its file has them."""
+
 
 def batch_dims(
-    served: Served, dims: Mapping[str, int], *, shaped: bool = False
+    served: Served,
+    dims: Mapping[str, int],
+    *,
+    shaped: bool = False,
+    read: dict[str, Inputs] | None = None,
 ) -> list[dict[str, int]]:
     """Return, for each of `served.sizes`, the dimensions of the model that make it that batch.
 
@@ -23,6 +30,8 @@ def batch_dims(
         What streams bind of the model.
     shaped : bool
         Whether the shapes of all its inputs are given.
+    read : dict, optional
+        The inputs of models whose files were read, by model; what is read is added.
 
     Raises
     ------
@@ -32,7 +41,7 @@ def batch_dims(
     ModelError
         Where the file cannot be read.
 
-    Complexity: that of reading the file.
+    Complexity: that of reading the file, where it was not read.
     """
     alone = served.dynamic_batching is None and served.sizes == (1,)
     if shaped and alone:
@@ -44,7 +53,10 @@ def batch_dims(
             where=served.model,
             hint="bind its other dimensions by --dim, in the place of --shape or --input",
         )
-    inputs = _inputs(served.model)
+    read = {} if read is None else read
+    if served.model not in read:
+        read[served.model] = _inputs(served.model)
+    inputs = read[served.model]
     name, size = _batch_of(served, inputs)
     if size is not None or name is None:
         if alone or served.sizes == (size,):
@@ -74,7 +86,7 @@ def batch_dims(
     return [{name: size} for size in served.sizes]
 
 
-def _ones(inputs: list[onnx.ValueInfoProto]) -> list[str]:
+def _ones(inputs: Inputs) -> list[str]:
     """First dimensions that are 1 in a model of one request at a time.
 
     Of inputs that are more than a number: what has one dimension goes with all requests alike.
@@ -87,13 +99,13 @@ def _ones(inputs: list[onnx.ValueInfoProto]) -> list[str]:
     ]
 
 
-def _inputs(source: str) -> list[onnx.ValueInfoProto]:
+def _inputs(source: str) -> Inputs:
     graph = read_source(source)[1].proto.graph
     stored = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in stored]
 
 
-def _batch_of(served: Served, inputs: list[onnx.ValueInfoProto]) -> tuple[str | None, int | None]:
+def _batch_of(served: Served, inputs: Inputs) -> tuple[str | None, int | None]:
     """Name of the batch dimension, and its size where that is fixed; no name: there is none."""
     if served.batch_dim is None:
         shape = inputs[0].type.tensor_type.shape.dim if inputs else ()

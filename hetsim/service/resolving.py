@@ -20,7 +20,7 @@ from hetsim.plans.saved import load_plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
 from hetsim.service.asked import Asked
-from hetsim.service.batch_dim import batch_dims
+from hetsim.service.batch_dim import Inputs, batch_dims
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.workloads.deployment import Deployment, Instances, Served
 from hetsim.workloads.workload import Workload, by_model
@@ -83,10 +83,12 @@ class Made:
     ----------
     problems : mapping of (model, batch size, dimensions) to Problem
     plans : mapping of (Problem, devices, strategy or path) to (Plan, seconds) by replica
+    inputs : mapping of model to what its file says of its inputs
     """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
     plans: dict[Any, list[tuple[Plan, float]]] = field(default_factory=dict)
+    inputs: dict[str, Inputs] = field(default_factory=dict)
 
 
 def resolve(
@@ -203,7 +205,7 @@ def _problems(
 ) -> list[Problem]:
     """One a batch size."""
     found: list[Problem] = []
-    sizes = batch_dims(served, dims, shaped=asked.shaped)
+    sizes = batch_dims(served, dims, shaped=asked.shaped, read=made.inputs)
     for size, batch in zip(served.sizes, sizes, strict=True):
         bound = {**dims, **batch}
         key = (served.model, size, tuple(sorted(bound.items())))

@@ -1,8 +1,7 @@
 """What several processes need as they collect the same tests is made once.
 
 Where no bytecode is kept yet, to rewrite and compile all files takes longer than to import them:
-each process begins with other files, and finds those that others have compiled by then. What was
-collected stays to the end, so that the collector of garbage need not look through it again.
+each process begins with other files, and finds those that others have compiled by then.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ class Collecting:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        """Keep all that is made meanwhile out of sight of the collector of garbage."""
+        """Collect no garbage meanwhile: nearly all that is made stays to the end."""
         gc.disable()
         try:
             return (yield)
         finally:
-            gc.freeze()
+            # Not frozen: what hypothesis asks for who refers to an object would see nobody.
             gc.enable()
 
     @pytest.hookimpl(wrapper=True)

@@ -11,7 +11,8 @@ import pytest
 
 import hetsim
 from deployments import deployed, model_at, poisson
-from hetsim.service.resolving import resolve
+from hetsim.service import batch_dim
+from hetsim.service.resolving import Made, resolve
 from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.arrivals.poisson import Poisson
@@ -180,3 +181,16 @@ def test_what_belongs_to_a_plan_is_refused(fixed: str, platform: hetsim.Platform
             given()
     with pytest.raises(hetsim.UsageError, match="no stream has an objective"):
         hetsim.simulate(deployment, workload, platform=platform, until_answered=True)
+
+
+def test_what_a_file_says_of_its_inputs_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = batch_dim.read_source
+    monkeypatch.setattr(
+        batch_dim, "read_source", lambda source: (read.append(source), real(source))[1]
+    )
+    model, made = "zoo:squeezenet", Made()
+    for strategy in ("single", "heft", "pipeline"):
+        deployment = hetsim.Deployment((Served(model, strategy=strategy),))
+        resolve(deployment, poisson(model, 1.0, 10), hetsim.load_platform("laptop"), made=made)
+    assert read == [model]
