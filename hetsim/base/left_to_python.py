@@ -8,6 +8,7 @@ is made once all of it together would have paid for that.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 
 from hetsim.base import object_code
 from hetsim.base.cache import private_folder
-from hetsim.base.code_folder import NAME, stem_of
+from hetsim.base.code_folder import NAME, is_kept, stem_of
 
 FOLDER = "left-to-python"
 """Below that of machine code: a file by function, which holds a number."""
@@ -33,6 +34,38 @@ class _Count:
 
 
 _counts: dict[Callable[..., Any], _Count] = {}
+
+
+def pays(
+    compiled: Any,
+    function: Callable[..., Any],
+    work: float,
+    kept_from: float,
+    compile_from: float,
+    *parts: Callable[..., Any],
+) -> bool:
+    """Return whether so much work is for machine code; where it is not, it is left to Python.
+
+    Parameters
+    ----------
+    compiled : callable
+        What gives the machine code, and has been asked before where its cache says so.
+    function : callable
+        What that is made of, with `parts`.
+    work, kept_from, compile_from : float
+        In one unit: what is asked for now, from which on machine code that is loaded or kept pays,
+        and from which on, of all that is asked for, having it made.
+    """
+    if work < kept_from:
+        return False
+    loaded = compiled.cache_info().currsize > 0
+    return loaded or _was_kept(function, *parts) or is_due(function, work, compile_from, *parts)
+
+
+@functools.cache
+def _was_kept(function: Callable[..., Any], *parts: Callable[..., Any]) -> bool:
+    """Whether machine code of it was most likely kept when this was first asked."""
+    return is_kept(function, *parts)
 
 
 def is_due(

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import llvmlite.binding
 import pytest
@@ -91,6 +92,18 @@ def test_where_no_object_code_is_kept_each_is_asked_by_itself(
     assert [is_due(one, 60, 100) for _ in range(4)] == [False] * 4
     assert is_due(one, 100, 100)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(("loaded", "kept"), [(0, False), (0, True), (1, False)])
+def test_what_is_loaded_or_kept_pays_early_and_the_rest_once_it_is_due(
+    loaded: int, kept: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = SimpleNamespace(cache_info=lambda: SimpleNamespace(currsize=loaded))
+    monkeypatch.setattr(left_to_python, "_was_kept", lambda *_: kept)
+    assert not left_to_python.pays(compiled, one, 9, 10, 100)
+    found = [left_to_python.pays(compiled, one, 50, 10, 100) for _ in range(2)]
+    assert found == [bool(loaded) or kept, True]
+    assert left_to_python.pays(compiled, one, 100, 10, 100)
 
 
 PLANNED = """

@@ -111,3 +111,13 @@ def by_plain_loops(
             if kind[other] == kind[node]:
                 groups.contract(other, node)
     return [groups.find(v) for v in range(dag.n)], -groups.budget
+
+
+def drawn_labels(rng: random.Random, dag: Dag) -> list[int]:
+    """Groups that are connected by half of the edges, in circles or not."""
+    drawn = Condensed(dag.preds, dag.succs, 0)
+    for u, v in dag.edges():
+        if rng.random() < 0.5:
+            a, b = drawn.find(u), drawn.find(v)
+            drawn.parent[max(a, b)] = min(a, b)
+    return [drawn.find(v) for v in range(dag.n)]

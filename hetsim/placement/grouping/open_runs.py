@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base.code_folder import is_kept
-from hetsim.base.left_to_python import is_due
+from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 from hetsim.graph.dag import Dag, Ints
 
@@ -68,15 +67,9 @@ def compiled() -> Callable[..., None]:
     return machine_code(label_runs)
 
 
-@functools.cache
-def _kept() -> bool:
-    return is_kept(label_runs)
-
-
 def pays(nodes: int) -> bool:
     """Whether runs of so many nodes are for machine code."""
-    loaded = compiled.cache_info().currsize > 0
-    return nodes >= KEPT_FROM and (loaded or _kept() or is_due(label_runs, nodes, COMPILE_FROM))
+    return left_to_python.pays(compiled, label_runs, nodes, KEPT_FROM, COMPILE_FROM)
 
 
 def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool) -> Ints:

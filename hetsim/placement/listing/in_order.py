@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.code_folder import is_kept
-from hetsim.base.left_to_python import is_due
+from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 from hetsim.placement.listing.columns import columns_of
 from hetsim.placement.listing.list_schedule import Listing, Schedule
@@ -182,17 +181,9 @@ def compiled() -> Callable[..., int]:
     return machine_code(place_all, earliest, take)
 
 
-@functools.cache
-def _kept() -> bool:
-    return is_kept(place_all, earliest, take)
-
-
 def pays(nodes: int) -> bool:
     """Whether so many nodes are for machine code."""
-    if nodes < KEPT_FROM:
-        return False
-    loaded = compiled.cache_info().currsize > 0
-    return loaded or _kept() or is_due(place_all, nodes, COMPILE_FROM, earliest, take)
+    return left_to_python.pays(compiled, place_all, nodes, KEPT_FROM, COMPILE_FROM, earliest, take)
 
 
 def scheduled(

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from hetsim.base.code_folder import is_kept
-from hetsim.base.left_to_python import is_due
+from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 
 Array = Any
@@ -87,12 +86,6 @@ def compiled() -> Callable[..., None]:
     return machine_code(look_ahead)
 
 
-@functools.cache
-def _kept() -> bool:
-    return is_kept(look_ahead)
-
-
 def pays(work: int) -> bool:
     """Whether so many readers times devices are for machine code."""
-    loaded = compiled.cache_info().currsize > 0
-    return work >= KEPT_FROM and (loaded or _kept() or is_due(look_ahead, work, COMPILE_FROM))
+    return left_to_python.pays(compiled, look_ahead, work, KEPT_FROM, COMPILE_FROM)

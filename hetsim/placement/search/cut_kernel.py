@@ -9,8 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from hetsim.base.code_folder import is_kept
-from hetsim.base.left_to_python import is_due
+from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 
 Array = Any
@@ -286,20 +285,6 @@ def compiled_flow() -> Callable[..., None]:
     return machine_code(saturate)
 
 
-@functools.cache
-def _layout_is_kept() -> bool:
-    return is_kept(lay_out)
-
-
 def layout_pays(terms: int) -> bool:
     """Whether arcs of so many nodes, values and readers are for machine code."""
-    if terms < KEPT_FROM:
-        return False
-    loaded = compiled_layout.cache_info().currsize > 0
-    return loaded or _layout_is_kept() or is_due(lay_out, terms, COMPILE_FROM)
-
-
-@functools.cache
-def flow_is_kept() -> bool:
-    """Whether machine code of ``saturate`` was most likely kept when this was first asked."""
-    return is_kept(saturate)
+    return left_to_python.pays(compiled_layout, lay_out, terms, KEPT_FROM, COMPILE_FROM)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.left_to_python import is_due
+from hetsim.base import left_to_python
 from hetsim.placement.search import cut_kernel
 
 PLAIN_ARCS = 500
@@ -47,8 +47,8 @@ def source_side(
     if len(tails) <= PLAIN_ARCS and not loaded:
         found = _plain(size, tails.tolist(), heads.tolist(), capacities.tolist(), source, sink)
         return np.array(found, dtype=bool)
-    due = compiled or cut_kernel.flow_is_kept()
-    if due or is_due(cut_kernel.saturate, len(tails), COMPILE_FROM):
+    flow, arcs = cut_kernel.compiled_flow, len(tails)
+    if left_to_python.pays(flow, cut_kernel.saturate, arcs, 0, COMPILE_FROM):
         return _compiled(size, tails, heads, capacities, source, sink)
     return _by_scipy(size, tails, heads, capacities, source, sink)
 

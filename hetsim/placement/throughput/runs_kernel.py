@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from hetsim.base.code_folder import is_kept
-from hetsim.base.left_to_python import is_due
+from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 
 Array = Any
@@ -67,12 +66,6 @@ def compiled() -> Callable[..., None]:
     return machine_code(follow_devices)
 
 
-@functools.cache
-def _kept() -> bool:
-    return is_kept(follow_devices)
-
-
 def pays(steps: int) -> bool:
     """Whether so many steps are for machine code."""
-    loaded = compiled.cache_info().currsize > 0
-    return steps >= KEPT_FROM and (loaded or _kept() or is_due(follow_devices, steps, COMPILE_FROM))
+    return left_to_python.pays(compiled, follow_devices, steps, KEPT_FROM, COMPILE_FROM)

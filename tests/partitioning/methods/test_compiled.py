@@ -9,11 +9,10 @@ import pytest
 
 from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing import compiled
-from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.repair import repair
 from hetsim.partitioning.methods import byoc, compact, convex, greedy, stage
 from hetsim.partitioning.methods.boundary import method as boundary
-from merge_graphs import SHAPES, by_plain_loops, named, of_shape, random_graphs
+from merge_graphs import SHAPES, by_plain_loops, drawn_labels, named, of_shape, random_graphs
 from sweeps import sweep
 
 pytestmark = pytest.mark.group("machine_code")
@@ -115,13 +114,7 @@ def test_boundaries_are_the_same_on_graphs_of_every_shape(shape: str) -> None:
 def test_groups_are_repaired_the_same(seed: int) -> None:
     broken = 0
     for rng, dag, _ in random_graphs(seed):
-        # Connected by what is drawn, in circles or not.
-        drawn = Condensed(dag.preds, dag.succs, 0)
-        for u, v in dag.edges():
-            if rng.random() < 0.5:
-                a, b = drawn.find(u), drawn.find(v)
-                drawn.parent[max(a, b)] = min(a, b)
-        labels = [drawn.find(v) for v in range(dag.n)]
+        labels = drawn_labels(rng, dag)
         quick, plain = either_way(lambda: repair(dag, labels))  # noqa: B023
         assert quick == plain
         broken += plain[1] != ()  # type: ignore[index]

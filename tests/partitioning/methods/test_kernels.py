@@ -17,13 +17,20 @@ from hypothesis import strategies as st
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing import compiled, fewest, kernels, levels, selecting, walking
-from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.repair import repair
 from hetsim.partitioning.methods import byoc, compact, convex, greedy, stage
 from hetsim.partitioning.methods.boundary import method as boundary
 from hetsim.partitioning.methods.boundary import on_arrays, reentries
 from hetsim.partitioning.methods.boundary.reentries import Entry
-from merge_graphs import SHAPES, by_plain_loops, close_graphs, named, of_shape, random_graphs
+from merge_graphs import (
+    SHAPES,
+    by_plain_loops,
+    close_graphs,
+    drawn_labels,
+    named,
+    of_shape,
+    random_graphs,
+)
 from sweeps import sweep
 
 
@@ -108,12 +115,7 @@ def test_methods_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
 def test_groups_are_repaired_the_same(seed: int) -> None:
     broken = 0
     for rng, dag, _ in random_graphs(seed):
-        drawn = Condensed(dag.preds, dag.succs, 0)
-        for u, v in dag.edges():
-            if rng.random() < 0.5:
-                a, b = drawn.find(u), drawn.find(v)
-                drawn.parent[max(a, b)] = min(a, b)
-        labels = [drawn.find(v) for v in range(dag.n)]
+        labels = drawn_labels(rng, dag)
         plain = repair(dag, labels)
         assert by_kernels(lambda: repair(dag, labels)) == plain  # noqa: B023
         broken += plain[1] != ()
