@@ -7,6 +7,7 @@ import io
 import json
 import os
 import struct
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -372,7 +373,9 @@ def test_a_model_that_ends_the_process_that_opens_it_is_refused() -> None:
 
 def test_a_child_that_dies_refuses_the_file(good: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [sys.executable, "-c", "import os; os.abort()"]
-    monkeypatch.setattr(artifact_trial, "own_program", lambda *given: words)
+    monkeypatch.setattr(
+        artifact_trial, "started", lambda *given, **how: subprocess.Popen(words, **how)
+    )
     with read(good) as artifact, pytest.raises(ArtifactError, match="breaks when it opens it"):
         artifact.open()
 

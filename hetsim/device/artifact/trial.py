@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO
 
-from hetsim.base.own_programs import own_program
+from hetsim.base.own_programs import started
 from hetsim.base.room import out_of_room
 from hetsim.errors import ArtifactError, ExecutionError
 
@@ -123,8 +123,9 @@ class Trial:
             return self._child
         self._end()
         try:
-            self._child = subprocess.Popen(
-                own_program(__name__, "serve"),
+            self._child = started(
+                __name__,
+                "serve",
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

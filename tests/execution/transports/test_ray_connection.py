@@ -34,6 +34,7 @@ from hetsim.execution.transports.ray_connection.processes import (
     descendants,
     end_all,
 )
+from hetsim.execution.transports.ray_connection.starting import patiently
 
 GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
@@ -373,6 +374,45 @@ def test_what_sigkill_of_all_leaves_behind_is_cleared_by_the_next(folder: Path) 
     assert not left.exists()
     child.process.terminate()
     child.end()
+
+
+SLOW = """
+import time, types
+import ray._private.node as node
+import ray._private.services as services
+# A node that is found by the fourth look alone, and 30 s that are over after the first, as where
+# the machine is busy.
+find, looks = services.get_node, []
+def found(*of):
+    looks.append(of)
+    if len(looks) < 4:
+        raise RuntimeError("no such node")
+    return find(*of)
+services.get_node = found
+node.time = types.SimpleNamespace(**{**vars(time), "monotonic": lambda: 1e9 * time.monotonic()})
+from hetsim.execution.transports.ray_connection.connection import ray_connection
+with ray_connection() as session:
+    tell(private=session.private)
+"""
+
+
+@pytest.mark.group("own_ray")
+def test_a_ray_that_starts_slowly_is_waited_for(folder: Path) -> None:
+    child = Child(SLOW, folder, first="")
+    assert child.line() == {"private": True}
+    child.end()
+
+
+def test_a_ray_that_ended_as_it_started_is_not_waited_for() -> None:
+    asked = []
+
+    def find() -> None:
+        asked.append(1)
+        raise RuntimeError("no such node")
+
+    with pytest.raises(RuntimeError, match="no such node"):
+        patiently(find, lambda: len(asked) < 3)
+    assert len(asked) == 3
 
 
 FULL = """

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hetsim.base.own_programs import own_program, see_off
+from hetsim.base.own_programs import elsewhere, see_off, started
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded
 from hetsim.execution.transports.channels.messages import OTHER
@@ -44,7 +44,7 @@ class DeviceServer:
 
         Raises ExecutionError where the system has no process for it.
         """
-        how = {"path": sys.path, "environment": dict(os.environ), "folder": _folder()}
+        how = {"path": elsewhere(sys.path), "environment": dict(os.environ), "folder": _folder()}
         with self._lock:
             try:
                 try:
@@ -115,8 +115,11 @@ class DeviceServer:
     def _begin(self) -> Channel:
         here, there = socket.socketpair()
         with there:
-            self._process = subprocess.Popen(
-                own_program(_PROGRAM, "main", there.fileno(), os.getpid()),
+            self._process = started(
+                _PROGRAM,
+                "main",
+                there.fileno(),
+                os.getpid(),
                 stdin=subprocess.DEVNULL,
                 # What this process writes there is its own.
                 stdout=subprocess.DEVNULL,

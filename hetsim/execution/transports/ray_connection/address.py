@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+from hetsim.base.own_programs import own_environment
 from hetsim.errors import ClusterError, UsageError
 
 _CONNECT_S = 3.0
@@ -32,7 +33,7 @@ def check_address(address: str) -> None:
         Where nothing answers, or something that is no Ray of this version, or wants another
         token than the environment has.
     """
-    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
+    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check"]
     if address != "auto":
         host, port = split_address(address)
         try:
@@ -46,7 +47,12 @@ def check_address(address: str) -> None:
         command += ["--address", address]
     try:
         probe = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PROBE_S, check=False
+            command,
+            env=own_environment(),
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_S,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise ClusterError(

@@ -24,7 +24,7 @@ from hetsim.execution.transports.ray_connection.interrupts import (
 from hetsim.execution.transports.ray_connection.losing import Losing
 from hetsim.execution.transports.ray_connection.private import private_ray
 from hetsim.execution.transports.ray_connection.settings import QUIET, restored
-from hetsim.execution.transports.ray_connection.shipped_code import code_environment
+from hetsim.execution.transports.ray_connection.shipped_code import code_environment, job_apart
 
 STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""
@@ -175,13 +175,19 @@ def _joined(address: str) -> Iterator[RayConnection]:
 
         try:
             try:
-                with termination_kept(), ending_waits_for_starting():
+                with (
+                    code_environment() as code,
+                    job_apart() as job,
+                    termination_kept(),
+                    ending_waits_for_starting(),
+                ):
                     ray.init(
                         address=address,
                         namespace=_namespace(),
                         log_to_driver=False,
                         configure_logging=False,
-                        runtime_env=code_environment(),
+                        runtime_env=code,
+                        job_config=job,
                     )
             except Exception as error:
                 # All of them: those after the first name the versions that do not match.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO
 
-from hetsim.base.own_programs import own_program, see_off
+from hetsim.base.own_programs import see_off, started
 from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection.guard import LOST_HINT, lost
@@ -83,8 +83,9 @@ class Guard:
         if sys.platform != "linux":
             # Nothing there says at once that a process ended, nor which are below which.
             return
-        self._process = subprocess.Popen(
-            own_program(f"{__package__}.guard", "main"),
+        self._process = started(
+            f"{__package__}.guard",
+            "main",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

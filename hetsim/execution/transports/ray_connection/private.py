@@ -41,6 +41,8 @@ from hetsim.execution.transports.ray_connection.settings import (
     protected,
     restored,
 )
+from hetsim.execution.transports.ray_connection.shipped_code import job_apart
+from hetsim.execution.transports.ray_connection.starting import started_apart
 
 _SMALLEST_STORE_BYTES = 128 * 2**20
 _SHARED_MEMORY = Path("/dev/shm")
@@ -102,9 +104,10 @@ def _started(
         ending.callback(over.set)
 
         def start() -> None:
-            with ending_waits_for_starting():
+            with ending_waits_for_starting(), started_apart(files), job_apart() as job:
                 ray.init(
                     address="local",
+                    job_config=job,
                     namespace=namespace,
                     # A resource of Ray's scheduler, not a limit.
                     num_cpus=cpus,
@@ -114,6 +117,7 @@ def _started(
                     configure_logging=False,
                     _temp_dir=str(files),
                     _plasma_directory=str(store),
+                    _skip_env_hook=True,
                 )
 
         try:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetsim.errors import ClusterError
+from hetsim.execution.transports.ray_connection.starting import START_S
 
 # Of a call that failed for a device's sake every value is an error that nobody asks for.
 QUIET = {"RAY_IGNORE_UNHANDLED_ERRORS": "1"}
@@ -28,6 +29,12 @@ ENVIRONMENT = {
     "RAY_worker_niceness": "0",
     # Who joins may run any code, as this user.
     "RAY_AUTH_MODE": "token",
+    # Its processes wait for each other as long as this one waits for them.
+    "RAY_gcs_server_port_wait_time_s": str(START_S),
+    "RAY_gcs_rpc_server_connect_timeout_s": str(START_S),
+    "RAY_raylet_start_wait_time_s": str(START_S),
+    "RAY_worker_register_timeout_seconds": str(START_S),
+    "RAY_agent_register_timeout_ms": str(START_S * 1000),
 }
 """For a Ray that is started here."""
 
