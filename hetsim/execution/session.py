@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from hetsim.base import checks
+from hetsim.base.forking import ended_by_this_process, refuse_child
 from hetsim.errors import TooManyInFlight, UsageError
 from hetsim.execution.devices.program import Program, assemble, roundings_of
 from hetsim.execution.dispatch.recovery import Policy, Recovery
@@ -40,9 +42,11 @@ class Session:
     device takes, of the steps that it could run, that of the earliest request, as many at once
     as it has streams. A device that dies
     is started again, and what it lost is run again from what the request still has; where it
-    stays away, the plan's strategy plans without it. The outputs are the same to the last bit.
+    stays away, the plan's strategy plans without it. The outputs are the same to the last bit. A
+    request whose devices fail three times while they run it is lost; see `max_losses`.
 
-    A context manager; ``close`` leaves no process, thread or file behind.
+    A context manager; ``close`` leaves no process, thread or file behind. A session belongs to the
+    process that opened it: a forked child cannot use it, and does not end it.
 
     Parameters
     ----------
@@ -61,6 +65,9 @@ class Session:
         Requests that are under way at once; ``run_async`` waits for room.
     max_restarts : int
         How often a device is started again before it is given up.
+    max_losses : int
+        Device failures during its calls that a request survives: what was lost runs again. With the
+        next failure the request is lost, so that one that kills its devices ends.
     precision : "graph" or "device"
         As in ``hetsim.run``.
     trace : bool
@@ -98,6 +105,7 @@ class Session:
         hang_s=checks.real,
         max_in_flight=checks.whole(),
         max_restarts=checks.whole(),
+        max_losses=checks.whole(),
         precision=checks.text,
         trace=checks.flag,
     )
@@ -111,6 +119,7 @@ class Session:
         hang_s: float | None = None,
         max_in_flight: int = 8,
         max_restarts: int = 3,
+        max_losses: int = 2,
         precision: Literal["graph", "device"] = "graph",
         trace: bool = False,
     ) -> None:
@@ -120,6 +129,7 @@ class Session:
         for name, number, least in (
             ("max_in_flight", max_in_flight, 1),
             ("max_restarts", max_restarts, 0),
+            ("max_losses", max_losses, 0),
         ):
             if number < least:
                 raise UsageError(f"{name} is {number}", hint=f"give {least} or more")
@@ -133,6 +143,7 @@ class Session:
         self.max_in_flight = max_in_flight
         self.roundings = roundings
         self._timeout_s = timeout_s
+        self._owner = os.getpid()
         self._lock = threading.Lock()
         self._slots = threading.Semaphore(max_in_flight)
         self._next = 0
@@ -156,14 +167,14 @@ class Session:
                     address,
                     (1 + max_in_flight) * crossing_bytes(plan),
                     dict(zip(plan.problem.devices, plan.problem.streams, strict=True)),
-                    Policy(timeout_s, hang_s, max_restarts),
+                    Policy(timeout_s, hang_s, max_restarts, max_losses=max_losses),
                     replanned,
                     self._log,
                 )
             )
             self.compile_s = self._loop.start_s
             self.steps = max(replica.count for replica in program.replicas)
-            self._stack = stack.pop_all()
+            self._stack = ended_by_this_process(stack.pop_all())
 
     @property
     def model(self) -> Model:
@@ -235,8 +246,9 @@ class Session:
         TooManyInFlight
             Where there is no room and `wait` is false.
         UsageError
-            Where the session is closed.
+            Where the session is closed, or was opened by the parent of this forked process.
         """
+        refuse_child(self._owner, "the session")
         checks.flag(wait, "wait")
         given = given_inputs(self._model, inputs, seed)
         limit_s = self._timeout_s if timeout_s is None else timeout_s
@@ -267,11 +279,17 @@ class Session:
 
         Raises UsageError where a device is unknown or a time makes no sense.
         """
+        refuse_child(self._owner, "the session")
         checks.sequence(checks.instance("hetsim.workloads.failure:Failure"))(failures, "failures")
         self._loop.inject(check_failures(failures, self.plan.problem.devices))
 
     def close(self) -> None:
-        """End all devices; requests under way fail. More than once does no harm."""
+        """End all devices; requests under way fail. More than once does no harm.
+
+        In a forked child this does nothing: devices are the parent's.
+        """
+        if os.getpid() != self._owner:
+            return
         with self._lock:
             self._closed = True
         self._stack.close()

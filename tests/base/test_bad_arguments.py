@@ -191,7 +191,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         opened,
         {
             "plan": REAL, "executor": "threads", "timeout_s": 20.0, "hang_s": None,
-            "max_in_flight": 2, "max_restarts": 1, "precision": "graph",
+            "max_in_flight": 2, "max_restarts": 1, "max_losses": 2, "precision": "graph",
         },
     ),
     "Housekeeping": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hetsim.errors import DeviceLost, ExecutionError, HetsimError, TimedOut
 from hetsim.execution.dispatch.device_states import DeviceStates
@@ -179,8 +179,8 @@ class OpenRequests:
             found = self._open.get(call.request)
             if found is not None:
                 found.deaths += 1
-                if found.deaths > self._policy.attempts:
-                    self.fail(call.request, _loss(device, kind, error))
+                if found.deaths > self._policy.max_losses:
+                    self.fail(call.request, _lost(call.request, found.deaths, device, kind, error))
         self._given_out = {
             call: since for call, since in self._given_out.items() if call.device != device
         }
@@ -245,8 +245,13 @@ class OpenRequests:
                 self._transport.forget(device, self._dispatcher.version, number)
 
 
-def _loss(device: str, kind: str, error: ExecutionError) -> ExecutionError:
-    """What a request is told that a device is lost with: of its own class, or that of time."""
+def _lost(
+    request: int, losses: int, device: str, kind: str, error: ExecutionError
+) -> ExecutionError:
+    """Return the error of a request that is given up: a TimedOut where the device hung."""
+    times = "once" if losses == 1 else f"{losses} times"
+    what = f"request {request} is lost: its devices failed {times} while running it: {error.what}"
+    hint = f"{error.hint or 'see why the device fails'}, or allow more by max_losses"
     if isinstance(error, TimedOut):
-        return error
-    return DeviceLost(error.what, where=error.where, hint=error.hint, device=device, kind=kind)
+        return replace(error, what=what, hint=hint)
+    return DeviceLost(what, where=error.where, hint=hint, device=device, kind=kind)

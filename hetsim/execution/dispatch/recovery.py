@@ -46,11 +46,13 @@ class Policy:
     max_restarts : int
         Of one device; one that fails more often is given up.
     attempts : int
-        A step that raises as often has failed its request; so has a request whose devices
-        went once more than that while they ran it.
+        A step that raises as often has failed its request.
+    max_losses : int
+        Device failures during its calls that a request survives; with the next it is lost.
     """
 
     timeout_s: float
     hang_s: float | None = None
     max_restarts: int = 3
     attempts: int = 2
+    max_losses: int = 2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
 from hetsim.base import checks
+from hetsim.base.forking import refuse_child
 from hetsim.errors import HetsimError, TimedOut
 
 
@@ -30,6 +32,7 @@ class Request:
     ) -> None:
         self.request_id = request_id
         self.wall_s: float | None = None
+        self._owner = os.getpid()
         self._cancel = cancel
         self._finish = finish
         self._future: Future[dict[str, Any]] = Future()
@@ -50,13 +53,20 @@ class Request:
             Where it is not done in time; of devices that did not answer, it names them.
         Cancelled
             Where it was given up.
-        DeviceLost, ExecutionError
+        DeviceLost
+            Where it is lost: its devices failed more often while running it than
+            ``Session(max_losses=)`` allows. A TimedOut where they hung.
+        ExecutionError
             Where it failed.
         Infeasible
             Where no device is left that can do it.
+        UsageError
+            Where it is under way in the parent of this forked process.
         """
         if timeout_s is not None:
             checks.number(least=0, most=threading.TIMEOUT_MAX)(timeout_s, "timeout_s")
+        if not self.done():
+            refuse_child(self._owner, "the session of this request")
         try:
             return self._future.result(timeout_s)
         except TimeoutError:
@@ -73,6 +83,7 @@ class Request:
     def cancel(self) -> None:
         """Give it up, where it is not done; ``result`` then raises Cancelled."""
         if not self.done():
+            refuse_child(self._owner, "the session of this request")
             self._cancel(self.request_id)
 
     def when_done(self, call: Callable[[], object]) -> None:

@@ -350,7 +350,7 @@ def test_an_exception_is_tried_again_once_and_then_its_requests(session: Session
 
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_as_many_attempts_as_the_policy_has(attempts: int) -> None:
-    session = Session(Policy(600.0, attempts=attempts))
+    session = Session(Policy(600.0, attempts=attempts, max_losses=attempts))
     session.up("a", "b")
     request = session.submit()
     for turn in range(attempts):
@@ -365,6 +365,23 @@ def test_as_many_attempts_as_the_policy_has(attempts: int) -> None:
         session.up("a")
         session.open.give_out()
     assert isinstance(again.error, DeviceLost)
+    times = attempts + 1
+    assert again.error.what == (
+        f"request 1 is lost: its devices failed {times} times while running it: gone"
+    )
+    assert "max_losses" in str(again.error)
+
+
+def test_a_request_that_survives_no_failure_is_lost_with_the_first() -> None:
+    session = Session(Policy(600.0, max_losses=0))
+    session.up("a", "b")
+    request = session.submit()
+    session.open.lose("a", "hang", TimedOut("no answer", devices=("a",)), values_too=True)
+    assert isinstance(request.error, TimedOut)
+    assert request.error.devices == ("a",)
+    assert request.error.what == (
+        "request 0 is lost: its devices failed once while running it: no answer"
+    )
 
 
 def test_a_device_that_is_gone_takes_what_it_sent_with_it_only_if_it_says_so() -> None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hetsim.base.forking import after_fork, keep
 from hetsim.base.own_programs import elsewhere, see_off, started
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded
@@ -164,6 +165,15 @@ class _Shared:
 
 
 _shared = _Shared()
+
+
+def _forget() -> None:
+    global _shared
+    keep(_shared)
+    _shared = _Shared()
+
+
+after_fork(_forget)
 
 
 @contextlib.contextmanager

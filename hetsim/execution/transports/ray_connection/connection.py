@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
 import os
 import sys
 import threading
@@ -11,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from hetsim.base.forking import after_fork, keep
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.ray_connection.address import check_address, same_address
 from hetsim.execution.transports.ray_connection.answering import watched
@@ -60,6 +64,8 @@ class _Shared:
     users: set[object] = field(default_factory=set)
     connection: RayConnection | None = None
     ended_by: ExitStack = field(default_factory=ExitStack)
+    lost: bool = False
+    """Whether the parent of this forked process had one, of which this process has but a copy."""
 
     def enter(
         self,
@@ -69,6 +75,11 @@ class _Shared:
         plasma_dir: str | os.PathLike[str] | None,
         cpus: int,
     ) -> RayConnection:
+        if self.lost:
+            raise UsageError(
+                "this process was forked from one that is connected to a Ray, and cannot use it",
+                hint="start it by multiprocessing's 'spawn', or run with another executor",
+            )
         with self.lock:
             if self.connection is None:
                 chosen = _choose(address, store_bytes, plasma_dir, cpus)
@@ -88,6 +99,29 @@ class _Shared:
 
 
 _shared = _Shared()
+
+
+def _forget() -> None:
+    """Leave the parent's Ray alone in a forked child, until its exit."""
+    global _shared
+    keep(_shared)
+    lost = _shared.lost or _shared.connection is not None
+    _shared = _Shared(lost=lost)
+    if not lost:
+        return
+    ray: Any = sys.modules["ray"]
+    atexit.unregister(ray.shutdown)
+    worker = ray._private.worker
+    # Their destructors join threads that the child does not have, and so do those that C++ calls at
+    # exit: a child that ends as Python programs do would crash.
+    for held in (worker.global_worker, worker._global_node, ray._private.state.state):
+        keep(held)
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):
+        libc.on_exit(libc._exit, None)
+
+
+after_fork(_forget)
 
 
 @contextlib.contextmanager
@@ -128,7 +162,8 @@ def ray_connection(
     ExecutionError
         Where Ray does not start, or does not answer at the address.
     UsageError
-        Where this process is connected to another Ray than the address names.
+        Where this process is connected to another Ray than the address names, or was forked from
+        one that is connected.
     """
     user = object()
     try:
