@@ -6,6 +6,8 @@ import os
 import stat
 from pathlib import Path
 
+from hetsim.base.systems import this_user
+
 ROOM = "set HETSIM_CACHE_DIR to a folder that is writable and has room"
 """What to do where something cannot be written there."""
 
@@ -39,7 +41,7 @@ def private_folder(*names: str) -> Path | None:
         top.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = top.lstat()
         shut = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
-        if not shut or status.st_uid != os.geteuid():
+        if not shut or status.st_uid != this_user():
             return None
         folder = top.joinpath(*names[1:])
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

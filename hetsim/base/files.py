@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
+from hetsim.base.systems import open_flags
+
 TEXT_LIMIT_BYTES = 2**28
 """More than any plan or description needs."""
 
@@ -34,8 +36,8 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> Buffer
         Where `path` holds a null byte.
     """
     # A pipe without a writer would keep even the opening waiting.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
+    flags = ("O_RDONLY", "O_NONBLOCK", "O_CLOEXEC", *(() if follow else ("O_NOFOLLOW",)))
+    descriptor = os.open(path, open_flags(*flags))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))

@@ -12,11 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from hetsim.base.systems import open_flags, this_user
+
 
 def try_lock(file: IO[Any] | int) -> bool:
-    """Take the lock on `file` if no process has it; it is let go when the file is closed."""
-    import fcntl
+    """Take the lock on `file` if no process has it; it is let go when the file is closed.
 
+    False where the system has no such locks, too: then nothing counts as left by its owner.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return False
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -31,7 +38,7 @@ def own_folders(base: Path, prefix: str) -> Iterator[Path]:
             found = folder.lstat()
         except OSError:  # gone meanwhile
             continue
-        if found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode):
+        if found.st_uid == this_user() and stat.S_ISDIR(found.st_mode):
             yield folder
 
 
@@ -41,7 +48,7 @@ def left_by_its_owner(lock: Path) -> Iterator[bool]:
 
     Raises OSError where it cannot be opened, or is a link.
     """
-    held = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
+    held = os.open(lock, open_flags("O_RDONLY", "O_NOFOLLOW"))
     try:
         yield try_lock(held)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 import time
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hetsim.base.locks import left_by_its_owner, own_folders, try_lock
+from hetsim.base.systems import this_user
 
 _LOCK = "lock"
 _DRAFT = ".draft-"
@@ -19,7 +19,7 @@ _DRAFT_LIVES_S = 24 * 3600.0
 
 def temporary_place(kind: str) -> tuple[Path, str]:
     """Return where temporary files are, and how names of this user's folders of a kind begin."""
-    return Path(tempfile.gettempdir()), f"hetsim-{kind}-{os.geteuid()}-"
+    return Path(tempfile.gettempdir()), f"hetsim-{kind}-{this_user()}-"
 
 
 def scratch_folder() -> contextlib.AbstractContextManager[Path]:

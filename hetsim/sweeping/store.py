@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.base.files import read_regular, whole_file
+from hetsim.base.locks import try_lock
 from hetsim.base.room import out_of_room
+from hetsim.base.systems import need
 from hetsim.errors import HetsimError, SweepError
 from hetsim.sweeping.rows import BROKEN, COLUMNS, TEXT, WHOLE, Row, line
 
@@ -39,9 +40,12 @@ class Store:
     ------
     SweepError
         Where it cannot be written, holds what is no row, or another sweep writes it.
+    UsageError
+        Where the system has no locks on files.
     """
 
     def __init__(self, folder: Path) -> None:
+        need("fcntl", "a sweep")
         self.folder = folder
         self.known: dict[str, str] = {}
         with ExitStack() as stack:
@@ -55,11 +59,11 @@ class Store:
                 ) from None
             self._journal = stack.enter_context(journal)
             try:
-                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                free = try_lock(journal)
             except OSError:
-                raise self._error(
-                    "another sweep writes it", "wait for it, or name another -o"
-                ) from None
+                free = False
+            if not free:
+                raise self._error("another sweep writes it", "wait for it, or name another -o")
             for name in (ROWS, JOURNAL):
                 self._read(folder / name)
             self._cut()

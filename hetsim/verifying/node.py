@@ -136,7 +136,7 @@ class Node:
 def read(path: str) -> Node:
     """Return what is in a file. Raises Broken where it is no JSON, and OSError."""
     # A pipe without a writer would keep even the opening waiting.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise Broken("it is no regular file")
         raw = _most(file, MOST_BYTES + 1)

@@ -20,6 +20,7 @@ from typing import IO
 
 from hetsim.base.own_programs import started
 from hetsim.base.room import out_of_room
+from hetsim.base.systems import need
 from hetsim.errors import ArtifactError, ExecutionError
 
 TIMEOUT_S = 120.0
@@ -77,6 +78,8 @@ class Trial:
             Where ONNX Runtime refuses it, dies of it, or takes too long.
         ExecutionError
             Where no child can be started.
+        UsageError
+            Where the system has no limits on the memory of a process.
         """
         memory_bytes = MEMORY_BYTES + mapped_bytes + _COPIES * len(content)
         record = {"folder": folder, "outputs": list(outputs), "memory_bytes": memory_bytes}
@@ -122,6 +125,7 @@ class Trial:
         if self._child is not None and self._child.poll() is None:
             return self._child
         self._end()
+        need("resource", "opening a compiled plan")
         try:
             self._child = started(
                 __name__,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import bisect
 import collections
-import fcntl
 import mmap
 import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hetsim.base.room import out_of_room
 from hetsim.errors import ExecutionError
@@ -18,9 +18,6 @@ from hetsim.execution.transports.channels.messages import SEGMENTS, pack_numbers
 
 PAGE_BYTES = 4096
 _SMALLEST_BYTES = 16 * 2**20
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-"""Who maps a file that another process cuts short is ended by the system."""
-
 MOST_SEGMENTS = 1 << 20
 """Of one arena: their numbers are those of no other."""
 
@@ -51,7 +48,7 @@ class Segment:
         self.descriptor = descriptor
         protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
         try:
-            if fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
+            if not _sealed(descriptor):
                 raise ExecutionError("shared memory that its owner could cut short")
             self.nbytes = os.fstat(descriptor).st_size
             self.map = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED, protection)
@@ -150,7 +147,7 @@ class Arena:
             descriptor = os.memfd_create("hetsim", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             try:
                 os.ftruncate(descriptor, size)
-                fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+                _seal(descriptor)
             except OSError:
                 os.close(descriptor)
                 raise
@@ -184,3 +181,21 @@ def segments_of(frame: Frame) -> dict[int, Segment]:
         number: Segment(number, descriptor, writable=False)
         for number, descriptor in zip(numbers, frame.descriptors, strict=True)
     }
+
+
+def _seal(descriptor: int) -> None:
+    """Fix the size: who maps a file that another process cuts short is ended by the system."""
+    fcntl, seals = _seals()
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+
+
+def _sealed(descriptor: int) -> bool:
+    fcntl, seals = _seals()
+    return bool(fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & seals == seals)
+
+
+def _seals() -> tuple[Any, int]:
+    # On Linux alone; this module is imported elsewhere, too.
+    import fcntl
+
+    return fcntl, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL

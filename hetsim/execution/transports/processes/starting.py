@@ -15,13 +15,14 @@ from typing import Any
 
 from hetsim.base.forking import after_fork, keep
 from hetsim.base.own_programs import elsewhere, see_off, started
+from hetsim.base.systems import THREADS, need
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.transports.channels.frames import Channel, ChannelEnded
 from hetsim.execution.transports.channels.messages import OTHER
 from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
 
 _PROGRAM = f"{__package__}.server"
-NO_ROOM = os.EX_OSERR
+NO_ROOM = getattr(os, "EX_OSERR", 71)
 """What the process of a device ends with that found no memory, thread or file for its work."""
 
 _END_S = 5.0
@@ -186,6 +187,7 @@ def device_server() -> Iterator[DeviceServer]:
         raise UsageError(
             "the executor 'processes' needs Linux", hint="run with the executor 'threads' instead"
         )
+    need("fcntl", "the executor 'processes'", THREADS)
     server = _shared.enter()
     try:
         yield server

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.base.forking import after_fork, keep
+from hetsim.base.systems import THREADS, need
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.ray_connection.address import check_address, same_address
 from hetsim.execution.transports.ray_connection.answering import watched
@@ -176,6 +177,7 @@ def ray_connection(
 def _choose(
     address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int
 ) -> AbstractContextManager[RayConnection]:
+    need("fcntl", "Ray", THREADS)
     # Only a Ray that is loaded already can be connected already.
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
