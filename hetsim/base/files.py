@@ -1,14 +1,16 @@
-"""Files that others name, opened only where they are regular files; and files written whole."""
+"""Regular files opened by name, and files and folders written atomically."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 
 from hetsim.base.systems import open_flags
@@ -76,17 +78,59 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write to; it takes the place of `path` where all went well.
+def create(path: str | os.PathLike[str]) -> BufferedWriter:
+    """New file, open for writing. Raises FileExistsError where the name is taken, by a link too."""
+    return open(path, "xb", opener=_unfollowed)
 
-    Where anything is raised, nothing is left of it, and a file of that name is as before.
+
+def append(path: str | os.PathLike[str]) -> FileIO:
+    """Regular file, open for unbuffered appending, created where there is none.
+
+    Raises OSError for everything else of that name, such as a symbolic link or a pipe.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = _unfollowed(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+    return FileIO(descriptor, "ab")
+
+
+def _unfollowed(path: str | os.PathLike[str], flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BufferedWriter]:
+    """Temporary file in the folder of `path`, renamed to `path` where nothing is raised.
+
+    Else it is deleted, and a file at `path` stays as it was.
+    """
+    draft = _draft_of(path)
+    stream = create(draft)
     try:
-        yield draft
+        with stream:
+            yield stream
         draft.replace(path)
     except BaseException:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def draft_folder(path: Path) -> Iterator[Path]:
+    """New temporary folder in the parent of `path`, which is created where it is missing.
+
+    The caller renames it, or moves what it needs out of it; the rest is deleted.
+    """
+    draft = _draft_of(path)
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _draft_of(path: Path) -> Path:
+    # Without the file's own name, which may be as long as names can be.
+    return path.with_name(f".hetsim-{secrets.token_hex(16)}.tmp")

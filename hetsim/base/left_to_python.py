@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 from hetsim.base import object_code
 from hetsim.base.cache import private_folder
 from hetsim.base.code_folder import NAME, is_kept, stem_of
+from hetsim.base.files import whole_file
 
 FOLDER = "left-to-python"
 """Below that of machine code: a file by function, which holds a number."""
@@ -125,10 +125,5 @@ def _write(function: Callable[..., Any], parts: tuple[Any, ...], inline: bool, w
     if path is None:
         return
     # Of two processes that write at once one is not counted: nothing hangs on it.
-    made = path.with_name(f"{path.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
-        try:
-            made.write_text(repr(work))
-            made.replace(path)
-        except OSError:
-            made.unlink(missing_ok=True)
+    with contextlib.suppress(OSError), whole_file(path) as draft:
+        draft.write(repr(work).encode())

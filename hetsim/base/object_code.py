@@ -123,8 +123,8 @@ def store(path: Path, overload: Any, kinds: Kinds) -> bool:
         }
     except Exception:  # whatever of numba and LLVM is not where it was
         return False
-    with whole_file(path) as place:
-        place.write_bytes(json.dumps(said).encode() + b"\n" + code)
+    with whole_file(path) as draft:
+        draft.write(json.dumps(said).encode() + b"\n" + code)
     return True
 
 

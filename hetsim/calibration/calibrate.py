@@ -156,7 +156,7 @@ def calibrate(
     text = device_file(setting, today, len(fitted_to), found, factors, joins, block, errors)
     try:
         with whole_file(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+            draft.write(text.encode("utf-8"))
     except OSError as error:
         raise out_of_room(error, path) or InvalidInput(
             f"cannot write the device file: {error.strerror or error}", where=str(path)

@@ -6,11 +6,13 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.files import read_regular, whole_file
+from hetsim.base.files import append, read_regular, whole_file
 from hetsim.base.room import out_of_room
 from hetsim.calibration.record import Kernel, Setting, Taken
 from hetsim.errors import InvalidInput
@@ -44,7 +46,7 @@ class Journal:
             first = {"schema": SCHEMA, "setting": asdict(setting)}
             try:
                 with whole_file(self.path) as draft:
-                    draft.write_text(json.dumps(first) + "\n", encoding="utf-8")
+                    draft.write((json.dumps(first) + "\n").encode("utf-8"))
             except OSError as error:
                 raise out_of_room(error, path) or InvalidInput(
                     f"cannot write the journal: {error.strerror or error}", where=str(path)
@@ -65,14 +67,8 @@ class Journal:
             taken.network, taken.round, taken.seconds, taken.spread, taken.waited,
             [[k.name, k.op, k.elements, k.seconds] for k in taken.kernels],
         ]  # fmt: skip
-        try:
-            with self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(record) + "\n")
-        except OSError as error:
-            # A line that is cut off is dropped as the journal is read.
-            raise out_of_room(error, self.path, hint=_ON) or InvalidInput(
-                f"cannot write the journal: {error.strerror or error}", where=str(self.path)
-            ) from error
+        with self._open() as stream:
+            stream.write((json.dumps(record) + "\n").encode("utf-8"))
         self._taken[taken.network, taken.round] = taken
 
     def by_network(self) -> dict[str, list[Taken]]:
@@ -81,6 +77,17 @@ class Journal:
         for taken in self._taken.values():
             found.setdefault(taken.network, []).append(taken)
         return found
+
+    @contextmanager
+    def _open(self) -> Iterator[BufferedWriter]:
+        try:
+            with BufferedWriter(append(self.path)) as stream:
+                yield stream
+        except OSError as error:
+            # A line that is cut off is dropped as the journal is read.
+            raise out_of_room(error, self.path, hint=_ON) or InvalidInput(
+                f"cannot write the journal: {error.strerror or error}", where=str(self.path)
+            ) from error
 
     def _read(self, setting: Setting) -> None:
         where = str(self.path)
@@ -117,7 +124,8 @@ class Journal:
             self._taken[taken.network, taken.round] = taken
         if rest:
             # The line that was being written when it was interrupted.
-            self.path.write_bytes(data[: len(data) - len(rest.encode("utf-8"))])
+            with self._open() as stream:
+                stream.truncate(len(data) - len(rest.encode("utf-8")))
 
 
 def _taken(line: str) -> Taken | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hetsim.base.files import whole_file
 from hetsim.fidelity.guard import Losses, losses
 from hetsim.fidelity.judged import judged_points
 from hetsim.fidelity.kept_tables import read_tables, tables_bytes
@@ -104,4 +105,5 @@ def told(points: Sequence[FidelityPoint], server: Sequence[ServerPoint]) -> dict
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    with whole_file(path) as draft:
+        draft.write(content)

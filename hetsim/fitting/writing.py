@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hetsim.base.files import whole_file
 from hetsim.base.units import significant
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
 from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork
@@ -103,7 +104,8 @@ def write_fitted(
             changed.append(path)
     for path, text in texts.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+            with whole_file(path) as draft:
+                draft.write(text.encode("utf-8"))
             changed.append(path)
     return changed
 

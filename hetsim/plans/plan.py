@@ -273,7 +273,7 @@ class Plan:
             raise PlanError("cannot write: that is no name of a file", where=str(path))
         try:
             with whole_file(target) as draft:
-                draft.write_text(self.to_json(), encoding="utf-8")
+                draft.write(self.to_json().encode("utf-8"))
         except OSError as error:
             raise out_of_room(error, path) or PlanError(
                 f"cannot write: {error.strerror}", where=str(path)

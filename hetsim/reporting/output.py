@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
-from hetsim.base.files import whole_file
+from hetsim.base.files import create, draft_folder, whole_file
 from hetsim.base.room import out_of_room
 from hetsim.errors import InvalidInput, UsageError
 
@@ -71,22 +71,20 @@ def write_folder(folder: Path, files: Mapping[str, Text], *, force: bool = False
     check_folder(folder, force=force)
     # Through a link the files go to where it leads, and the rename must happen there.
     target = folder.resolve()
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        draft.mkdir(parents=True)
-        for name, text in files.items():
-            _write(draft / name, text)
-        if target.exists() and _listing(target):
-            for name in files:
-                (draft / name).replace(target / name)
-        else:
-            draft.replace(target)
+        with draft_folder(target) as draft:
+            for name, text in files.items():
+                with create(draft / name) as stream:
+                    _write(stream, text)
+            if target.exists() and _listing(target):
+                for name in files:
+                    (draft / name).replace(target / name)
+            else:
+                draft.replace(target)
     except OSError as error:
         raise out_of_room(error, f"--out {folder}", path=target) or InvalidInput(
             f"cannot write: {error.strerror or error}", where=f"--out {folder}"
         ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
@@ -125,9 +123,9 @@ def write_file(path: Path, text: Text, *, force: bool = False, option: str = "--
         ) from error
 
 
-def _write(path: Path, text: Text) -> None:
-    with path.open("w", encoding="utf-8") as stream:
-        stream.writelines((text,) if isinstance(text, str) else text)
+def _write(stream: BinaryIO, text: Text) -> None:
+    pieces = (text,) if isinstance(text, str) else text
+    stream.writelines(piece.encode("utf-8") for piece in pieces)
 
 
 def _listing(folder: Path) -> list[str]:

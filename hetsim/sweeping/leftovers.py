@@ -35,7 +35,7 @@ def tell(folder: Path, files: Path | None) -> None:
     try:
         with whole_file(folder / RUNNING) as draft:
             told = json.dumps({"pid": os.getpid(), "files": str(files)})
-            draft.write_text(told, encoding="utf-8")
+            draft.write(told.encode("utf-8"))
     except OSError as error:
         raise out_of_room(error, folder) or SweepError(
             f"cannot be written: {error.strerror or error}", where=str(folder)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.files import read_regular, whole_file
+from hetsim.base.files import append, read_regular, whole_file
 from hetsim.base.locks import try_lock
 from hetsim.base.room import out_of_room
 from hetsim.base.systems import need
@@ -52,7 +52,7 @@ class Store:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 # Without a buffer: what could not be written would be again, at the end.
-                journal = open(folder / JOURNAL, "ab", buffering=0)  # noqa: SIM115
+                journal = append(folder / JOURNAL)
             except OSError as error:
                 raise out_of_room(error, folder) or self._error(
                     f"cannot be written: {error.strerror}", "name another -o"
@@ -89,10 +89,10 @@ class Store:
         text = "".join(f"{each}\n" for each in lines)
         try:
             if not target.exists() or target.read_text(encoding="utf-8") != text:
-                with whole_file(target) as draft, open(draft, "w", encoding="utf-8") as stream:
-                    stream.write(text)
-                    stream.flush()
-                    os.fsync(stream.fileno())
+                with whole_file(target) as draft:
+                    draft.write(text.encode("utf-8"))
+                    draft.flush()
+                    os.fsync(draft.fileno())
             (self.folder / JOURNAL).unlink(missing_ok=True)
         except OSError as error:
             raise self._unwritten(error, len(text)) from None
@@ -135,11 +135,10 @@ class Store:
 
     def _cut(self) -> None:
         """Drop a line of the journal that was cut off, so that the next one starts anew."""
-        path = self.folder / JOURNAL
-        content = read_regular(path, _LIMIT_BYTES)
+        content = read_regular(self.folder / JOURNAL, _LIMIT_BYTES)
         whole = content.rfind(b"\n") + 1
         if whole != len(content):
-            os.truncate(path, whole)
+            self._journal.truncate(whole)
 
     def _error(self, what: str, hint: str) -> SweepError:
         return SweepError(what, where=str(self.folder), hint=hint or None)

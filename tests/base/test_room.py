@@ -7,8 +7,6 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -24,25 +22,9 @@ from hetsim.execution.dispatch.transport import kernel_fault
 from hetsim.graph.reading import onnx_file, onnx_runtime
 from hetsim.sweeping import answering
 from onnx_builders import make_model, op, save, value
+from small_files import LIMIT_BYTES, small_files
 
-LIMIT_BYTES = 3000
 RUN = "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned while running "
-
-
-@contextmanager
-def small_files(limit_bytes: int = LIMIT_BYTES) -> Iterator[None]:
-    """Let no file grow beyond a limit, as on a disk that is full there.
-
-    Bytecode of what is imported meanwhile is not kept: Python takes half of it for all of it.
-    """
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        sys.dont_write_bytecode = kept
 
 
 def heavy_model(folder: Path) -> Path:
@@ -124,7 +106,7 @@ def test_a_file_that_is_not_written_whole_is_as_before(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("before")
     with pytest.raises(OSError, match="too large"), small_files(), whole_file(path) as draft:
-        draft.write_text("x" * 2 * LIMIT_BYTES)
+        draft.write(b"x" * 2 * LIMIT_BYTES)
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
     assert path.read_text() == "before"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
 
 import pytest
 
 from hetsim.errors import OutOfRoom, UsageError
 from hetsim.reporting.output import OWN_FILES, check_file, check_folder, write_file, write_folder
+from small_files import small_files
 
 FILES = {name: f"new {name}\n" for name in OWN_FILES}
 
@@ -76,38 +76,20 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
         check_folder(tmp_path / "out", force=True)
 
 
-def test_a_failure_on_the_way_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = Path.open
-
-    def full(self: Path, mode: str = "r", **kwargs: str) -> IO[Any]:
-        if "trace.json" in self.name:
-            raise OSError(28, "No space left on device")
-        return real(self, mode, **kwargs)
-
-    monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(OutOfRoom, match="the disk is full"):
-        write_folder(tmp_path / "out", FILES)
+def test_a_failure_on_the_way_leaves_nothing(tmp_path: Path) -> None:
+    with small_files(100), pytest.raises(OutOfRoom, match="may not grow so large"):
+        write_folder(tmp_path / "out", FILES | {"trace.json": ["x"] * 200})
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(OutOfRoom, match="the disk is full"):
-        write_file(tmp_path / "trace.json", "x")
+    with small_files(100), pytest.raises(OutOfRoom, match="may not grow so large"):
+        write_file(tmp_path / "trace.json", ["x"] * 200)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_on_the_way_leaves_the_old_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_on_the_way_leaves_the_old_files(tmp_path: Path) -> None:
     out = tmp_path / "out"
     write_folder(out, dict.fromkeys(OWN_FILES, "old"))
-
-    def full(self: Path, mode: str = "r", **kwargs: str) -> IO[Any]:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", full)
-        with pytest.raises(OutOfRoom):
-            write_folder(out, FILES, force=True)
+    with small_files(100), pytest.raises(OutOfRoom):
+        write_folder(out, FILES | {"trace.json": ["x"] * 200}, force=True)
     assert contents(tmp_path) == {f"out/{name}": "old" for name in OWN_FILES}
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from hetsim.base.files import create, draft_folder
 from hetsim.base.room import out_of_room
 from hetsim.device.artifact.file import Exported, export
 from hetsim.device.artifact.header import (
@@ -103,45 +102,44 @@ def compile_plan(
         for name in _named_devices(plan, model)
     ]
     target = folder.resolve()
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        draft.mkdir(parents=True)
-        with staged(model) as staged_model:
+        with draft_folder(target) as draft, staged(model) as staged_model:
             program = assemble(plan, staged_model, roundings)
-            with (draft / WEIGHTS).open("wb") as stream:
+            with create(draft / WEIGHTS) as stream:
                 shared = SharedWeights(stream)
                 groups, constants = _write_groups(
                     plan, staged_model, program, devices, draft, shared
                 )
-        weights = FileRecord(file=WEIGHTS, nbytes=shared.nbytes, sha256=shared.sha256)
-        if not shared.nbytes:
-            (draft / WEIGHTS).unlink()
-        text = plan.to_json().encode("utf-8")
-        (draft / PLAN).write_bytes(text)
-        manifest = Manifest(
-            schema="hetsim-compiled/2",
-            hetsim=__version__,
-            onnxruntime=onnxruntime_version(),
-            precision=precision,
-            plan=FileRecord(file=PLAN, nbytes=len(text), sha256=hashlib.sha256(text).hexdigest()),
-            weights=weights if shared.nbytes else None,
-            devices=devices,
-            inputs=_inputs(model),
-            outputs=list(model.graph.outputs),
-            groups=groups,
-            constants=constants,
-            steps=step_records(program.steps),
-        )
-        (draft / MANIFEST).write_text(manifest.to_text(), encoding="utf-8")
-        draft.replace(target)
+            weights = FileRecord(file=WEIGHTS, nbytes=shared.nbytes, sha256=shared.sha256)
+            if not shared.nbytes:
+                (draft / WEIGHTS).unlink()
+            text = plan.to_json().encode("utf-8")
+            digest = hashlib.sha256(text).hexdigest()
+            with create(draft / PLAN) as stream:
+                stream.write(text)
+            manifest = Manifest(
+                schema="hetsim-compiled/2",
+                hetsim=__version__,
+                onnxruntime=onnxruntime_version(),
+                precision=precision,
+                plan=FileRecord(file=PLAN, nbytes=len(text), sha256=digest),
+                weights=weights if shared.nbytes else None,
+                devices=devices,
+                inputs=_inputs(model),
+                outputs=list(model.graph.outputs),
+                groups=groups,
+                constants=constants,
+                steps=step_records(program.steps),
+            )
+            with create(draft / MANIFEST) as stream:
+                stream.write(manifest.to_text().encode("utf-8"))
+            draft.replace(target)
     except OSError as error:
         raise out_of_room(error, folder) or InvalidInput(
             f"cannot write: {error.strerror or error}",
             where=str(folder),
             hint="choose a folder that is writable and has room",
         ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return manifest
 
 
@@ -224,7 +222,7 @@ def _write(
     shared: SharedWeights,
 ) -> Exported:
     folder = model.weights_dir
-    with path.open("wb") as stream:
+    with create(path) as stream:
         return export(
             stream, proto, weights_dir=folder, identity=identity, name=name, shared=shared
         )

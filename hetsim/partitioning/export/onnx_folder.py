@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hetsim.base.files import draft_folder
 from hetsim.base.room import out_of_room
 from hetsim.errors import InvalidInput, OutOfRoom, UsageError
 from hetsim.partitioning.export.as_onnx import identifier, to_annotated, to_functions, to_models
@@ -44,12 +43,11 @@ def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[s
     for index, (group, part) in enumerate(zip(groups, parts, strict=True)):
         protos[f"g{index}_{identifier(group.device)}"] = part
     target = folder.resolve()
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        draft.mkdir(parents=True)
-        for name, proto in protos.items():
-            save(proto, draft / f"{name}.onnx", model.weights_dir)
-        draft.replace(target)
+        with draft_folder(target) as draft:
+            for name, proto in protos.items():
+                save(proto, draft / f"{name}.onnx", model.weights_dir)
+            draft.replace(target)
     except OutOfRoom as error:
         # Said of the folder that is asked for, and not of the one that it is written to first.
         raise replace(error, where=str(folder)) from error
@@ -57,6 +55,4 @@ def save_all(problem: Problem, groups: Sequence[Group], folder: Path) -> tuple[s
         raise out_of_room(error, folder) or InvalidInput(
             f"cannot write: {error.strerror or error}", where=str(folder)
         ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return tuple(f"{name}.onnx" for name in protos)

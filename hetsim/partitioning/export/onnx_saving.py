@@ -5,14 +5,13 @@ from __future__ import annotations
 import filecmp
 import os
 import shutil
-import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import onnx
 
+from hetsim.base.files import open_regular, whole_file
 from hetsim.base.room import out_of_room
 from hetsim.errors import InvalidInput, ModelError
 from hetsim.graph.reading.onnx_file import tensors_of
@@ -72,16 +71,16 @@ def save(
                 "it is a folder", where=str(target), hint="give the name of a file in it"
             )
         if sum(len(t.raw_data) for t in proto.graph.initializer) <= inline_limit_bytes:
-            with _draft(target) as draft:
-                draft.write_bytes(_serialised(proto, target))
+            with whole_file(target) as draft:
+                draft.write(_serialised(proto, target))
             return target
         name = f"{target.name}.weights"
         while name in locations:
             name += "_"
         # The weights take their name first: a model never stands without them.
-        with _draft(target) as draft, _draft(target.parent / name) as weights:
+        with whole_file(target) as draft, whole_file(target.parent / name) as weights:
             moved = _moved_out(proto, weights, name)
-            draft.write_bytes(_serialised(moved, target))
+            draft.write(_serialised(moved, target))
     except BaseException as error:
         for file in made:
             file.unlink(missing_ok=True)
@@ -170,27 +169,30 @@ def _bring(
         )
     wanted.parent.mkdir(parents=True, exist_ok=True)
     # No hard link: onnx refuses a weights file that has several, the original's too.
-    with _draft(wanted) as draft:
-        shutil.copy2(source, draft)
+    with whole_file(wanted) as draft, open_regular(source) as content:
+        shutil.copyfileobj(content, draft)
+        draft.flush()
+        # A later call compares size and time before it reads either of them.
+        found = os.fstat(content.fileno())
+        os.utime(draft.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
     made.append(wanted)
 
 
-def _moved_out(proto: onnx.ModelProto, weights: Path, name: str) -> onnx.ModelProto:
+def _moved_out(proto: onnx.ModelProto, weights: BinaryIO, name: str) -> onnx.ModelProto:
     """Write the inline weights to `weights`, and return a model that has them at `name`."""
     moved = copy_without(proto, graph=("initializer",))
-    with weights.open("wb") as file:
-        for tensor in proto.graph.initializer:
-            entry = moved.graph.initializer.add()
-            size = len(tensor.raw_data)
-            if size <= _MOVED_ABOVE_BYTES:
-                entry.CopyFrom(tensor)
-                continue
-            _copy_fields(tensor, entry, ("raw_data",))
-            file.seek(-file.tell() % _ALIGNMENT_BYTES, os.SEEK_CUR)
-            entry.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (("location", name), ("offset", file.tell()), ("length", size)):
-                entry.external_data.add(key=key, value=str(value))
-            file.write(tensor.raw_data)
+    for tensor in proto.graph.initializer:
+        entry = moved.graph.initializer.add()
+        size = len(tensor.raw_data)
+        if size <= _MOVED_ABOVE_BYTES:
+            entry.CopyFrom(tensor)
+            continue
+        _copy_fields(tensor, entry, ("raw_data",))
+        weights.seek(-weights.tell() % _ALIGNMENT_BYTES, os.SEEK_CUR)
+        entry.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", name), ("offset", weights.tell()), ("length", size)):
+            entry.external_data.add(key=key, value=str(value))
+        weights.write(tensor.raw_data)
     return moved
 
 
@@ -204,14 +206,3 @@ def _serialised(proto: onnx.ModelProto, target: Path) -> bytes:
             where=str(target),
             hint="store the tensors in its attributes as initializers",
         ) from error
-
-
-@contextmanager
-def _draft(target: Path) -> Iterator[Path]:
-    """Give a file to write that takes the name `target` in one step once it is complete."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    try:
-        yield draft
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
