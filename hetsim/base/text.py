@@ -9,6 +9,9 @@ from typing import Any
 
 Record = dict[str, Any]
 
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001
+"""What begins a formula (OWASP, CSV Injection), the wide forms of Asian input methods too."""
+
 
 def plain(text: str) -> str:
     r"""Return `text` on one line, characters that would steer a terminal written as escapes.
@@ -31,6 +34,15 @@ def plainly(value: Any) -> Any:
     if isinstance(value, dict):
         return {plain(key): plainly(inner) for key, inner in value.items()}
     return [plainly(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def cell(text: str) -> str:
+    """Text of a CSV cell that no spreadsheet takes for a formula: a quote before what begins one.
+
+    >>> cell("=1+1"), cell("relu")
+    ("'=1+1", 'relu')
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def cut(text: str, most: int = 2000) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from io import BufferedWriter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hetsim.base.files import append, read_regular, whole_file
 from hetsim.base.room import out_of_room
@@ -79,7 +79,7 @@ class Journal:
         return found
 
     @contextmanager
-    def _open(self) -> Iterator[BufferedWriter]:
+    def _open(self) -> Iterator[BinaryIO]:
         try:
             with BufferedWriter(append(self.path)) as stream:
                 yield stream

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hetsim.cli.invocation import current
 from hetsim.errors import OutputsDiffer
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.plans.plan import Plan
     from hetsim.workloads.failure import Failure
 
@@ -28,7 +29,7 @@ class Executor:
     plain: bool = False
 
 
-def execute(plan: Plan, how: Executor, inputs: Mapping[str, Any] | None = None) -> Run:
+def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
     """Run `plan` and compare its outputs with those of the whole model."""
     from hetsim.execution.run import run
 

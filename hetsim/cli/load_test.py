@@ -37,7 +37,6 @@ def serve(
 ) -> None:
     """Serve a workload for real; print what became of it, and leave it as asked."""
     from hetsim.cli.execute import require_equal
-    from hetsim.cli.question import given_arrays
     from hetsim.cli.reports import report_of_load_test
     from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.execution.compiled.manifest import is_compiled
@@ -73,7 +72,7 @@ def serve(
             hardware,
             asked=asked,
             emulate=emulate,
-            inputs=given_arrays(),
+            inputs=invocation.inputs,
             executor=how.executor,
             address=how.address,
             time_scale=time_scale,

@@ -177,14 +177,6 @@ def kept_as_supposed(plan: Plan) -> Plan:
     return replace(plan, problem=repriced(plan.problem, _as_supposed(platform)))
 
 
-def given_arrays() -> dict[str, Any] | None:
-    """Return what ``--input`` gives; None without it."""
-    from hetsim.graph.inputs.files import arrays_of
-
-    given = current().inputs
-    return None if given is None else arrays_of(given)[0]
-
-
 def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
     """Read ``--set`` as options of `strategies`, each of which must exist."""
     from hetsim.placement.options import read_settings

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from numpy.typing import NDArray
 
 from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
     from hetsim.plans.plan import Plan
 
@@ -53,11 +53,10 @@ def model_of(plan: Plan) -> Model:
     return plan.problem.model
 
 
-def given_inputs(
-    model: Model, inputs: Mapping[str, NDArray[Any]] | None, seed: int
-) -> dict[str, Any]:
+def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, Any]:
     """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
     from hetsim.graph.inputs.check import check_inputs
+    from hetsim.graph.inputs.files import read_npz
     from hetsim.graph.inputs.samples import random_inputs
     from hetsim.graph.reading.arrays import plain
     from hetsim.graph.shapes.freezing import without_frozen
@@ -65,6 +64,9 @@ def given_inputs(
     checks.whole(0)(seed, "seed")
     if inputs is None:
         return dict(random_inputs(model, seed))
+    if isinstance(inputs, str | os.PathLike):
+        stated = {name: model.graph.tensors[name] for name in model.graph.inputs}
+        inputs = read_npz(Path(inputs), {**dict.fromkeys(model.frozen), **stated})
     checks.mapping(checks.text)(inputs, "inputs")
     inputs = without_frozen(inputs, model.frozen, model.source)
     check_inputs(model, inputs)

@@ -22,6 +22,7 @@ from hetsim.workloads.failure import Failure, check_failures
 if TYPE_CHECKING:
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.device.kernels.precision import Rounding
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
     from hetsim.plans.plan import Plan
 
@@ -104,7 +105,7 @@ class Run:
 
 @checks.takes(
     plan=checks.instance("hetsim.plans.plan:Plan"),
-    inputs=checks.mapping(checks.text),
+    inputs=checks.either(checks.path, checks.mapping(checks.text)),
     executor=checks.text,
     address=checks.text,
     timeout_s=checks.real,
@@ -116,7 +117,7 @@ class Run:
 )
 def run(
     plan: Plan,
-    inputs: Mapping[str, NDArray[Any]] | None = None,
+    inputs: Inputs | None = None,
     *,
     executor: Literal["ray", "processes", "threads"] = "ray",
     address: str | None = None,
@@ -136,7 +137,7 @@ def run(
     ----------
     plan : Plan
         Of a problem that was built from a model.
-    inputs : mapping of str to array, optional
+    inputs : mapping of str to array, or path of a ``.npz`` file, optional
         Every input of the model; absent: ``random_inputs`` of `seed`.
     executor : "ray", "processes" or "threads"
         Ray actors, processes of this machine, or threads of this process.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hetsim.base import checks
 from hetsim.base.collecting import collecting_put_off
@@ -108,7 +108,9 @@ def load_model(
     text = os.fspath(source)
     with _short_of(text), collecting_put_off():
         name, file = read_source(text)
-        wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, observed)
+        wishes = _wishes(
+            file.proto.graph, dims, shapes, inputs, freeze, canonical, extensions, measure, observed
+        )
         return prepare(file, name, text, wishes)
 
 
@@ -149,7 +151,9 @@ def model_of(
         raise ModelError("weights_dir cannot be read: no folder has such a name", where=name)
     with _short_of(name), collecting_put_off():
         file = from_memory(proto, name, folder)
-        wishes = _wishes(dims, shapes, inputs, freeze, canonical, extensions, measure, None)
+        wishes = _wishes(
+            file.proto.graph, dims, shapes, inputs, freeze, canonical, extensions, measure, None
+        )
         return prepare(file, name, name, wishes)
 
 
@@ -175,7 +179,22 @@ def _check_level(canonical: str | None) -> None:
         )
 
 
+def _arrays(graph: onnx.GraphProto, inputs: Inputs | None) -> tuple[dict[str, Any] | None, str]:
+    """Inputs of `graph` as kernels read them, and what they are called in reports."""
+    from hetsim.graph.inputs.files import read_npz
+    from hetsim.graph.reading.arrays import plain
+    from hetsim.graph.reading.onnx_types import to_tensor
+
+    if inputs is None:
+        return None, ""
+    if isinstance(inputs, Mapping):
+        return {name: plain(value) for name, value in inputs.items()}, "the inputs given"
+    stated = {value.name: to_tensor(value.name, value.type) for value in graph.input}
+    return read_npz(Path(inputs), stated), os.fspath(inputs)
+
+
 def _wishes(
+    graph: onnx.GraphProto,
     dims: Mapping[str, int] | None,
     shapes: Mapping[str, Sequence[int]] | None,
     inputs: Inputs | None,
@@ -185,10 +204,9 @@ def _wishes(
     measure: bool,
     observed: Observed | None,
 ) -> Wishes:
-    from hetsim.graph.inputs.files import arrays_of
     from hetsim.graph.preparation import Wishes
 
-    arrays, label = (None, "") if inputs is None else arrays_of(inputs)
+    arrays, label = _arrays(graph, inputs)
     return Wishes(
         dict(dims or {}),
         dict(shapes or {}),

@@ -6,6 +6,7 @@ import csv
 import io
 
 from hetsim.analysis.nodes.facts import Facts, NodeFacts
+from hetsim.base.text import cell
 
 OF_FILE = ("file_node", "file_op", "output")
 COLUMNS = (
@@ -33,6 +34,8 @@ device of the platform, in its order."""
 def csv_text(facts: Facts) -> str:
     """Return it as CSV (RFC 4180): seconds, empty where nothing is known.
 
+    A text that a spreadsheet would take for a formula has a ``'`` before it.
+
     ``node_seconds`` is the canonical node's share of its kernel, ``seconds`` that over the nodes of
     the file which it stands for: either the kernels' or the file's nodes can be summed up.
     """
@@ -46,7 +49,7 @@ def csv_text(facts: Facts) -> str:
         output = next((name for name in node.outputs if name), "")
         standing = facts.standing_for[node.name]
         for cells in [_cells(facts, one) for one in standing] or [nothing]:
-            writer.writerow((node.name, node.op, output, *cells))
+            writer.writerow((cell(node.name), cell(node.op), cell(output), *cells))
     return stream.getvalue()
 
 
@@ -54,24 +57,24 @@ def _cells(facts: Facts, one: NodeFacts) -> list[str]:
     kernel = None if one.kernel is None else facts.kernels[one.kernel].seconds
     part = None if one.seconds is None else one.seconds / len(one.origins)
     cells = [
-        one.name,
-        one.op,
+        cell(one.name),
+        cell(one.op),
         str(one.replica),
-        one.device or "",
+        cell(one.device or ""),
         _whole(one.group),
         _whole(one.kernel),
         _number(kernel),
         _number(one.seconds),
         _number(part),
-        one.preferred or "",
+        cell(one.preferred or ""),
         _number(one.preferred_s),
         "yes" if one.supposed else "no",
         _number(one.moves_s if one.device is not None else None),
         _number(one.cost_s),
-        one.why,
+        cell(one.why),
     ]
     for said in one.devices:
-        cells += [said.takes, _number(said.seconds), said.reason]
+        cells += [said.takes, _number(said.seconds), cell(said.reason)]
     return cells
 
 

@@ -113,7 +113,7 @@ def compare(
     from hetsim.analysis.comparing import compare as weigh
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
-    from hetsim.cli.question import given_arrays, read_problem, read_strategy_options, with_affinity
+    from hetsim.cli.question import read_problem, read_strategy_options, with_affinity
     from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.cli.what_if import comparison_beside, show_beside, show_sensitivities
     from hetsim.reporting.result import checked_record, comparison_record
@@ -164,7 +164,7 @@ def compare(
     measured = {}
     for row in chosen_to_run(comparison, strategies) if runs else ():
         assert row.plan is not None
-        run = execute(row.plan, how, given_arrays())
+        run = execute(row.plan, how, invocation.inputs)
         done.append((row.plan, run))
         measured[f"wall_s {row.strategy}"] = run.wall_s
         wall = (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from hetsim.cli.execute import Executor
     from hetsim.execution.emulation.run import Emulation
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.plans.plan import Plan
 
 
@@ -69,7 +70,7 @@ def check_emulate(
 def run_emulated(
     plan: Plan,
     how: Executor,
-    inputs: Mapping[str, Any] | None,
+    inputs: Inputs | None,
     time_scale: float | None,
     requests: int,
     as_json: bool,

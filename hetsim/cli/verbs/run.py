@@ -89,7 +89,7 @@ def run(
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.load import OF_LOAD, OF_SIMULATION, given, said
     from hetsim.cli.load_test import serve
-    from hetsim.cli.question import given_arrays, read_plan
+    from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.result import run_record
@@ -132,17 +132,16 @@ def run(
     }
     check_emulate(emulate, time_scale, requests, others)
     check_targets(trace, out, report, force=force)
-    arrays = given_arrays()
     if is_compiled(Path(source)):
-        _run_folder(Path(source), executor, address, timeout_s, seed, arrays, as_json)
+        _run_folder(Path(source), executor, address, timeout_s, seed, as_json)
         return
     plan = read_plan(
         source, platform, strategy, dims, shapes, canonical, contention, objective, runs=True
     )
     if emulate:
-        run_emulated(plan, how, arrays, time_scale, requests or 1, as_json)
+        run_emulated(plan, how, invocation.inputs, time_scale, requests or 1, as_json)
         return
-    done = execute(plan, how, arrays)
+    done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
     drawn_over = spread(plan, draws=draws, draw_seed=seed)
@@ -196,7 +195,6 @@ def _run_folder(
     address: str | None,
     timeout_s: float,
     seed: int,
-    arrays: dict[str, Any] | None,
     as_json: bool,
 ) -> None:
     from hetsim.base.units import format_seconds
@@ -218,7 +216,7 @@ def _run_folder(
     with invocation.progress(f"running {folder}"):
         done = run_compiled(
             compiled,
-            arrays,
+            invocation.inputs,
             executor=executor,
             address=address,
             timeout_s=timeout_s,

@@ -20,6 +20,7 @@ from hetsim.plans.saved import stated_model
 
 if TYPE_CHECKING:
     from hetsim.execution.compiled.read import CompiledPlan
+    from hetsim.graph.inputs.files import Inputs
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class CompiledRun:
 
 def run_compiled(
     compiled: CompiledPlan,
-    inputs: Mapping[str, NDArray[Any]] | None = None,
+    inputs: Inputs | None = None,
     *,
     executor: Literal["ray", "processes", "threads"] = "ray",
     address: str | None = None,

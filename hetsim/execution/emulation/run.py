@@ -24,6 +24,7 @@ from hetsim.execution.transports.executors import transports
 from hetsim.plans.timeline import Timeline
 
 if TYPE_CHECKING:
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
     from hetsim.simulation.clock.templates import PlanTasks
@@ -81,7 +82,7 @@ class Emulation:
 
 def emulate(
     plan: Plan,
-    inputs: Mapping[str, NDArray[Any]] | None = None,
+    inputs: Inputs | None = None,
     *,
     requests: int = 1,
     time_scale: float | None = None,

@@ -13,6 +13,7 @@ from hetsim.execution.inputs_outputs import given_inputs, model_of
 from hetsim.execution.serving.batches import Batching, batching_of
 
 if TYPE_CHECKING:
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
     from hetsim.service.layout import Setup
     from hetsim.service.resolving import Resolved
@@ -59,7 +60,7 @@ class Runs:
 
 
 def runs_of(
-    resolved: Sequence[Resolved], setup: Setup, inputs: Mapping[str, Any] | None, seed: int
+    resolved: Sequence[Resolved], setup: Setup, inputs: Inputs | None, seed: int
 ) -> tuple[Runs, ...]:
     """Return, by template, whose requests it runs, and how many at a time.
 
@@ -93,7 +94,7 @@ def runs_of(
 
 
 def sets_of(
-    alone: Model, each: Sequence[Batching], inputs: Mapping[str, Any] | None, seed: int
+    alone: Model, each: Sequence[Batching], inputs: Inputs | None, seed: int
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the inputs that requests have in turn; `each`: how these are put into batches.
 

@@ -38,6 +38,7 @@ from hetsim.simulation.serving.real_time import RealTime
 from hetsim.simulation.serving.tables import SERVED
 
 if TYPE_CHECKING:
+    from hetsim.graph.inputs.files import Inputs
     from hetsim.hardware.spec import Platform
     from hetsim.service.asked import Asked
     from hetsim.workloads.deployment import Deployment
@@ -156,7 +157,7 @@ def load_test(
     *,
     asked: Asked | None = None,
     emulate: bool = False,
-    inputs: Mapping[str, NDArray[Any]] | None = None,
+    inputs: Inputs | None = None,
     executor: Literal["ray", "processes", "threads"] = "ray",
     address: str | None = None,
     time_scale: float | None = None,

@@ -44,13 +44,19 @@ def check_arrays(graph: Graph, inputs: Mapping[str, Any], source: str) -> None:
     sizes: dict[str, tuple[int, str]] = {}
     for name in graph.inputs:
         tensor = graph.tensors[name]
-        if tensor.dtype in ITEM_BITS or tensor.dtype == "string":
-            _check_array(tensor, inputs[name], sizes, source)
+        check_array(tensor, inputs[name], sizes, source)
 
 
-def _check_array(
+def check_array(
     tensor: Tensor, array: object, sizes: dict[str, tuple[int, str]], source: str
 ) -> None:
+    """Raise RequestError unless `array` is of the dtype and shape of `tensor`; see `check_arrays`.
+
+    `sizes` has the size of each symbolic dimension that is known, and whose it is; those of
+    `array` are added.
+    """
+    if tensor.dtype not in ITEM_BITS and tensor.dtype != "string":
+        return
     where = f"{source}: input '{tensor.name}'"
     if not isinstance(array, np.ndarray):
         raise RequestError(

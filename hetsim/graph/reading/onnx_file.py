@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -334,13 +335,23 @@ def _external_size(location: str, tensor: onnx.TensorProto, path: Path) -> int:
                 where=str(path),
                 hint="put the weights file beside the model",
             )
-        return target.stat().st_size
+        found = target.stat()
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"external data {location!r} of tensor {tensor.name!r} cannot be read: {error}",
             where=str(path),
             hint="check the file and its permissions",
         ) from error
+    # As onnx and its checker do: the other name may be any file's of this user.
+    if found.st_nlink > 1:
+        raise ModelError(
+            f"external data {location!r} of tensor {tensor.name!r} has {found.st_nlink} hard "
+            "links: it may be a file outside the model's folder under another name",
+            where=str(path),
+            hint=f"make a copy that has one name: cp {shlex.quote(str(target))} COPY, then "
+            f"mv COPY {shlex.quote(str(target))}",
+        )
+    return found.st_size
 
 
 def _not_text(message: Any) -> bool:

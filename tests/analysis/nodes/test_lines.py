@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
+from pathlib import Path
 
 import pytest
 
 from hetsim.analysis.nodes.nodes import Nodes, nodes
+from hetsim.hardware.catalog import load_platform
 from hetsim.partitioning.groups import Group
+from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
+from onnx_builders import load, make_model, op, value
 
 INF = math.inf
 
@@ -29,6 +33,22 @@ def problem() -> Problem:
         tensors=[(0, 8, (1,)), (1, 16, (2,))], devices=("cpu", "npu"), bytes_per_s=8.0,
         composites=[(0, (0, 1), 5.0)], dispatch_s=[0.25, 0.5], contention="fifo",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"])  # noqa: RUF001
+def test_no_text_begins_as_a_formula(tmp_path: Path, begin: str) -> None:
+    names = [f"{begin}{name}" for name in ("SUM(A1)", "out", "x")]
+    node, output, given = names
+    proto = make_model([op("Neg", "x", "y", node)], [value("x")], [value("y")])
+    proto.graph.node[0].input[0] = proto.graph.input[0].name = given
+    proto.graph.node[0].output[0] = proto.graph.output[0].name = output
+    model = load(proto, tmp_path, canonical="none")
+    question = Problem.of(model, load_platform("laptop"))
+    text = nodes(plan(question, "single:cpu")).to_csv()
+    [line] = csv.DictReader(io.StringIO(text, newline=""))
+    assert (line["file_node"], line["output"]) == (f"'{node}", f"'{output}")
+    for row in csv.reader(io.StringIO(text, newline="")):
+        assert not [cell for cell in row if cell.startswith(begin)]
 
 
 def test_every_cell_is_what_the_plan_and_the_devices_say() -> None:

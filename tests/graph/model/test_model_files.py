@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from hash_seeds import QUICK, SEEDS, printed_here, printed_under
-from hetsim.errors import UsageError
+from hetsim.errors import ModelError, UsageError
 from hetsim.graph.loading import load_model
 from hetsim.graph.reading.onnx_types import dtype_name, element_type, parse_type
 from onnx_builders import (
@@ -63,6 +63,18 @@ def test_large_external_weights_stay_on_disk(tmp_path: Path, level: str) -> None
 
 def test_weights_dir_is_absent_once_nothing_refers_to_it(tmp_path: Path) -> None:
     assert load_model(external_model(tmp_path, 16)).weights_dir is None
+
+
+def test_weights_with_another_name_are_refused_as_onnx_does(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    path = external_model(tmp_path / "model")
+    (tmp_path / "elsewhere").hardlink_to(tmp_path / "model" / "w.bin")
+    with pytest.raises(onnx.checker.ValidationError, match="multiple hard links"):
+        onnx.load(path)
+    with pytest.raises(ModelError, match=r"'w\.bin' of tensor 'w' has 2 hard links.*; .* cp "):
+        load_model(path)
+    (tmp_path / "elsewhere").unlink()
+    assert load_model(path).weights_dir == tmp_path / "model"
 
 
 def test_canonical_names_says_what_is_near(tmp_path: Path) -> None:
