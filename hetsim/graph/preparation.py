@@ -157,10 +157,13 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     for tensor in graph.inputs:
         if graph.tensors[tensor] != result.graph.tensors[tensor]:
             shapes[tensor] = graph.tensors[tensor].static_shape
+    if shapes or observed:
+        graph = result.with_shapes(shapes, custom, observed)
+    _check_not_empty(graph, wishes, source)
     return Model(
         name=name,
         source=source,
-        graph=result.with_shapes(shapes, custom, observed) if shapes or observed else graph,
+        graph=graph,
         proto=result.proto,
         weights_dir=weights_dir,
         sha256=_with_extensions(file.sha256, added),
@@ -177,6 +180,21 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
         unmeasured=unmeasured,
         unoptimised=unoptimised,
     )
+
+
+def _check_not_empty(graph: Graph, wishes: Wishes, source: str) -> None:
+    """Raise UsageError where sizes of 0 leave nothing to compute."""
+    zeros = [f"--dim {name}=0" for name, size in wishes.dims.items() if size == 0]
+    zeros += [
+        f"--shape {name}={','.join(map(str, s))}" for name, s in wishes.shapes.items() if 0 in s
+    ]
+    outputs = [graph.tensors[name].shape for name in graph.outputs]
+    if zeros and all(shape is not None and 0 in shape for shape in outputs):
+        raise UsageError(
+            f"every output of the model is empty with {' '.join(zeros)}",
+            where=source,
+            hint="0 is a size of what may be empty, such as a cache: give 1 or more",
+        )
 
 
 def _level(asked: str | None, nodes: int) -> tuple[str, str | None]:

@@ -80,7 +80,7 @@ class Stream:
             if isinstance(given, Follows):
                 columns.append(given.column)
             else:
-                whole(1)(given, f"dims['{name}']")
+                whole(0)(given, f"dims['{name}']")
         if columns and not isinstance(self.arrivals, Replay):
             raise WorkloadError(
                 f"dimensions of '{self.name}' follow a column, and its arrivals are no replay",

@@ -18,7 +18,7 @@ from hetsim.cli.options.values import whole_number
     ("option", "value", "says"),
     [
         ("--dim", "batch", "NAME=N"),
-        ("--dim", "batch=0", "NAME=N"),
+        ("--dim", "batch=-0", "NAME=N"),
         ("--dim", "batch=-1", "NAME=N"),
         ("--dim", "batch=1.5", "NAME=N"),
         ("--dim", "batch=\u0663", "NAME=N"),
@@ -27,7 +27,7 @@ from hetsim.cli.options.values import whole_number
         ("--shape", "x", "NAME=D,D,..."),
         ("--shape", "x=a,b", "NAME=D,D,..."),
         ("--shape", "x=1,,2", "NAME=D,D,..."),
-        ("--shape", "x=1,0", "NAME=D,D,..."),
+        ("--shape", "x=1,-1", "NAME=D,D,..."),
         ("--shape", "=1,2", "NAME=D,D,..."),
         ("--canonical", "all", "'none', 'basic', 'extended'"),
         ("--contention", "lifo", "'fifo', 'none'"),

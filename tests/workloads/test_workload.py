@@ -56,7 +56,7 @@ def test_sizes_that_a_model_is_planned_for() -> None:
         (lambda: Stream("a", "m", Poisson(1), share=0.5), "both arrivals and a share"),
         (lambda: Stream("a", "m", "poisson"), "none of constant"),
         (lambda: Stream("a", "m", Poisson(1), priority=0), "priority is 0"),
-        (lambda: Stream("a", "m", Poisson(1), dims={"n": 0}), "dims['n'] is 0"),
+        (lambda: Stream("a", "m", Poisson(1), dims={"n": -1}), "dims['n'] is -1"),
         (lambda: Stream("a", "m", Poisson(1), dims={"n": Follows("c", (1,))}), "no replay"),
         (lambda: Follows("c", ()), "do not ascend"),
         (lambda: Follows("c", (2, 2)), "do not ascend"),

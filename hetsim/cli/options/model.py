@@ -68,7 +68,7 @@ model_options = all_of(
         metavar="NAME=N",
         multiple=True,
         callback=sizes,
-        help="Bind an open dimension, e.g. --dim batch=1, 'x[2]=48', or '*=1': all. Where the "
+        help="Bind an open dimension, e.g. --dim batch=1, 'x[2]=48', or '*=64': all. Where the "
         "file has 1 request, 'x[0]=8' makes it 8 at once. Repeatable.",
     ),
     click.option(

@@ -14,13 +14,13 @@ Item = TypeVar("Item")
 
 
 def sizes(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, int]:
-    """Read ``NAME=N`` values, N a whole number above 0."""
+    """Read ``NAME=N`` values, N a whole number."""
 
     def one(text: str) -> tuple[str, int]:
         name, _, size = text.rpartition("=")
         number = whole_number(size)
         if not name or number is None:
-            raise ValueError(f"'{text}' is not NAME=N with N a whole number above 0, e.g. batch=1")
+            raise ValueError(f"'{text}' is not NAME=N with N a whole number, e.g. batch=1")
         return name, number
 
     return by_name(ctx, param, given, one)
@@ -35,9 +35,7 @@ def shapes(
         name, _, dims = text.rpartition("=")
         shape = [whole_number(dim) for dim in dims.split(",")]
         if not name or None in shape:
-            raise ValueError(
-                f"'{text}' is not NAME=D,D,... with whole numbers above 0, e.g. x=1,3,224,224"
-            )
+            raise ValueError(f"'{text}' is not NAME=D,D,... with whole numbers, e.g. x=1,3,224,224")
         return name, tuple(dim for dim in shape if dim is not None)
 
     return by_name(ctx, param, given, one)
@@ -70,11 +68,11 @@ def _number(text: str) -> float | None:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the positive integer that `text` writes in plain digits, else None."""
+    """Return the integer of 0 or more that `text` writes in plain digits, else None."""
     text = text.strip()
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         return None
-    return int(text) or None
+    return int(text)
 
 
 def by_name(

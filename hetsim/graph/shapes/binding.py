@@ -88,7 +88,7 @@ def bind(
     ----------
     dims : mapping
         Size by name of a symbolic dimension of an input, by place (``x[2]``), or ``*``: of
-        every one that nothing else binds.
+        every one that nothing else binds. It may be 0, but for ``*``: a cache is empty at first.
     shapes : mapping
         Whole shape by input name; it binds the symbolic dims that the file has there.
     given : mapping, optional
@@ -98,7 +98,7 @@ def bind(
     Raises
     ------
     UsageError
-        Where a name does not exist, a size is not a positive integer, a shape has another
+        Where a name does not exist, a size is no whole number of 0 or more, a shape has another
         rank or a fixed dimension of another size, or two sizes are given for one name.
     RequestError
         Where an array of `given` does not fit its input.
@@ -109,7 +109,8 @@ def bind(
     binding, sizes = Binding(), _Sizes()
     every: int | None = None
     for name, size in dims.items():
-        number = _positive(size, f"dimension {name!r}", where)
+        # Of all that is open some is never empty: a picture's height.
+        number = _size(size, f"dimension {name!r}", where, least=1 if name == ALL else 0)
         if name == ALL:
             every = number
         else:
@@ -149,7 +150,7 @@ class Several:
 def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Several | None:
     """Take those of `dims` that bind a first dimension which is 1 in the file to more.
 
-    Raises UsageError where they are unlike, or no positive integers.
+    Raises UsageError where they are unlike, or no whole numbers of 1 or more.
     """
     ones = {
         f"{value.name}[0]": value.name
@@ -157,7 +158,7 @@ def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Seve
         if [dim.dim_value for dim in value.type.tensor_type.shape.dim[:1]] == [1]
     }
     sizes = {
-        key: _positive(size, f"dimension {key!r}", where)
+        key: _size(size, f"dimension {key!r}", where, least=1)
         for key, size in dims.items()
         if key in ones
     }
@@ -227,7 +228,7 @@ def _ask_shape(
         raise UsageError(
             f"{shape!r} is no shape for input {name!r}", where=where, hint="give a list of sizes"
         )
-    wanted = [_positive(size, f"a size in the shape of input {name!r}", where) for size in shape]
+    wanted = [_size(size, f"a size in the shape of input {name!r}", where) for size in shape]
     place = f"{where}: input {name!r}"
     if inputs[name].type.WhichOneof("value") != "tensor_type":
         raise UsageError(
@@ -372,18 +373,18 @@ def _open_places(graph: onnx.GraphProto) -> Iterator[tuple[Place, Dim]]:
                     yield (value.name, axis), dim
 
 
-def _positive(size: object, what: str, where: str) -> int:
+def _size(size: object, what: str, where: str, least: int = 0) -> int:
     try:
         if isinstance(size, bool):
             raise TypeError
         number = operator.index(size)  # type: ignore[arg-type]
     except TypeError:
-        number = 0
-    if not 0 < number <= _MOST:
+        number = -1
+    if not least <= number <= _MOST:
         raise UsageError(
             f"{what} cannot be {checks.shown(size)}",
             where=where,
-            hint="give a whole number of 1 or more, and below 2**63",
+            hint=f"give a whole number of {least} or more, and below 2**63",
         )
     return number
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from shlex import quote
+
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import ITEM_BITS, Graph
+
+MOST_SHAPES = 4
+"""Inputs of open shapes above which only dimensions are told: they share them, as caches do."""
 
 
 def open_dims(graph: Graph) -> tuple[str, ...]:
@@ -25,16 +31,20 @@ def open_ranks(graph: Graph) -> tuple[str, ...]:
 
 
 def binding_flags(graph: Graph) -> str:
-    """Return the options that bind all that is open in the inputs; empty where nothing is."""
-    flags = [_dim_flag(dim) for dim in open_dims(graph)]
-    flags.extend(f"--shape {name}=N,N,..." for name in open_ranks(graph))
-    return " ".join(flags)
+    """Options that bind all that is open in the inputs: by shape, or by dimension; else empty."""
+    shapes = [
+        f"--shape {quote(name + '=' + ','.join(_shown(graph.tensors[name].shape or ())))}"
+        for name in graph.inputs
+        if any(not isinstance(dim, int) for dim in graph.tensors[name].shape or ())
+    ]
+    dims = [f"--dim {quote(f'{dim}=N')}" for dim in open_dims(graph)]
+    ranks = [f"--shape {name}=N,N,..." for name in open_ranks(graph)]
+    ways = [shapes, dims] if 0 < len(shapes) <= MOST_SHAPES else [dims]
+    return " or ".join(" ".join([*way, *ranks]) for way in ways)
 
 
-def _dim_flag(dim: str) -> str:
-    # Brackets mean something to shells.
-    plain = all(c.isalnum() or c in "._-/:" for c in dim)
-    return f"--dim {dim}=N" if plain else f"--dim '{dim}=N'"
+def _shown(shape: Iterable[int | str | None]) -> list[str]:
+    return [str(dim) if isinstance(dim, int) else "N" for dim in shape]
 
 
 def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimension:
@@ -50,11 +60,11 @@ def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimensi
             parts.append(f"{few} not bound: {', '.join(dims)}")
         if ranks:
             parts.append(f"the shape of {', '.join(ranks)} is not known")
-        every = " (--dim '*=1' binds every one)" if len(dims) > 1 else ""
         return UnboundDimension(
             ", and ".join(parts),
             where=source,
-            hint=f"give {binding_flags(graph)}{every}, or --input FILE.npz",
+            hint=f"give the sizes that the model is used with: {binding_flags(graph)}, or "
+            "--input FILE.npz",
             dims=tuple(dims),
         )
     shown = ", ".join(

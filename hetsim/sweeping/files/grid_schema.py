@@ -35,7 +35,7 @@ from hetsim.workloads.workload import MAX_REQUESTS, Stream, Workload
 MAX_POINTS = 1_000_000
 """More points than anybody waits for: a grid has them by a slip."""
 
-Size = Annotated[StrictInt, Field(ge=1)]
+Size = Annotated[StrictInt, Field(ge=0)]
 
 
 def _in_short(key: str) -> BeforeValidator:

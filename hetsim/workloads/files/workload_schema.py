@@ -91,7 +91,7 @@ class SloModel(Strict):
 class DimModel(Strict):
     """A size, or a column of the trace that it follows."""
 
-    size: Size | None = None
+    size: Annotated[StrictInt, Field(ge=0, le=MAX_VALUE)] | None = None
     column: Text | None = None
     buckets: Annotated[tuple[Size, ...], Field(min_length=1)] | None = None
     above: Above = "error"

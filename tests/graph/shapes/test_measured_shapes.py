@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,75 @@ def test_what_is_open_is_told_at_once_and_the_hint_is_true(nameless: str | None)
         assert model_of(proto, dims=every).graph.tensors["c"].shape == (1, 1, 1)
     arrays = {"a": np.ones((2, 0, 4), np.float32), "b": np.ones((2, 5), np.float32)}
     assert model_of(proto, inputs=arrays).graph.tensors["c"].shape == (2, 0, 4)
+
+
+def test_the_hint_for_open_dims_has_the_inputs_of_the_file() -> None:
+    nodes = [op("Relu", "x", "y"), op("Neg", "big*one", "z")]
+    inputs = [value("x", ("n", 3, "h", None)), value("big*one", ("n", 8))]
+    proto = make_model(nodes, inputs, [value("y", None), value("z", None)])
+    with pytest.raises(UnboundDimension) as told:
+        random_inputs(model_of(proto))
+    said = str(told.value)
+    # All dims at once would make a picture of 1 x 1, which is answered without a word.
+    assert "*=" not in said
+    assert "--shape x=N,3,N,N --shape 'big*one=N,8' or --dim n=N --dim h=N --dim 'x[3]=N'" in said
+    words = shlex.split(said.partition(": ")[2].partition("; ")[2].partition(": ")[2])
+    shapes = dict(word.replace("N", "5").split("=") for word in words if "=" in word)
+    bound = {name: [int(n) for n in shapes[name].split(",")] for name in ("x", "big*one")}
+    assert model_of(proto, shapes=bound).graph.tensors["y"].shape == (5, 3, 5, 5)
+
+
+def test_many_inputs_of_open_shapes_are_told_by_dims_alone() -> None:
+    names = [f"past{at}" for at in range(6)]
+    nodes = [op("Relu", name, f"y{name}") for name in names]
+    proto = make_model(
+        nodes,
+        [value(name, ("batch", 4, "past", 8)) for name in names],
+        [value(f"y{name}", None) for name in names],
+    )
+    with pytest.raises(UnboundDimension, match="used with: --dim batch=N --dim past=N, or --input"):
+        random_inputs(model_of(proto))
+
+
+CACHE = """
+<ir_version: 9, opset_import: ["": 18]>
+step (float[batch,4,seq,16] q, float[batch,4,past,16] k, int64[batch,past] mask)
+=> (float[batch,4,seq,16] y, float[batch,4,total,16] present, int64[batch,past] kept)
+{
+    present = Concat<axis=2>(k, q)
+    turned = Transpose<perm=[0,1,3,2]>(present)
+    scores = MatMul(q, turned)
+    shares = Softmax<axis=-1>(scores)
+    y = MatMul(shares, present)
+    kept = Neg(mask)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"dims": {"batch": 1, "seq": 3, "past": 0}},
+        {"dims": {"past": 0, "*": 2}},
+        {"shapes": {"q": (1, 4, 3, 16), "k": (1, 4, 0, 16)}},
+        {"shapes": {"q": (1, 4, 3, 16), "mask": [1, 0]}},
+        {"dims": {"batch": 1, "seq": 0, "past": 7}},
+    ],
+)
+def test_what_may_be_empty_is_bound_to_0(sizes: dict[str, Any]) -> None:
+    model = model_of(parser.parse_model(CACHE), **sizes)
+    assert 0 in (model.graph.tensors["k"].static_shape + model.graph.tensors["q"].static_shape)
+    problem = hetsim.Problem.of(model, hetsim.load_platform("laptop"))
+    for plan in (hetsim.plan(problem), hetsim.plan(problem, "single:cpu")):
+        assert 0 < hetsim.simulate(plan).latency_s < 1
+        assert hetsim.run(plan, executor="threads").mismatches == ()
+        assert hetsim.Plan.from_json(plan.to_json(), problem).groups == plan.groups
+
+
+@pytest.mark.parametrize("sizes", [{"batch": 0, "*": 2}, {"batch": 0, "past": 0, "seq": 2}])
+def test_sizes_that_leave_nothing_to_compute_are_refused(sizes: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="every output of the model is empty with --dim batch=0"):
+        model_of(parser.parse_model(CACHE), dims=sizes)
 
 
 def test_a_name_for_two_sizes_is_told_and_what_is_told_helps() -> None:
