@@ -100,6 +100,8 @@ def path(value: Any, name: str) -> None:
     """Want a path, or its text."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise refused(name, value, "a path")
+    if "\0" in os.fspath(value):
+        raise refused(name, value, "a path: it has a null byte")
 
 
 def function(value: Any, name: str) -> None:

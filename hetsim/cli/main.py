@@ -20,7 +20,7 @@ from hetsim.cli.greeting import greeting
 from hetsim.cli.invocation import COMPLETION, Invocation, one_line
 from hetsim.cli.lazy import LazyGroup, Verb
 from hetsim.cli.options.output import common_options
-from hetsim.errors import HetsimError, closest
+from hetsim.errors import HetsimError, UsageError, closest
 from hetsim.version import __version__
 
 INTERNAL_FAULT, USAGE = 1, 2
@@ -125,6 +125,9 @@ class App(LazyGroup):
         if not args:
             click.echo(greeting())
             return 0
+        # No process can be given one: a caller of this function can.
+        if any("\0" in word for word in args):
+            raise UsageError("an argument has a null byte", hint="leave it out")
         # What a shell asks by its environment is answered above, and not by click.
         asks_nothing = ""
         return super().main(args, "hetsim", asks_nothing, standalone_mode=False, obj=invocation)

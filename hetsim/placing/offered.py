@@ -14,7 +14,7 @@ from hetsim.placing.instances import Instance, in_numbers, quick
 from hetsim.placing.replicas import Chosen, Replicas
 from hetsim.service.asked import Asked
 from hetsim.service.resolving import Made, resolve_model
-from hetsim.sizing.ceiling import rates_of
+from hetsim.sizing.ceiling import demand_of
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Routing, Served
 from hetsim.workloads.workload import Stream, Workload, by_model
@@ -193,9 +193,7 @@ def _rates(workload: Workload) -> tuple[float, ...]:
                 f"the clients of '{stream.name}' wait for answers, and have no rate of their own",
                 hint="give arrivals at a rate, and simulate the placement with the clients",
             )
-    rates = rates_of(workload)
-    if not sum(rates) > 0:
-        raise UsageError("nothing comes at a rate above 0", hint="give arrivals at a rate")
+    rates = demand_of(workload)
     return tuple(max(rate, RARE * sum(rates)) for rate in rates)
 
 

@@ -16,7 +16,7 @@ from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.sizing.answer import Capacity, Carried
 from hetsim.sizing.carrying import Question, carried, refused
-from hetsim.sizing.ceiling import rates_of
+from hetsim.sizing.ceiling import demand_of
 from hetsim.sizing.enduring import carried_without
 from hetsim.sizing.impossible import impossible_as
 from hetsim.sizing.outages.verdicts import check_objectives
@@ -117,11 +117,7 @@ def capacity_of(
             "a rate is not looked for where devices fail",
             hint="leave failures: out, and simulate the rate that is found with them",
         )
-    rates_per_s = rates_of(workload)
-    if not sum(rates_per_s) > 0:
-        raise UsageError(
-            "nothing comes at a rate above 0", hint="give arrivals that are not closed"
-        )
+    rates_per_s = demand_of(workload)
     made = Made()
     rows: list[Carried] = []
     known: dict[object, Carried] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
+from hetsim.errors import UsageError
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.playing import timeline_of
@@ -45,6 +46,20 @@ def rates_of(workload: Workload) -> tuple[float, ...]:
         arrivals, share = workload.arrivals_of(stream)
         found.append(0.0 if isinstance(arrivals, Closed) else arrivals.rate_per_s * share)
     return tuple(found)
+
+
+def demand_of(workload: Workload) -> tuple[float, ...]:
+    """Requests a second of each stream; raises UsageError unless their sum is a rate."""
+    rates = rates_of(workload)
+    if not sum(rates) > 0:
+        raise UsageError("nothing comes at a rate above 0", hint="give arrivals at a rate")
+    for stream, rate in zip(workload.streams, rates, strict=True):
+        if math.isinf(rate):
+            raise UsageError(
+                f"all requests of '{stream.name}' come at one time, which is no rate",
+                hint="give a trace of several times, or simulate this one",
+            )
+    return rates
 
 
 def ceiling_of(

@@ -12,6 +12,7 @@ import pytest
 from click.testing import Result
 from onnx import external_data_helper
 
+import hetsim
 from cli_calls import Cli
 
 Spoil = Callable[[Path], None]
@@ -289,3 +290,35 @@ def test_targets_are_refused_before_any_work(
     refused(cli(*words, "--trace", tmp_path / "no" / "t.json"), 2, "no folder")
     assert (tmp_path / "t.json").read_text() == "mine"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect", "a\0.onnx"),
+        ("compile", "m.onnx", "--platform", "laptop", "-o", "a\0b"),
+        ("simulate", "m.onnx", "--platform", "lap\0top"),
+        ("sweep", "grid.yaml", "-o", "\0"),
+        ("simulate", "m.onnx", "--trace=\0"),
+    ],
+)
+def test_an_argument_with_a_null_byte(cli: Cli, words: tuple[str, ...]) -> None:
+    result = cli(*words)
+    assert result.exit_code == 2
+    assert result.stderr == "error: an argument has a null byte; leave it out\n"
+
+
+def test_a_path_with_a_null_byte(dynamic_model: Path) -> None:
+    problem = hetsim.Problem.of(
+        hetsim.load_model(dynamic_model, dims={"batch": 1}), hetsim.load_platform("laptop")
+    )
+    plan = hetsim.plan(problem, "single:cpu")
+    for call in (
+        lambda: hetsim.load_model("a\0"),
+        lambda: hetsim.load_platform("a\0"),
+        lambda: hetsim.load_workload("a\0"),
+        lambda: plan.save("a\0"),
+        lambda: hetsim.partition(problem).save_onnx("a\0"),
+    ):
+        with pytest.raises(hetsim.InvalidInput, match="a path: it has a null byte"):
+            call()

@@ -33,6 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _AGAIN = "compile the plan again, or copy the folder anew"
 
 Count = Annotated[int, Field(ge=0, lt=2**62)]
+Dim = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -71,7 +72,7 @@ class ValueRecord(_Record):
 
     name: Text
     type: str
-    shape: list[Count | str | None] | None
+    shape: list[Dim | str | None] | None
     below: Count | None = None
     asked: int | None = None
 

@@ -15,6 +15,7 @@ from hetsim.base.machine import memory_bytes
 from hetsim.base.units import format_bytes
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
+from hetsim.graph.reading.arrays import MOST_DIMS
 from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _MOVERS = frozenset(
      "Slice", "Split", "Concat", "Tile", "Dropout"}
 )  # fmt: skip
 """Ops that hand the elements of their first input on (Concat: of all), perhaps rearranged."""
+
+_WIDEST_BYTES = 32
+"""No less than an element takes while it is drawn: a word of five letters."""
 
 _DEFAULT_HIGH = 2
 _ENTRIES = 2
@@ -78,6 +82,8 @@ def draw_inputs(
     """
     tensors = [graph.tensors[name] for name in graph.inputs]
     shaped = [tensor for tensor in tensors if tensor.shape is not None]
+    for tensor in shaped:
+        _check_shape(tensor)
     wanted = sum(tensor.elements for tensor in shaped)
     if wanted > most:
         raise RequestError(
@@ -105,6 +111,20 @@ def draw_inputs(
         else:
             arrays[name] = _draw(tensor, bound, generator)
     return arrays
+
+
+def _check_shape(tensor: Tensor) -> None:
+    """Raise RequestError where NumPy has no array of that shape, though it may hold nothing."""
+    shape = tensor.static_shape
+    if len(shape) > MOST_DIMS:
+        what = f"it has {len(shape)} dimensions, and NumPy's arrays at most {MOST_DIMS}"
+    elif math.prod(max(size, 1) for size in shape) * _WIDEST_BYTES >= 2**63:
+        what = f"no array has the shape {list(shape)}: its sizes are beyond 64 bits"
+    else:
+        return
+    raise RequestError(
+        what, where=f"input '{tensor.name}'", hint="bind its dims to smaller sizes, or reshape it"
+    )
 
 
 def _draw(tensor: Tensor, bound: int | None, generator: np.random.Generator) -> NDArray[Any]:

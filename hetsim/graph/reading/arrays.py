@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_DIMS = 64
+"""Of an array of NumPy 2."""
+
 
 def plain(value: Any) -> Any:
     """Return `value` with every array in it as ONNX Runtime takes memory to be.

@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 
+from hetsim.graph.reading.arrays import MOST_DIMS
 from hetsim.graph.reading.functions import FunctionKey, key_of
 from hetsim.graph.reading.onnx_types import bytes_of
 
@@ -130,6 +131,8 @@ def _of_tensor(tensor: onnx.TensorProto) -> str:
         return f"constant {tensor.name!r} is a segment of a tensor, which nothing puts together"
     if any(size < 0 for size in tensor.dims):
         return f"constant {tensor.name!r} has a negative size"
+    if len(tensor.dims) > MOST_DIMS:
+        return f"constant {tensor.name!r} has {len(tensor.dims)} dimensions, above {MOST_DIMS}"
     # Each look at raw bytes copies them.
     lengths = {name: length for name in _CONTENTS if (length := len(getattr(tensor, name)))}
     if len(lengths) > 1:

@@ -202,3 +202,27 @@ def test_a_pipe_is_no_input(cli: Cli, model: Path, platform: Path, tmp_path: Pat
         result = cli("simulate", model, "--platform", platform, "--rate", 5, "--input", given)
         assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
         assert "it is no regular file" in result.stderr
+
+
+@pytest.mark.parametrize("times", ["1 1 1", "0 0", "7"])
+def test_a_replay_that_has_no_rate(
+    cli: Cli, dynamic_model: Path, platform: Path, tmp_path: Path, times: str
+) -> None:
+    (tmp_path / "t.csv").write_text("\n".join(["t", *times.split()]) + "\n")
+    arrivals = "{replay: {path: t.csv, column: t}}"
+    text = WORKLOAD.format(
+        end=f"requests: {len(times.split())}", model=dynamic_model, arrivals=arrivals,
+        dims="{batch: 1}",
+    )  # fmt: skip
+    (tmp_path / "w.yaml").write_text(text)
+    given = ("--workload", tmp_path / "w.yaml", "--platform", platform)
+    report = tmp_path / "r.html"
+    for words in (("simulate", *given), ("simulate", *given, "--report", report)):
+        played = cli(*words)
+        assert played.exit_code in (0, 5), played.output
+    assert report.exists()
+    for verb in ("capacity", "place"):
+        refused = cli(verb, *given)
+        assert refused.exit_code == 2
+        what = "nothing comes at a rate above 0" if times == "7" else "come at one time"
+        assert what in refused.stderr

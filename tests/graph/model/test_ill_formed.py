@@ -226,3 +226,11 @@ def test_a_function_whose_version_is_another_is_not_within_itself(
     assert (call.body is None) == (version == 0)
     problem = hetsim.Problem.of(model, hetsim.load_platform("laptop"))
     assert hetsim.plan(problem, "single:cpu").problem is problem
+
+
+def test_a_constant_of_more_dimensions_than_numpy_has(tmp_path: Path) -> None:
+    constant = onnx.TensorProto(name="w", data_type=1, dims=[1] * 65, float_data=[1.0])
+    proto = make_model([op("Add", "x w", "y")], [value("x", (1,))], [value("y", None)])
+    proto.graph.initializer.append(constant)
+    with pytest.raises(ModelError, match="constant 'w' has 65 dimensions, above 64"):
+        hetsim.load_model(save(proto, tmp_path))

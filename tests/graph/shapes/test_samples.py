@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from cli_calls import call
 from hetsim.errors import RequestError, UnboundDimension, UsageError
 from hetsim.graph.inputs.check import check_inputs
 from hetsim.graph.inputs.samples import random_inputs
@@ -209,3 +210,33 @@ def test_inputs_that_cannot_be_drawn_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="more than half of the memory") as caught:
         random_inputs(model)
     assert caught.value.where == str(path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ([1] * 65, "it has 65 dimensions, and NumPy's arrays at most 64"),
+        ([0, 2**62], "beyond 64 bits"),
+        ([2, 0, 2**61], "beyond 64 bits"),
+        ([2**62, 0], "beyond 64 bits"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["FLOAT", "INT64", "STRING", "BOOL", "DOUBLE"])
+def test_shapes_that_numpy_has_no_array_of(
+    tmp_path: Path, shape: list[int], says: str, dtype: str
+) -> None:
+    model = model_of(tmp_path, [op("Identity", "x", "y")], [value("x", shape, dtype)])
+    with pytest.raises(RequestError, match=rf"input 'x': .*{says}"):
+        random_inputs(model)
+
+
+def test_a_plan_for_such_shapes_is_compiled_and_its_run_refused(tmp_path: Path) -> None:
+    nodes = [op("Relu", "x", "y")]
+    path = save(make_model(nodes, [value("x", (0, 2**62))], [value("y", None)]), tmp_path)
+    made = call("compile", path, "--platform", "laptop", "-o", tmp_path / "compiled")
+    assert made.exit_code == 0, made.stderr
+    for source in (tmp_path / "compiled", path):
+        on = () if source.is_dir() else ("--platform", "laptop")
+        ran = call("run", source, *on, "--executor", "threads")
+        assert ran.exit_code == 3
+        assert "input 'x': no array has the shape [0, 4611686018427387904]" in ran.stderr

@@ -65,8 +65,10 @@ def served_pictures(
         return {"name": name, "curve": None, "load": None, "why_not": "devices or replicas change"}
     setup = set_up(resolved, workload, check_together(resolved, platform))
     rates_per_s = rates_of(workload)
-    if not sum(rates_per_s) > 0:
-        return {"name": name, "curve": None, "load": None, "why_not": "clients wait for answers"}
+    if not 0 < sum(rates_per_s) < math.inf:
+        at_once = any(map(math.isinf, rates_per_s))
+        why = "all requests come at one time" if at_once else "clients wait for answers"
+        return {"name": name, "curve": None, "load": None, "why_not": why}
     page = bounded(workload, setup, from_file=from_file)
     question = Question(name, tuple(resolved), setup, page, rates_per_s)
     ceiling = question.ceiling()
