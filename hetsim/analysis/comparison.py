@@ -143,7 +143,7 @@ class Comparison:
         if row.timeline is None or row.plan is None:
             return {}
         if self.objective == "latency":
-            return dict(row.timeline.device_utilization)
+            return row.timeline.device_busy_share
         device_s, _ = seconds_a_request(row.plan)
         slower = (1.0,) * len(device_s) if row.slower is None else row.slower.factors
         return {

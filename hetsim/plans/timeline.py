@@ -66,6 +66,9 @@ class Timeline:
         for.
     device_busy_s, link_busy_s : mapping of str to float
         Seconds of occupation, summed over a device's streams; links by direction or bus.
+    device_computing_s : mapping of str to float
+        Seconds in which a device computes, on whichever of its streams. Without the devices of
+        several streams where no trace was asked for.
     device_utilization, link_utilization : mapping of str to float
         Busy seconds over makespan (and over streams), in [0, 1].
     transfers : int
@@ -88,6 +91,7 @@ class Timeline:
     makespan_s: float
     events: Sequence[Event]
     device_busy_s: Mapping[str, float]
+    device_computing_s: Mapping[str, float]
     link_busy_s: Mapping[str, float]
     device_utilization: Mapping[str, float]
     link_utilization: Mapping[str, float]
@@ -98,6 +102,14 @@ class Timeline:
     weight_bytes: Mapping[str, int]
     energy_j: float
     critical_path: tuple[int, ...]
+
+    @property
+    def device_busy_share(self) -> dict[str, float]:
+        """Share of the makespan in which each device computes; see `device_computing_s`."""
+        return {
+            name: min(seconds / self.makespan_s, 1.0) if self.makespan_s > 0 else 0.0
+            for name, seconds in self.device_computing_s.items()
+        }
 
     @property
     def latency_s(self) -> float:

@@ -63,6 +63,7 @@ def timeline_record(timeline: Timeline) -> Record:
         "devices": {
             device: {
                 "busy_s": busy_s,
+                "busy_share": timeline.device_busy_share.get(device),
                 "utilization": timeline.device_utilization.get(device),
                 "peak_memory_bytes": timeline.peak_memory_bytes.get(device),
                 "weight_bytes": timeline.weight_bytes.get(device),

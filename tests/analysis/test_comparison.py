@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from hetsim.placement.bounding import lower_bound
 from hetsim.placement.objective import Objective, bottleneck, seconds_a_request
 from hetsim.placement.options import option_types
 from hetsim.placement.replicas.deal import sustained_s
+from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
 from sweeps import examples
@@ -90,7 +92,10 @@ def check(found: Comparison) -> None:
         assert row.latency_s == row.timeline.latency_s
         if objective == "latency":
             assert row.kept_s is None
-            assert found.busy(row) == dict(row.timeline.device_utilization)
+            assert found.busy(row) == {
+                name: pytest.approx(_computing(row.timeline, name), abs=1e-9)
+                for name in problem.devices
+            }
         else:
             assert row.kept_s == sustained_s(row.plan)
             load_s, _ = seconds_a_request(row.plan)
@@ -121,6 +126,16 @@ def test_equal_rows_stand_in_the_order_asked_for_and_once_each() -> None:
     alone = compare(problem, ["single:c"], draws=0)
     assert [row.strategy for row in alone.rows] == ["single:c"]
     assert alone.rows[0].speedup_over == {"a": 0.5, "b": 0.5, "c": 1.0}
+
+
+def _computing(timeline: Timeline, device: str) -> float:
+    """Share of the makespan in which the device computes, told by who runs between two moments."""
+    spans = [
+        (e.start_s, e.end_s) for e in timeline.events if e.kind == "compute" and e.device == device
+    ]
+    moments = sorted({moment for span in spans for moment in span})
+    runs = [b - a for a, b in pairwise(moments) if any(s <= a and b <= e for s, e in spans)]
+    return sum(runs) / timeline.makespan_s if timeline.makespan_s else 0.0
 
 
 @pytest.mark.parametrize("objective", ["latency", "throughput"])

@@ -127,6 +127,19 @@ def test_streams_run_side_by_side_and_start_in_order(streams: int, starts: list[
     tracks = {e.tracks for e in timeline.events}
     assert tracks == {(f"d0/{stream}",) for stream in range(streams)}
     assert timeline.device_utilization["d0"] == 10 / (timeline.makespan_s * streams)
+    # One of its streams computes at any time.
+    assert timeline.device_busy_share == {"d0": 1.0}
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_a_device_that_computes_all_the_time_is_busy_all_the_time(streams: int) -> None:
+    chain = Problem.from_arrays([[1.0], [2.0]], edges=[(0, 1, 8)], streams=[streams])
+    timeline = simulate(on(chain, ("d0", (0,)), ("d0", (1,))))
+    assert timeline.device_computing_s == {"d0": 3.0}
+    assert timeline.device_busy_share == {"d0": 1.0}
+    assert timeline.device_utilization == {"d0": 1 / streams}
+    untraced = simulate(on(chain, ("d0", (0, 1))), trace=False)
+    assert untraced.device_computing_s == ({"d0": 3.0} if streams == 1 else {})
 
 
 def test_a_later_subgraph_does_not_overtake_within_a_request() -> None:

@@ -49,17 +49,27 @@ def summarise(
     ]
     events: Sequence[Event] = ()
     path: tuple[int, ...] = ()
+    computing = {
+        name: busy
+        for name, busy, width in zip(problem.devices, device_busy, problem.streams, strict=True)
+        if width == 1
+    }
     if trace:
         order = event_order(recording)
         owner = request_of(recording)
         task = tasks_of(plan_tasks, recording, owner)
         events = build_events(plan_tasks, recording, order, owner, task)
         path = critical_path(plan_tasks, recording, order, owner, task)
+        device = np.array(
+            [p for one in templates for p in (*one.group_device, *(-1 for _ in one.transfers))]
+        )[task]
+        computing = computing_seconds(problem, device, recording.start, recording.end)
     return Timeline(
         latencies_s=tuple((recording.finish - recording.arrival).tolist()),
         makespan_s=makespan,
         events=events,
         device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
+        device_computing_s=computing,
         link_busy_s=dict(zip(plan_tasks.links, link_busy, strict=True)),
         device_utilization={
             name: _share(busy, makespan * width)
@@ -108,6 +118,26 @@ def busy_seconds(plan_tasks: PlanTasks, ran: Sequence[int]) -> tuple[list[float]
         for link, seconds in enumerate(carried):
             link_busy[link] += times * seconds
     return device_busy, link_busy
+
+
+def computing_seconds(
+    problem: Problem,
+    device: NDArray[np.int64],
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+) -> dict[str, float]:
+    """Seconds in which each device computes, on whichever of its streams. O(E log E).
+
+    `device`, `start` and `end` are of what happened; what no device computes has a negative one.
+    """
+    found = {}
+    for p, name in enumerate(problem.devices):
+        mine = np.flatnonzero(device == p)
+        mine = mine[np.argsort(start[mine], kind="stable")]
+        until = np.maximum.accumulate(end[mine])
+        since = np.maximum(start[mine], np.concatenate(([0.0], until[:-1]))) if len(mine) else until
+        found[name] = float(np.maximum(until - since, 0.0).sum())
+    return found
 
 
 def energy(problem: Problem, device_busy: Sequence[float], makespan: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.simulation.clock.metrics import energy, held_by_device
+from hetsim.simulation.clock.metrics import computing_seconds, energy, held_by_device
 from hetsim.simulation.clock.templates import flat
 from hetsim.simulation.failures.clock import FailingClock
 
@@ -47,6 +47,7 @@ def failed_timeline(
         makespan_s=makespan,
         events=_events(played, np.flatnonzero(counted).tolist(), makespan) if trace else (),
         device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
+        device_computing_s=computing_seconds(problem, device, start, np.minimum(end, makespan)),
         link_busy_s=dict(zip(links, link_busy, strict=True)),
         device_utilization={
             name: min(busy / most, 1.0) if most > 0 else 0.0

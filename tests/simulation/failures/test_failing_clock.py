@@ -190,6 +190,8 @@ def test_the_figures_are_those_of_what_happened(
     for name, width in zip(problem.devices, problem.streams, strict=True):
         share = busy[name] / (over * width) if over else 0.0
         assert timeline.device_utilization[name] == pytest.approx(share, abs=1e-12)
+        assert busy[name] / width <= timeline.device_computing_s[name] + 1e-12
+        assert timeline.device_computing_s[name] <= min(busy[name], over) + 1e-12
     for name, spent in carried.items():
         share = spent / over if over else 0.0
         assert timeline.link_utilization[name] == pytest.approx(share, abs=1e-12)

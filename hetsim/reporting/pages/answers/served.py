@@ -67,8 +67,8 @@ def served_pictures(
     rates_per_s = rates_of(workload)
     if not 0 < sum(rates_per_s) < math.inf:
         at_once = any(map(math.isinf, rates_per_s))
-        why = "all requests come at one time" if at_once else "clients wait for answers"
-        return {"name": name, "curve": None, "load": None, "why_not": why}
+        none = "all requests come at one time" if at_once else "clients wait for answers"
+        return {"name": name, "curve": None, "load": None, "why_not": none}
     page = bounded(workload, setup, from_file=from_file)
     question = Question(name, tuple(resolved), setup, page, rates_per_s)
     ceiling = question.ceiling()

@@ -134,9 +134,10 @@ def _taken(timeline: Found) -> str:
 def _binds(timeline: Found) -> str:
     if timeline["critical_path"] is not None:
         return path_text(timeline["critical_path"])
-    busy = {**timeline["devices"], **timeline["links"]}
-    name = max(busy, key=lambda one: busy[one]["utilization"] or 0.0)
-    return f"{name} is busy the longest: {percent(busy[name]['utilization'])} of the time."
+    busy = {name: one.get("busy_share") or 0.0 for name, one in timeline["devices"].items()}
+    busy |= {name: one["utilization"] for name, one in timeline["links"].items()}
+    name = max(busy, key=lambda one: busy[one])
+    return f"{name} is busy the longest: {percent(busy[name])} of the time."
 
 
 def _levers(record: Found) -> list[str]:

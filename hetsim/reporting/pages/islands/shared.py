@@ -144,14 +144,18 @@ def _evidence(one: Found) -> tuple[str, ...]:
 def occupation_section(timeline: Found, whose: str) -> Section:
     """Return how busy devices and links were, and what they held."""
     devices = [
-        (name, seconds(one["busy_s"]), percent(one["utilization"]))
+        (name, seconds(one["busy_s"]), percent(one.get("busy_share")), percent(one["utilization"]))
         for name, one in timeline["devices"].items()
     ]
     links = [
         (name, seconds(one["busy_s"]), percent(one["utilization"]))
         for name, one in timeline["links"].items()
     ]
-    tables = [table(f"Devices of {whose}", ("device", "#busy", "#of the time"), devices)]
+    tables = [
+        table(
+            f"Devices of {whose}", ("device", "#busy", "#of the time", "#of its streams"), devices
+        )
+    ]
     if links:
         tables.append(table(f"Links of {whose}", ("link", "#busy", "#of the time"), links))
     return Section(

@@ -1,0 +1,24 @@
+"""A device of several streams that always computes is busy all the time, wherever it is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cli_calls import Cli
+from hetsim.reporting.pages.islands.plan import _binds
+
+
+def test_table_and_record_tell_the_share_of_the_latency(cli: Cli, tmp_path: Path) -> None:
+    # Its NPU has three cores, and a chain keeps one of them.
+    words = ("compare", "zoo:squeezenet", "--platform", "rock-5b", "--strategy", "single:npu")
+    record = json.loads(cli(*words, "--json").stdout)
+    [row] = record["rows"]
+    npu = row["timeline"]["devices"]["npu"]
+    share = npu["busy_s"] / row["timeline"]["makespan_s"]
+    assert 0.9 < row["busy"]["npu"] == npu["busy_share"] <= 1.0
+    assert abs(npu["busy_share"] - share) < 1e-9
+    assert abs(npu["utilization"] - share / 3) < 1e-9
+    assert f"npu {100 * share:.0f}" in cli(*words).stdout
+    said = _binds({**row["timeline"], "critical_path": None})
+    assert said == f"npu is busy the longest: {100 * share:.0f} % of the time."
