@@ -24,8 +24,8 @@ def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
     Returns
     -------
     Device names by the names of nodes, inputs, constants and outputs. Nothing is computed of
-    a value by itself: inputs and constants go with the first of their readers that anyone
-    takes, outputs with their producer, and inputs that nobody reads with the first device.
+    a value by itself: inputs and constants go to the first device that takes one of their
+    readers, outputs with their producer, and inputs that nobody reads to the first device.
     What nobody takes is left out.
 
     Raises
@@ -43,20 +43,20 @@ def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
             if taken:
                 home.setdefault(node, device.name)
     found = {graph.nodes[node].name: home[node] for node in sorted(home)}
-    found.update(_values(graph, home, devices[0].name))
+    found.update(_values(graph, home, [device.name for device in devices]))
     return found
 
 
-def _values(graph: Graph, home: Mapping[int, str], first: str) -> dict[str, str]:
+def _values(graph: Graph, home: Mapping[int, str], asked: Sequence[str]) -> dict[str, str]:
     readers, producers = graph.consumers(), graph.producers()
     found: dict[str, str] = {}
     for name in (*graph.inputs, *sorted(graph.constants)):
         own = readers.get(name, ())
         takers = [home[node] for node in own if node in home]
         if takers:
-            found[name] = takers[0]
+            found[name] = min(takers, key=asked.index)
         elif not own and name in graph.inputs:
-            found[name] = first
+            found[name] = asked[0]
     for name in graph.outputs:
         producer = producers.get(name)
         if producer is not None and producer in home:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -64,17 +64,17 @@ class Quotient:
         edges = {(place[u], place[v]) for u, v in dag.edges() if place[u] != place[v]}
         return cls(Dag.from_edges(len(parts), edges), tuple(parts), tuple(place))
 
-    def merge(
-        self,
-        method: Callable[[Dag, Sequence[int]], tuple[list[int], tuple[str, ...]]],
-        device_of: Sequence[int],
-    ) -> tuple[list[int], tuple[str, ...]]:
-        """Label the original nodes by a merge method that sees each set as one node."""
-        if self.dag.n == len(self.place):
-            return method(self.dag, device_of)
-        labels, notes = method(self.dag, [device_of[nodes[0]] for nodes in self.members])
-        return self.spread(labels), notes
+    def devices(self, device_of: Sequence[int]) -> Sequence[int]:
+        """Return the device of each of its nodes, where `device_of` has that of the original ones.
 
-    def spread(self, labels: Sequence[int]) -> list[int]:
+        All nodes of a set are on one device.
+        """
+        if self.dag.n == len(self.place):
+            return device_of
+        return [device_of[nodes[0]] for nodes in self.members]
+
+    def spread(self, labels: list[int]) -> list[int]:
         """Give every original node the label of what it is in."""
+        if self.dag.n == len(self.place):
+            return labels
         return [labels[index] for index in self.place]

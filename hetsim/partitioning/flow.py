@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -116,9 +115,8 @@ def partition(
     elif resolution is not None:
         resolution.check(problem)
     if resolution is not None:
-        labels, told = Quotient.of(problem.dag, resolution.atoms).merge(
-            partial(merge, info, host=problem.host), resolution.assignment
-        )
+        quotient = Quotient.of(problem.dag, resolution.atoms)
+        labels, told = merge(info, problem, quotient, resolution.assignment, resolution.order)
         made = _Made(resolution.assignment, labels, told, {})
     else:
         wished = with_wishes(affinity, pins, exclude)
@@ -185,8 +183,9 @@ def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
             ops=(problem.op_types[node],),
             devices=(problem.devices[assignment[node]],),
         )
-    used = sorted(set(assignment))
-    return Resolution(tuple(used), tuple(assignment), tuple(sorted(atoms)))
+    used = set(assignment)
+    order = tuple(device for device in device_order(problem) if device in used)
+    return Resolution(order, tuple(assignment), tuple(sorted(atoms)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,6 @@ def _made(
     sizes.check()
     housekeeping.check(problem)
     idle = housekeeping.of(problem) if housekeeping.mode != "assigned" else frozenset[int]()
-    method = partial(merge, info, host=problem.host)
     too_large: list[FusedKernel] = []
     if sizes.max_nodes_per_group is not None:
         too_large = [k for k in regions.composites if len(k.nodes) > sizes.max_nodes_per_group]
@@ -230,7 +228,7 @@ def _made(
         reasons: dict[int, str] = {}
         if housekeeping.mode == "follow":
             assignment, reasons = follow(regions, assignment, order[-1], movable)
-        labels, notes = quotient.merge(method, assignment)
+        labels, notes = merge(info, problem, quotient, assignment, order)
         while housekeeping.mode == "default":
             stripped = strip(regions, labels, assignment, order[-1], movable)
             if not stripped:
@@ -240,7 +238,7 @@ def _made(
                 moved[node] = order[-1]
                 reasons[node] = "housekeeping: at the edge of a group"
             assignment = moved
-            labels, notes = quotient.merge(method, assignment)
+            labels, notes = merge(info, problem, quotient, assignment, order)
         if sizes.max_nodes_per_group is not None:
             labels = cut(quotient, labels, sizes.max_nodes_per_group, connected=info.connected)
         dropped = drops(sizes, regions, order, assignment, labels, quotient, pins)

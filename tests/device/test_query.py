@@ -72,6 +72,20 @@ def test_who_takes_what(case: dict[str, Any]) -> None:
     assert known - found.keys() == set(case["unassigned"])
 
 
+def test_a_constant_goes_to_the_first_device_asked_that_takes_a_reader() -> None:
+    # Its first reader, the Add of `chain`, is taken by the second device alone.
+    kinds = mocks()
+    rule = replace(kinds["MOCK1.0"].spec, support=SupportRule(ops=frozenset({"Subtract"})))
+    devices = [SimulatedDevice("first", rule), SimulatedDevice("second", kinds["MOCK0.0"].spec)]
+    found = query(chain(1), devices)
+    assert (found["add"], found["sub"]) == ("second", "first")
+    assert (found["const_val"], found["input"], found["reshape_val"]) == (
+        "first",
+        "second",
+        "second",
+    )
+
+
 def test_errors_of_the_cases() -> None:
     assert len(QUERIES["errors"]) == 6
     devices = mocks()

@@ -71,25 +71,6 @@ def random_graphs(seed: int) -> Iterator[tuple[random.Random, Dag, list[int]]]:
         yield rng, Dag.from_edges(n, edges), [rng.randrange(kinds) for _ in range(n)]
 
 
-def close_graphs(seed: int) -> Iterator[tuple[Dag, list[int]]]:
-    """Many short edges and few nodes elsewhere: what is split off comes back, again and again."""
-    rng = random.Random(f"close {seed}")
-    for _ in range(GRAPHS // 2):
-        n, share = rng.choice((40, 80, 120)), rng.choice((0.1, 0.2, 0.3))
-        edges = {
-            (max(0, v - rng.randint(1, 12)), v)
-            for v in range(1, n)
-            for _ in range(rng.choice((1, 2, 3)))
-        }
-        yield Dag.from_edges(n, edges), [int(rng.random() < share) for _ in range(n)]
-
-
-def named(labels: Sequence[int]) -> list[int]:
-    """Groups by their first nodes."""
-    first: dict[int, int] = {}
-    return [first.setdefault(label, node) for node, label in enumerate(labels)]
-
-
 def of_shape(shape: str, n: int = 600) -> Iterator[tuple[Dag, list[int]]]:
     """Large enough for windows to be moved, cycles of many groups and heaps that are cleared."""
     for seed in range(2):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from hetsim.partitioning.methods.boundary.cuts import Wiring
+from hetsim.partitioning.methods.boundary import Wiring
 
 Input = tuple[int, int]
 """An input as (node, port); a parameter or a constant has the one input (node, -1)."""
@@ -48,6 +48,8 @@ def promoted(wiring: Wiring, boundaries: set[Input]) -> set[Input]:
     returning = [
         {m for m in above[v] if m[1] >= 0 and label[source(m)] == label[v]} for v in range(n)
     ]
+    sole = iter(wiring.sole)
+    alone = {(v, k): next(sole) for v in range(n) for k in range(len(wiring.inputs[v]))}
     found: set[Input] = set()
     for v in range(n):
         if not returning[v]:
@@ -62,7 +64,7 @@ def promoted(wiring: Wiring, boundaries: set[Input]) -> set[Input]:
             if returning[u] & returning[v] or not reach & entering[u]:
                 continue
             leaf = (
-                wiring.readers[u] == 1
+                alone[v, k]
                 and not wiring.is_source[u]
                 and not returning[u]
                 and all(m[1] < 0 or wiring.is_source[source(m)] for m in entering[u])

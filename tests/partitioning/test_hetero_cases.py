@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import ModelProto
 
+import hetsim
 from builders import CASES
+from hetsim.graph.graph import Graph, Node
+from hetsim.graph.model import Model
 from hetsim.partitioning.ports.node_graph import GraphNode, NodeGraph
 from hetsim.partitioning.ports.subgraphs import Subgraph, Subgraphs, collect
+from hetsim.problem.problem import Problem
 
 FILE = json.loads((CASES / "hetero_cases.json").read_text())
 RANDOM = json.loads((CASES / "hetero_random.json").read_text())["cases"]
+MODELS = json.loads((CASES / "hetero_models.json").read_text())["models"]
 KINDS = {"p": "parameter", "c": "constant", "o": "op", "r": "result"}
 
 
@@ -209,3 +217,47 @@ def test_random_graphs_have_the_ids_of_the_plugin(number: int) -> None:
     edges, _ = joined(graph, found)
     assert edges == {(source, target) for source, target, _ in graph.edges}
     assert all(there < here for (here, _), (there, _) in found.links)
+
+
+def problem_of(record: Mapping[str, Any]) -> Problem:
+    """The model's graph on two devices that take every node; values are named by number."""
+    count = record["inputs"] + record["constants"]
+    nodes: list[Node] = []
+    for at, (reads, outputs) in enumerate(record["nodes"]):
+        writes = tuple(str(value) for value in range(count, count + outputs))
+        nodes.append(Node(at, f"n{at}", "Op", "", tuple(map(str, reads)), writes))
+        count += outputs
+    graph = Graph(
+        name=record["model"],
+        nodes=tuple(nodes),
+        tensors={},
+        inputs=tuple(map(str, range(record["inputs"]))),
+        outputs=tuple(map(str, record["outputs"])),
+        constants=frozenset(
+            str(record["inputs"] + number) for number in range(record["constants"])
+        ),
+        opsets={},
+    )
+    readers = graph.consumers()
+    tensors = [
+        (node.id, 1, readers.get(name, ()))
+        for node in nodes
+        for name in node.writes
+        if name in readers or name in graph.outputs
+    ]
+    problem = Problem.from_arrays(np.ones((len(nodes), 2)), tensors=tensors)
+    model = Model(record["model"], "", graph, ModelProto(), None, "", "none", {}, {}, (), ())
+    return replace(problem, model=model)
+
+
+@pytest.mark.parametrize("record", MODELS, ids=lambda record: record["model"])
+def test_models_have_the_groups_of_the_plugin(record: dict[str, Any]) -> None:
+    """Ops that share a constant or an input are joined; one value at two ports is read twice."""
+    problem = problem_of(record)
+    assert len(record["runs"]) == 6
+    for devices, run in record["runs"].items():
+        made = hetsim.partition(problem, "boundary", assignment=[int(p) for p in run["devices"]])
+        wanted: dict[int, list[int]] = {}
+        for node, subgraph in enumerate(run["ids"]):
+            wanted.setdefault(subgraph, []).append(node)
+        assert {group.nodes for group in made.groups} == set(map(tuple, wanted.values())), devices

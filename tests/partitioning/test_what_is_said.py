@@ -248,19 +248,12 @@ def test_sets_that_are_kept_whole_are_nodes_of_a_graph_of_their_own() -> None:
     assert list(made.place) == [0, 1, 1, 2, 2]
     assert made.dag == Dag.from_edges(3, [(0, 1), (0, 2), (1, 2)])
     assert made.spread([7, 8, 9]) == [7, 8, 8, 9, 9]
-    asked: list[Any] = []
-
-    def method(inner: Dag, device_of: Any) -> tuple[list[int], tuple[str, ...]]:
-        asked.append((inner, list(device_of)))
-        return list(range(inner.n)), ("a note",)
-
-    assert made.merge(method, [5, 6, 6, 7, 7]) == ([0, 1, 1, 2, 2], ("a note",))
-    assert asked == [(made.dag, [5, 6, 7])]
+    assert made.devices([5, 6, 6, 7, 7]) == [5, 6, 7]
     alone = Quotient.of(dag, [])
     assert alone.dag is dag
     assert (list(alone.members), list(alone.place)) == ([(v,) for v in range(5)], list(range(5)))
     assert list(alone.members[1:3]) == [(1,), (2,)]
-    assert alone.merge(method, [5] * 5) == ([0, 1, 2, 3, 4], ("a note",))
+    assert (alone.devices([5] * 5), alone.spread([0, 1, 2, 3, 4])) == ([5] * 5, [0, 1, 2, 3, 4])
 
 
 def test_groups_and_who_owns_a_node() -> None:

@@ -11,8 +11,10 @@ from typing import get_type_hints
 from hetsim.base.entries import Entry, Option, kind_in_words, meanings
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.housekeeping import Housekeeping, Mode
 from hetsim.partitioning.sizes import SizeRules
+from hetsim.problem.problem import Problem
 
 Merge = Callable[[Dag, Sequence[int]], list[int]]
 """A merge method: the DAG and each node's device in, a group label a node out."""
@@ -27,6 +29,7 @@ class MethodInfo:
 
     `connected`: its groups are weakly connected. `needs_default`: the last device of the
     priority must support every node. `knows_host`: it is told which device is the host.
+    `knows_problem`: it sees who reads which inputs and constants, and devices in order.
     """
 
     name: str
@@ -35,6 +38,7 @@ class MethodInfo:
     connected: bool
     needs_default: bool = False
     knows_host: bool = False
+    knows_problem: bool = False
 
 
 _METHODS: Mapping[str, MethodInfo] = {
@@ -43,8 +47,9 @@ _METHODS: Mapping[str, MethodInfo] = {
         MethodInfo(
             "boundary",
             "OpenVINO's method of today: boundaries between devices, more where data comes back",
-            "hetsim.partitioning.methods.boundary.method",
-            connected=True,
+            "hetsim.partitioning.methods.boundary",
+            connected=False,
+            knows_problem=True,
         ),
         MethodInfo(
             "byoc",
@@ -126,12 +131,34 @@ def method_named(name: str) -> MethodInfo:
 
 
 def merge(
-    info: MethodInfo, dag: Dag, device_of: Sequence[int], host: int | None = None
+    info: MethodInfo,
+    problem: Problem,
+    quotient: Quotient,
+    assignment: Sequence[int],
+    order: Sequence[int],
 ) -> tuple[list[int], tuple[str, ...]]:
-    """Run a method: a group label a node, and what its user should know."""
+    """Run a method: a group label a node, and what its user should know.
+
+    `assignment` is a device a node, and `order` the devices in the order they were asked.
+    """
+    labels, notes = _merged(info, problem, quotient, quotient.devices(assignment), order)
+    return quotient.spread(labels), notes
+
+
+def _merged(
+    info: MethodInfo,
+    problem: Problem,
+    quotient: Quotient,
+    device_of: Sequence[int],
+    order: Sequence[int],
+) -> tuple[list[int], tuple[str, ...]]:
     module = import_module(info.module)
+    dag = quotient.dag
+    if info.knows_problem:
+        labels: list[int] = module.merge_problem(problem, quotient.place, device_of, order)
+        return labels, ()
     if info.knows_host:
-        labels: list[int] = module.merge(dag, device_of, host)
+        labels = module.merge(dag, device_of, problem.host)
         return labels, ()
     with_notes: MergeWithNotes | None = getattr(module, "merge_with_notes", None)
     if with_notes is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hetsim.errors import ModelError, PlanError, nearest
+from hetsim.partitioning.methods.boundary import execution_order
 
 KINDS = ("parameter", "constant", "op", "result", "readvalue", "assign")
 
@@ -101,25 +102,17 @@ class NodeGraph:
             For a cycle, or a node that no result or assign depends on.
         """
         sources = self.sources()
+        names = tuple(sources)
+        index = {name: at for at, name in enumerate(names)}
+        ports = [[(index[source], 0) for source in sources[name]] for name in names]
         roots = [*self.named("result"), *self.named("assign"), *self.named("parameter")]
-        order: dict[str, None] = {}
-        opened: set[str] = set()
-        pending = list(roots)
-        while pending:
-            name = pending[-1]
-            waiting = [source for source in sources[name] if source not in order]
-            if name in order or not waiting:
-                order[name] = None
-                pending.pop()
-            elif name in opened:
-                raise ModelError("the node depends on itself", where=f"node '{name}'")
-            else:
-                opened.add(name)
-                pending.extend(reversed(waiting))
-        for node in self.nodes:
-            if node.name not in order:
-                raise ModelError("no result depends on the node", where=f"node '{node.name}'")
-        return tuple(order)
+        order = execution_order(ports, [index[name] for name in roots], names)
+        found = tuple(names[node] for node in order)
+        reached = set(found)
+        for name in names:
+            if name not in reached:
+                raise ModelError("no result depends on the node", where=f"node '{name}'")
+        return found
 
     def devices(self, affinity: Mapping[str, str]) -> dict[str, str]:
         """Return the device of every node: by `affinity`, but for results and variables.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hetsim.graph.dag import topological_order
-from hetsim.partitioning.methods.boundary.cuts import Cuts, Wiring
-from hetsim.partitioning.methods.boundary.method import groups_of
+from hetsim.partitioning.methods.boundary import Cuts, Wiring, groups_of
 from hetsim.partitioning.ports.node_graph import NodeGraph
 
 Port = tuple[int, int]
@@ -106,7 +105,8 @@ def collect(graph: NodeGraph, affinity: Mapping[str, str]) -> Subgraphs:
     kind = {node.name: node.kind for node in graph.nodes}
     index = {name: at for at, name in enumerate(names)}
     sources = graph.sources()
-    wiring = _wiring([tuple(index[s] for s in sources[v]) for v in names], [kind[v] for v in names])
+    ports = [[(index[source], 0) for source in sources[v]] for v in names]
+    wiring = Wiring.of_ports(ports, [kind[v] for v in names])
     numbers = {name: at for at, name in enumerate(dict.fromkeys(device[v] for v in names))}
     cuts = groups_of(wiring, [numbers[device[v]] for v in names])
     owner = _places(cuts, [kind[v] for v in names])
@@ -169,17 +169,6 @@ def collect(graph: NodeGraph, affinity: Mapping[str, str]) -> Subgraphs:
         results,
         tuple(sorted(links)),
     )
-
-
-def _wiring(inputs: list[tuple[int, ...]], kinds: list[str]) -> Wiring:
-    readers = [0] * len(inputs)
-    op_readers = [0] * len(inputs)
-    for node, ports in enumerate(inputs):
-        for source in ports:
-            readers[source] += 1
-            op_readers[source] += kinds[node] != "result"
-    is_source = tuple(kind in ("parameter", "constant") for kind in kinds)
-    return Wiring(tuple(inputs), is_source, tuple(readers), tuple(op_readers))
 
 
 def _places(cuts: Cuts, kinds: list[str]) -> dict[int, int]:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import as_groups, components, order_groups
-from hetsim.partitioning.methods.boundary import method as boundary
-from hetsim.partitioning.methods.boundary.cuts import Cuts, Wiring
-from hetsim.partitioning.methods.boundary.groups_on_cycles import GroupGraph
+from hetsim.partitioning.methods import boundary
+from hetsim.partitioning.methods.boundary import Cuts, GroupGraph, Port, Wiring
 from hetsim.partitioning.validator import problems_of
 from oracles.boundary_rule import boundary_groups
 from sweeps import examples, sweep
@@ -23,20 +22,21 @@ NAMES = ("a", "b", "c")
 
 @st.composite
 def wirings(draw: st.DrawFn, max_nodes: int = 16) -> tuple[Wiring, list[int]]:
-    """Graphs in which nodes read up to three inputs, some of them one node twice, and devices."""
+    """Graphs in which nodes have two outputs and read up to three, one of them twice; devices."""
     n = draw(st.integers(1, max_nodes))
-    inputs: list[tuple[int, ...]] = []
-    is_source: list[bool] = []
+    ports: list[list[Port]] = []
+    kinds: list[str] = []
     for v in range(n):
-        sources = st.lists(st.integers(max(0, v - draw(st.sampled_from((3, n)))), v - 1))
-        ports = tuple(draw(sources)[:3]) if v and draw(st.integers(0, 3)) else ()
-        inputs.append(ports)
-        is_source.append(not ports and draw(st.booleans()))
-    op_readers = [sum(ports.count(v) for ports in inputs) for v in range(n)]
-    readers = [count + draw(st.integers(0, 1)) for count in op_readers]
+        reach = st.integers(max(0, v - draw(st.sampled_from((3, n)))), v - 1)
+        sources = st.lists(st.tuples(reach, st.integers(0, 1)))
+        ports.append(list(draw(sources)[:3]) if v and draw(st.integers(0, 3)) else [])
+        kinds.append("op" if ports[-1] or draw(st.booleans()) else "constant")
     device_of = draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
-    wiring = Wiring(tuple(inputs), tuple(is_source), tuple(readers), tuple(op_readers))
-    return wiring, device_of
+    for v in draw(st.lists(st.integers(0, n - 1), max_size=4)):
+        ports.append([(v, draw(st.integers(0, 1)))])
+        kinds.append("result")
+        device_of.append(device_of[v])
+    return Wiring.of_ports(ports, kinds), device_of
 
 
 def blocks(labels: list[int]) -> list[int]:
@@ -61,17 +61,20 @@ def test_groups_and_boundaries_are_those_of_the_literal_rule(
 def test_the_same_on_thousands_of_random_graphs(seeds: range) -> None:
     for seed in seeds:
         rng = random.Random(seed)
-        n, reach, sources = rng.randint(2, 26), rng.choice((3, 6, 26)), rng.choice((0.0, 0.2, 0.4))
-        inputs: list[tuple[int, ...]] = [()]
+        n, reach, bare = rng.randint(2, 26), rng.choice((3, 6, 26)), rng.choice((0.0, 0.2, 0.4))
+        ports: list[list[Port]] = [[]]
         for v in range(1, n):
-            count = 0 if rng.random() < sources else rng.choice((1, 2, 2, 3))
-            inputs.append(tuple(rng.randrange(max(0, v - reach), v) for _ in range(count)))
-        is_source = tuple(not ports and rng.random() < 0.7 for ports in inputs)
-        op_readers = tuple(sum(ports.count(v) for ports in inputs) for v in range(n))
-        readers = tuple(count + rng.randint(0, 1) for count in op_readers)
-        wiring = Wiring(tuple(inputs), is_source, readers, op_readers)
+            count = 0 if rng.random() < bare else rng.choice((1, 2, 2, 3))
+            sources = [rng.randrange(max(0, v - reach), v) for _ in range(count)]
+            ports.append([(source, rng.random() < 0.2) for source in sources])
+        kinds = ["op" if row or rng.random() < 0.3 else "constant" for row in ports]
         share = rng.random()
         device_of = [0 if rng.random() < share else rng.randrange(4) for _ in range(n)]
+        for v in rng.sample(range(n), rng.randint(0, 2)):
+            ports.append([(v, False)])
+            kinds.append("result")
+            device_of.append(device_of[v])
+        wiring = Wiring.of_ports(ports, kinds)
         cuts = boundary.groups_of(wiring, device_of)
         assert blocks(cuts.label) == blocks(boundary_groups(wiring, device_of)[0]), seed
 

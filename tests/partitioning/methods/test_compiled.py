@@ -11,8 +11,7 @@ from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.repair import repair
 from hetsim.partitioning.methods import byoc, compact, convex, greedy, stage
-from hetsim.partitioning.methods.boundary import method as boundary
-from merge_graphs import SHAPES, by_plain_loops, drawn_labels, named, of_shape, random_graphs
+from merge_graphs import SHAPES, by_plain_loops, drawn_labels, of_shape, random_graphs
 from sweeps import sweep
 
 pytestmark = pytest.mark.group("machine_code")
@@ -70,20 +69,6 @@ def test_greedy_selects_the_same(seed: int) -> None:
     assert apart > 5
 
 
-# Machine code of boundaries takes 15 seconds of a processor to be made.
-@sweep("seed", quick=[], full=range(50))
-def test_boundaries_are_the_same(seed: int) -> None:
-    """Where data comes back into groups, and where groups are on cycles."""
-    apart = 0
-    for rng, dag, kind in random_graphs(seed):
-        most = rng.random()
-        few = [one * (rng.random() < most) for one in kind]
-        quick, plain = either_way(lambda: named(boundary.merge(dag, few)))  # noqa: B023
-        assert quick == plain
-        apart += plain != components(dag, few)
-    assert apart > 5
-
-
 @sweep("seed", quick=[0], full=range(50))
 def test_stages_are_the_same(seed: int) -> None:
     """On one device to five, with a host among them, elsewhere, or none."""
@@ -101,13 +86,6 @@ def test_methods_give_the_same_on_graphs_of_every_shape(shape: str) -> None:
         for solve in (greedy.solve, byoc.merge, compact.merge, convex.merge):
             quick, plain = either_way(lambda: solve(dag, kind))  # noqa: B023
             assert quick == plain
-
-
-@sweep("shape", quick=[], full=SHAPES)
-def test_boundaries_are_the_same_on_graphs_of_every_shape(shape: str) -> None:
-    for dag, kind in of_shape(shape):
-        quick, plain = either_way(lambda: named(boundary.merge(dag, kind)))  # noqa: B023
-        assert quick == plain
 
 
 @sweep("seed", quick=[0], full=range(50))

@@ -9,25 +9,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing import compiled, fewest, kernels, levels, selecting, walking
 from hetsim.partitioning.growing.repair import repair
 from hetsim.partitioning.methods import byoc, compact, convex, greedy, stage
-from hetsim.partitioning.methods.boundary import method as boundary
-from hetsim.partitioning.methods.boundary import on_arrays, reentries
-from hetsim.partitioning.methods.boundary.reentries import Entry
 from merge_graphs import (
     SHAPES,
     by_plain_loops,
-    close_graphs,
     drawn_labels,
-    named,
     of_shape,
     random_graphs,
 )
@@ -44,52 +35,10 @@ def by_kernels(call: Callable[[], object]) -> object:
             (compiled, "compiled_walk", walking.walk),
             (compiled, "compiled_select", selecting.select),
             (stage, "compiled_levels", levels.levels),
-            (on_arrays, "compiled_bounds", on_arrays.bounded),
         ):
             made = functools.cache(lambda function=function: function)
             patch.setattr(module, name, made)
         return call()
-
-
-@sweep("seed", quick=range(4), full=range(40))
-def test_boundaries_are_the_same(seed: int) -> None:
-    """Where data comes back into groups, and where groups are on cycles."""
-    apart = 0
-    for rng, dag, kind in random_graphs(seed):
-        most = rng.random()
-        few = [one * (rng.random() < most) for one in kind]
-        plain = named(boundary.merge(dag, few))
-        assert named(by_kernels(lambda: boundary.merge(dag, few))) == plain  # noqa: B023
-        apart += plain != components(dag, few)
-    assert apart > 5
-    for dag, kind in close_graphs(seed):
-        plain = named(boundary.merge(dag, kind))
-        assert named(by_kernels(lambda: boundary.merge(dag, kind))) == plain  # noqa: B023
-
-
-@given(st.lists(st.tuples(st.integers(0, 7), st.integers(-1, 3)), max_size=40))
-def test_a_node_is_watched_from_one_list(steps: list[tuple[int, int]]) -> None:
-    """Of the origin named last, the newest first; -1 takes the node from the list it is in."""
-    entry = Entry(*(np.full(8, -1, dtype=np.int64) for _ in Entry._fields))
-    lists: dict[int, list[int]] = {origin: [] for origin in range(4)}
-    for node, origin in steps:
-        inside = [watchers for watchers in lists.values() if node in watchers]
-        for watchers in inside:
-            watchers.remove(node)
-        if origin >= 0:
-            reentries.watch(entry, node, origin)
-            lists[origin].insert(0, node)
-        elif inside:
-            reentries.unwatch(entry, node)
-        for one, watchers in lists.items():
-            found, last, at = [], -1, entry.watch_first[one]
-            while at >= 0 and len(found) < 9:
-                assert (entry.watching[at], entry.watch_last[at] if found else -1) == (one, last)
-                found.append(at)
-                last, at = at, entry.watch_next[at]
-            assert found == watchers
-        watched = {node for watchers in lists.values() for node in watchers}
-        assert watched == set(np.flatnonzero(entry.watching >= 0).tolist())
 
 
 @sweep("seed", quick=[0], full=range(40))
@@ -167,5 +116,3 @@ def test_the_same_on_graphs_of_every_shape(shape: str) -> None:
     for dag, kind in of_shape(shape, 80):
         for solve in (greedy.solve, byoc.merge, convex.merge, compact.merge):
             assert by_kernels(lambda: solve(dag, kind)) == solve(dag, kind)  # noqa: B023
-        plain = named(boundary.merge(dag, kind))
-        assert named(by_kernels(lambda: boundary.merge(dag, kind))) == plain  # noqa: B023

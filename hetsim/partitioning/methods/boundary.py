@@ -1,0 +1,823 @@
+"""Merge method ``boundary``: OpenVINO's HETERO of today, every edge between devices a boundary.
+
+``groups_of`` has the phases. ``Cuts`` makes every edge between devices a boundary, and labels
+what the other edges connect. ``_Reentry`` promotes edges of groups that their own data comes
+back into. ``_cut_cycles`` isolates nodes until no groups feed each other.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hetsim.errors import ModelError
+from hetsim.graph.dag import Dag
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+
+Port = tuple[int, Hashable]
+"""What an input reads: a node, and which of its outputs."""
+
+Rank = tuple[bool, bool, bool, bool, int, int]
+CLOSED, FROM_SOURCE, FROM_OP = range(3)
+
+
+def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
+    """Label every node with a connected group, of a graph of operations alone.
+
+    Complexity: near linear where groups are local; O(V) on a chain that changes device at
+    every node.
+    Source: OpenVINO 2026.4, HETERO plugin, subgraph collector, re-expressed. It keeps a bit
+    set of all boundaries at every node, which makes it quadratic in the groups; here every
+    group is worked off by itself.
+    """
+    return groups_of(Wiring.of_dag(dag), device_of).label
+
+
+def merge_problem(
+    problem: Problem, place: Sequence[int], device_of: Sequence[int], order: Sequence[int]
+) -> list[int]:
+    """Label nodes as OpenVINO does, with inputs, constants and outputs of the model as nodes.
+
+    An input or constant is on the first device in `order` that has one of its readers, as in
+    HETERO's query, and joins those of its readers that are on that device. So the nodes of a
+    group may be connected by an input or a constant alone. A node that reads one value at two
+    ports reads it twice.
+
+    Parameters
+    ----------
+    problem : Problem
+    place : sequence of int
+        By node, the unit that it is merged as a part of.
+    device_of : sequence of int
+        By unit.
+    order : sequence of int
+        Devices, in the order in which they are asked.
+
+    Returns
+    -------
+    A label a unit.
+    """
+    reads, makers, results = _reads_of(problem)
+    asked = {p: at for at, p in enumerate(dict.fromkeys((*order, *device_of)))}
+    device = list(device_of)
+    ports: list[list[Port]] = [[] for _ in device_of]
+    sources: dict[Hashable, int] = {}
+    for node, values in enumerate(reads):
+        unit = place[node]
+        for value in values:
+            if value in makers:
+                source = place[makers[value]]
+            else:
+                source = sources.setdefault(value, len(device))
+                if source == len(device):
+                    device.append(device_of[unit])
+                device[source] = min(device[source], device_of[unit], key=asked.__getitem__)
+            if source != unit:
+                ports[unit].append((source, value))
+    put_out: list[Port] = [(place[makers[value]], value) for value in results]
+    kinds = ["op"] * len(ports) + ["constant"] * len(sources) + ["result"] * len(put_out)
+    ports += [[] for _ in sources]
+    ports += [[port] for port in put_out]
+    device += [device[unit] for unit, _ in put_out]
+    read = {source for row in ports for source, _ in row}
+    roots = [node for node, kind in enumerate(kinds) if kind == "result"]
+    roots += [unit for unit in range(len(device_of)) if unit not in read]
+    found = execution_order(ports, roots)
+    at = {node: index for index, node in enumerate(found)}
+    wiring = Wiring.of_ports(
+        [[(at[source], value) for source, value in ports[node]] for node in found],
+        [kinds[node] for node in found],
+    )
+    label = groups_of(wiring, [device[node] for node in found]).label
+    return [label[at[unit]] for unit in range(len(device_of))]
+
+
+def _reads_of(
+    problem: Problem,
+) -> tuple[list[list[Hashable]], Mapping[Any, int], list[Hashable]]:
+    """What each node reads, by port; who makes what; and what nodes make for the caller.
+
+    A problem without a model has no ports: its nodes read each value once.
+    """
+    reads: list[list[Hashable]] = [[] for _ in range(problem.n)]
+    if problem.model is not None:
+        graph = problem.model.graph
+        for node in graph.nodes:
+            reads[node.id] += [name for name in (*node.inputs, *node.captures) if name]
+        makers = graph.producers()
+        return reads, makers, [name for name in graph.outputs if name in makers]
+    made: dict[Hashable, int] = {}
+    results: list[Hashable] = []
+    for index, value in enumerate(problem.values):
+        for consumer in value.consumers:
+            reads[consumer].append(index)
+        if value.producer != GRAPH_INPUT:
+            made[index] = value.producer
+            results += [index] if value.is_output else []
+    for constant in problem.constants:
+        for consumer in constant.consumers:
+            reads[consumer].append(constant.name)
+    return reads, made, results
+
+
+def execution_order(
+    ports: Sequence[Sequence[Port]], roots: Sequence[int], names: Sequence[str] = ()
+) -> list[int]:
+    """Give what `roots` depend on in OpenVINO's order, sources before readers. O(V + E).
+
+    Depth first, inputs by port, the last root first. Raises ModelError for a cycle.
+    """
+    order: dict[int, None] = {}
+    opened: set[int] = set()
+    pending = list(roots)
+    while pending:
+        node = pending[-1]
+        waiting = [] if node in order else [u for u, _ in ports[node] if u not in order]
+        if not waiting:
+            order[pending.pop()] = None
+        elif node in opened:
+            called = names[node] if names else node
+            raise ModelError("the node depends on itself", where=f"node '{called}'")
+        else:
+            opened.add(node)
+            pending.extend(reversed(waiting))
+    return list(order)
+
+
+def groups_of(wiring: Wiring, device_of: Sequence[int]) -> Cuts:
+    """Apply the whole rule; return the boundaries and the groups they leave."""
+    cuts = Cuts(wiring, device_of)
+    _Reentry(cuts).run()
+    _cut_cycles(cuts)
+    return cuts
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """A graph as the boundary method sees it; node ids are a topological order.
+
+    Attributes
+    ----------
+    inputs : tuple of tuple of int
+        Source node of every input, by node, in port order.
+    is_source : tuple of bool
+        Whether the node is a parameter or a constant.
+    sole : tuple of bool
+        By input, node after node: whether no other input reads what it reads.
+    op_readers : tuple of int
+        How many inputs read the node, results not counted.
+    """
+
+    inputs: tuple[tuple[int, ...], ...]
+    is_source: tuple[bool, ...]
+    sole: tuple[bool, ...]
+    op_readers: tuple[int, ...]
+
+    @classmethod
+    def of_dag(cls, dag: Dag) -> Wiring:
+        """Build from a DAG of operations alone: one port an edge, ascending. O(V + E)."""
+        readers = tuple(map(len, dag.succs))
+        sole = tuple(readers[source] == 1 for sources in dag.preds for source in sources)
+        return cls(dag.preds, (False,) * dag.n, sole, readers)
+
+    @classmethod
+    def of_ports(cls, ports: Sequence[Sequence[Port]], kinds: Sequence[str]) -> Wiring:
+        """Build from what each node reads and its kind, one of ``node_graph.KINDS``. O(V + E)."""
+        readers = Counter(port for row in ports for port in row)
+        op_readers = [0] * len(ports)
+        for row, kind in zip(ports, kinds, strict=True):
+            if kind != "result":
+                for source, _ in row:
+                    op_readers[source] += 1
+        return cls(
+            tuple(tuple(source for source, _ in row) for row in ports),
+            tuple(kind in ("parameter", "constant") for kind in kinds),
+            tuple(readers[port] == 1 for row in ports for port in row),
+            tuple(op_readers),
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self.inputs)
+
+
+class Cuts:
+    """Edges that are boundaries, and the group of every node: connected by what is not cut.
+
+    Edges only ever become boundaries, so groups only ever split; a split costs about the
+    smaller part, for only the smaller part gets a new label.
+
+    Attributes
+    ----------
+    ins, outs : list of list of (int, int)
+        By node: (source, edge) in port order, (target, edge) ascending by target.
+    cut : bytearray
+        Whether the edge is a boundary.
+    joined : list of dict of int to int
+        By node: every edge at it that is not cut, and the node at its other end.
+    label : list of int
+        Group by node.
+    """
+
+    def __init__(self, wiring: Wiring, device_of: Sequence[int]) -> None:
+        self.wiring = wiring
+        self.ins: list[list[tuple[int, int]]] = [[] for _ in range(wiring.n)]
+        self.outs: list[list[tuple[int, int]]] = [[] for _ in range(wiring.n)]
+        self.joined: list[dict[int, int]] = [{} for _ in range(wiring.n)]
+        self.cut = bytearray(sum(map(len, wiring.inputs)))
+        edge = 0
+        for target, sources in enumerate(wiring.inputs):
+            for source in sources:
+                self.ins[target].append((source, edge))
+                self.outs[source].append((target, edge))
+                if device_of[source] != device_of[target]:
+                    self.cut[edge] = 1
+                else:
+                    self.joined[source][edge] = target
+                    self.joined[target][edge] = source
+                edge += 1
+        self.label = self._components()
+        self.fresh = wiring.n
+
+    def _components(self) -> list[int]:
+        label = [-1] * self.wiring.n
+        for start in range(self.wiring.n):
+            if label[start] < 0:
+                label[start] = start
+                pending = [start]
+                while pending:
+                    for near in self.joined[pending.pop()].values():
+                        if label[near] < 0:
+                            label[near] = start
+                            pending.append(near)
+        return label
+
+    def promote(self, source: int, target: int, edge: int) -> None:
+        """Make an edge a boundary; ``split`` must follow for the groups to be right."""
+        self.cut[edge] = 1
+        del self.joined[source][edge], self.joined[target][edge]
+
+    def by_label(self) -> dict[int, list[int]]:
+        """Members of every group, ascending."""
+        members: dict[int, list[int]] = {}
+        for node, label in enumerate(self.label):
+            members.setdefault(label, []).append(node)
+        return members
+
+    def split(self, ends: Iterable[int]) -> list[list[int]]:
+        """Relabel the group of `ends`, whose edges were just cut; return the parts that moved.
+
+        One search starts at every end and all advance in turn, breadth first; those that meet
+        become one. A search that finds nothing more has found a part. The last one running
+        keeps the label, and what it has not seen yet is never looked at.
+        """
+        owner = {node: _Search(node) for node in ends}
+        turns = deque(owner.values())
+        running = len(turns)
+        parts: list[list[int]] = []
+        while running > 1:
+            turn = search = turns.popleft()
+            if search.into is not None:
+                continue
+            if not search.pending:
+                parts.append(search.nodes)
+                running -= 1
+                continue
+            for near in self.joined[search.pending.popleft()].values():
+                met = owner.get(near)
+                if met is None:
+                    owner[near] = search
+                    search.nodes.append(near)
+                    search.pending.append(near)
+                elif met is not search and (other := met.last()) is not search:
+                    search = search.join(other)
+                    running -= 1
+            turns.append(turn)
+        for nodes in parts:
+            for node in nodes:
+                self.label[node] = self.fresh
+            self.fresh += 1
+        return parts
+
+
+class _Search:
+    """A search for one part of a group: what it has found, and from where it goes on."""
+
+    __slots__ = ("into", "nodes", "pending")
+
+    def __init__(self, start: int) -> None:
+        self.nodes = [start]
+        self.pending = deque((start,))
+        self.into: _Search | None = None
+
+    def last(self) -> _Search:
+        """The search that this one has become a part of."""
+        found = self
+        while found.into is not None:
+            found = found.into
+        return found
+
+    def join(self, other: _Search) -> _Search:
+        """Go on as one; return the larger, which has taken the other in."""
+        larger, smaller = (other, self) if len(other.nodes) > len(self.nodes) else (self, other)
+        larger.nodes += smaller.nodes
+        larger.pending += smaller.pending
+        smaller.into = larger
+        return larger
+
+
+class _Reentry:
+    """First rule: a group's own data does not come back into it.
+
+    Promote edges to boundaries until no edge joins what data re-enters with what it does not.
+
+    A node of a group is *re-entered* where a boundary edge that leaves a node of the group
+    is on a path to it. In every round, each edge (u, v) inside a group is promoted where v
+    is re-entered and u is not, and
+
+    - u and v share an ancestor in the group that data leaves from, or that feeds a node
+      above v at which data of other groups enters; and
+    - u is not a leaf, that is a node with one reader whose ancestors in the group read
+      nothing from outside but parameters and constants.
+
+    What is promoted in a group depends on that group alone, so groups are worked off one by
+    one. Within a group the nodes that are not re-entered are *settled* once and for all, in
+    topological order; only the first node that stands behind them is looked at, and it is
+    looked at again only when the node that its re-entry was traced to has left the group.
+
+    Complexity: near linear where groups are local; no bound better than rounds * (V + E).
+    """
+
+    def __init__(self, cuts: Cuts) -> None:
+        self.cuts = cuts
+        self.settled = bytearray(cuts.wiring.n)
+        self.openness = bytearray(cuts.wiring.n)
+        self.unsettled_inputs = [
+            sum(not cuts.cut[edge] for _, edge in inputs) for inputs in cuts.ins
+        ]
+        self.to_check: dict[int, list[int]] = {}
+        self.undecided: dict[int, list[tuple[int, int, int]]] = {}
+        self.watchers: dict[int, list[int]] = {}
+        self.traced: dict[int, dict[int, int]] = {}
+        self.lowest: dict[int, int] = {}
+
+    def run(self) -> None:
+        groups = self.cuts.by_label()
+        for label, nodes in groups.items():
+            self._enlist(label, nodes)
+        pending = list(groups)
+        while pending:
+            label = pending.pop()
+            while (parts := self._round(label)) is not None:
+                pending.extend(self._moved(label, part) for part in parts)
+            # A group that has passed a round unchanged never changes again.
+            self.traced.pop(label, None)
+
+    def _enlist(self, label: int, nodes: list[int]) -> None:
+        self.lowest[label] = min(nodes)
+        self.traced[label] = {}
+        self.to_check[label] = [
+            node for node in nodes if not self.settled[node] and not self.unsettled_inputs[node]
+        ]
+
+    def _moved(self, old: int, part: list[int]) -> int:
+        """Take up a part that was split off; whoever was traced to it must be looked at again."""
+        label = self.cuts.label[part[0]]
+        self._enlist(label, part)
+        for node in part:
+            for watcher in self.watchers.pop(node, ()):
+                if self.cuts.label[watcher] == old:
+                    self.to_check.setdefault(old, []).append(watcher)
+        return label
+
+    def _round(self, label: int) -> list[list[int]] | None:
+        """Promote once in a group; return the parts split off, None where nothing is promoted."""
+        cuts = self.cuts
+        edges = self.undecided.pop(label, [])
+        for node in self._settle(label):
+            edges += [(node, target, edge) for target, edge in cuts.outs[node]]
+        promoted: list[tuple[int, int, int]] = []
+        undecided: list[tuple[int, int, int]] = []
+        for u, v, edge in edges:
+            if cuts.cut[edge] or self.settled[v]:
+                continue
+            wiring = cuts.wiring
+            if wiring.sole[edge] and not wiring.is_source[u] and self.openness[u] != FROM_OP:
+                continue
+            if self.openness[u] or self._entered(v) or self._share(u, v):
+                promoted.append((u, v, edge))
+            else:
+                undecided.append((u, v, edge))
+        if not promoted:
+            return None
+        for u, v, edge in promoted:
+            cuts.promote(u, v, edge)
+        parts = cuts.split([node for u, v, _ in promoted for node in (u, v)])
+        for u, v, edge in undecided:
+            self.undecided.setdefault(cuts.label[u], []).append((u, v, edge))
+        return parts
+
+    def _settle(self, label: int) -> list[int]:
+        """Settle every node of the group that is not re-entered; return those new to it."""
+        cuts, settled = self.cuts, self.settled
+        new: list[int] = []
+        pending = self.to_check.pop(label, [])
+        while pending:
+            node = pending.pop()
+            if settled[node]:
+                continue
+            origin = self._origin(node, label)
+            if origin >= 0:
+                self.watchers.setdefault(origin, []).append(node)
+                continue
+            settled[node] = 1
+            new.append(node)
+            for source, edge in cuts.ins[node]:
+                if not cuts.cut[edge]:
+                    kind = self.openness[source]
+                else:
+                    kind = FROM_SOURCE if cuts.wiring.is_source[source] else FROM_OP
+                self.openness[node] = max(self.openness[node], kind)
+            for target, edge in cuts.outs[node]:
+                if not cuts.cut[edge]:
+                    self.unsettled_inputs[target] -= 1
+                    if not self.unsettled_inputs[target]:
+                        pending.append(target)
+        return new
+
+    def _origin(self, node: int, label: int) -> int:
+        """A node of the group whose data comes back at `node`, -1 where there is none."""
+        cuts = self.cuts
+        for source, edge in cuts.ins[node]:
+            if cuts.cut[edge]:
+                origin = source if cuts.label[source] == label else self._trace(source, label)
+                if origin >= 0:
+                    return origin
+        return -1
+
+    def _trace(self, start: int, label: int) -> int:
+        """The nearest node of the group found above a node outside it, -1 where there is none.
+
+        Answers are kept for all nodes passed. Groups shrink: "none" stays right, an origin
+        stays right as long as it is in the group.
+        """
+        label_of, ins = self.cuts.label, self.cuts.ins
+        known, lowest = self.traced[label], self.lowest[label]
+        path = [start]
+        pending = [iter(ins[start])]
+        while path:
+            for source, _ in pending[-1]:
+                if source < lowest:
+                    continue
+                origin = source if label_of[source] == label else known.get(source, -2)
+                if origin >= 0 and label_of[origin] == label:
+                    known.update(dict.fromkeys(path, origin))
+                    return origin
+                if origin != -1:
+                    path.append(source)
+                    pending.append(iter(ins[source]))
+                    break
+            else:
+                known[path.pop()] = -1
+                pending.pop()
+        return -1
+
+    def _entered(self, node: int) -> bool:
+        """Whether data of other groups enters at `node`."""
+        cuts = self.cuts
+        return any(
+            cuts.cut[edge] and cuts.label[source] != cuts.label[node]
+            for source, edge in cuts.ins[node]
+        )
+
+    def _share(self, u: int, v: int) -> bool:
+        """Whether an ancestor of u feeds a node above v that is entered, or that data leaves."""
+        cuts = self.cuts
+        above = {u}
+        pending = [u]
+        while pending:
+            for source, _ in cuts.ins[pending.pop()]:
+                if source not in above:
+                    above.add(source)
+                    pending.append(source)
+        lowest = min(above)
+        gates: list[int] = []
+        seen = {v}
+        pending = [v]
+        while pending:
+            node = pending.pop()
+            if self._entered(node):
+                gates.append(node)
+                continue
+            for source, edge in cuts.ins[node]:
+                if cuts.cut[edge]:
+                    gates.append(source)
+                elif source not in seen:
+                    seen.add(source)
+                    pending.append(source)
+        reached = set(gates)
+        while gates:
+            node = gates.pop()
+            if node in above:
+                return True
+            for source, _ in cuts.ins[node]:
+                if source >= lowest and source not in reached:
+                    reached.add(source)
+                    gates.append(source)
+        return False
+
+
+def _cut_cycles(cuts: Cuts) -> None:
+    """Second rule: isolate nodes of groups that depend on each other, until no two do.
+
+    To isolate a node is to promote all its inputs from its own group. The next node is,
+    among those of all groups that lie on a cycle of groups, the first by: data of another
+    such group enters at it; one of its inputs in the group has more readers; none of them
+    is a leaf of the graph; it is not a link of a chain; fewest inputs in the group; lowest
+    node id.
+
+    Complexity: O((V + E) log V) and, for every node isolated, a search for one cycle of
+    groups, which looks at few of them where cycles are short.
+    """
+    label = cuts.label
+    groups = GroupGraph(
+        (label[node], label[target])
+        for node, targets in enumerate(cuts.outs)
+        for target, _ in targets
+    )
+    heap: list[Rank] = []
+
+    def offer(nodes: Iterable[int]) -> None:
+        for node in nodes:
+            rank = _rank(cuts, groups, node)
+            if rank is not None:
+                heapq.heappush(heap, rank)
+
+    offer(node for node in range(len(label)) if label[node] in groups.succs)
+    while heap:
+        offered = heapq.heappop(heap)
+        node = offered[-1]
+        rank = _rank(cuts, groups, node)
+        if rank is None or rank < offered:
+            continue
+        # What is struck out makes ranks worse, never better: one that still holds is the best.
+        if rank == offered and _holds(cuts, groups, node, entered=not rank[0]):
+            offer(_isolate(cuts, groups, node))
+        else:
+            offer([node])
+
+
+def _rank(cuts: Cuts, groups: GroupGraph, node: int) -> Rank | None:
+    """Smaller is isolated sooner; None where the node is on no cycle, or has no input."""
+    wiring = cuts.wiring
+    label = cuts.label[node]
+    if label not in groups.succs:
+        return None
+    entered = shared = leaf = False
+    count = 0
+    for source, edge in cuts.ins[node]:
+        if cuts.cut[edge]:
+            other = cuts.label[source]
+            entered = entered or (other != label and other in groups.succs)
+        else:
+            count += 1
+            shared = shared or wiring.op_readers[source] > 1
+            leaf = leaf or (
+                wiring.op_readers[source] == 1
+                and not wiring.is_source[source]
+                and all(wiring.is_source[above] for above in wiring.inputs[source])
+            )
+    if not count:
+        return None
+    chain = count == 1 and wiring.op_readers[node] <= 1
+    return (not entered, not shared, leaf, chain, count, node)
+
+
+def _holds(cuts: Cuts, groups: GroupGraph, node: int, *, entered: bool) -> bool:
+    """Whether the node's group is on a cycle and, if asked, one that enters it at the node."""
+    label = cuts.label[node]
+    if not groups.on_cycle(label):
+        return False
+    others = [cuts.label[source] for source, edge in cuts.ins[node] if cuts.cut[edge]]
+    return not entered or any(groups.on_cycle(other) for other in others if other != label)
+
+
+def _isolate(cuts: Cuts, groups: GroupGraph, node: int) -> Iterable[int]:
+    """Promote the node's inputs from its group; return the nodes whose rank may be better."""
+    old = cuts.label[node]
+    inner = [(source, edge) for source, edge in cuts.ins[node] if not cuts.cut[edge]]
+    for source, edge in inner:
+        cuts.promote(source, node, edge)
+    parts = cuts.split([node, *(source for source, _ in inner)])
+    groups.enter((cuts.label[part[0]] for part in parts), groups.region[old])
+    moved = {member for part in parts for member in part}
+    affected = dict.fromkeys(moved)
+    for member in moved:
+        into = cuts.label[member]
+        for source, _ in cuts.ins[member]:
+            groups.drop(old if source in moved else cuts.label[source], old)
+            groups.add(cuts.label[source], into)
+        for target, _ in cuts.outs[member]:
+            affected[target] = None
+            if target not in moved:
+                groups.drop(old, cuts.label[target])
+                groups.add(into, cuts.label[target])
+    return affected
+
+
+class GroupGraph:
+    """The groups that may lie on cycles of groups, with the number of edges between them.
+
+    Groups only ever split, so no group comes to be on a cycle, and no two groups come to be
+    on one together: what is once separated stays separated.
+
+    Attributes
+    ----------
+    succs, preds : dict of int to dict of int to int
+        Edges to and from each group, those of the same region alone. A group found to be on
+        no cycle is struck out.
+    region : dict of int to int
+        Groups of different regions are on no cycle together.
+    """
+
+    def __init__(self, edges: Iterable[tuple[int, int]]) -> None:
+        self.succs: dict[int, dict[int, int]] = {}
+        self.preds: dict[int, dict[int, int]] = {}
+        self.region: dict[int, int] = {}
+        self._regions = 0
+        self._cycle_of: dict[int, list[int]] = {}
+        for source, target in edges:
+            self.enter((source, target), 0)
+            self.add(source, target)
+        self._separate(list(self.succs), self.succs)
+
+    def enter(self, labels: Iterable[int], region: int) -> None:
+        """Keep groups that are new as well, without edges yet."""
+        for label in labels:
+            if label not in self.region:
+                self.region[label] = region
+                self.succs[label] = {}
+                self.preds[label] = {}
+
+    def add(self, source: int, target: int) -> None:
+        """Count an edge; one within a group or between regions is left out."""
+        if source != target and self.region.get(source, -1) == self.region.get(target, -2):
+            count = self.succs[source].get(target, 0) + 1
+            self.succs[source][target] = self.preds[target][source] = count
+
+    def drop(self, source: int, target: int) -> None:
+        """Take back what ``add`` counted."""
+        if source != target and self.region.get(source, -1) == self.region.get(target, -2):
+            count = self.succs[source][target] - 1
+            if count:
+                self.succs[source][target] = self.preds[target][source] = count
+            else:
+                del self.succs[source][target], self.preds[target][source]
+
+    def on_cycle(self, label: int) -> bool:
+        """Whether the group is on a cycle; where it is not, it is struck out."""
+        if label not in self.region:
+            return False
+        if self._closed(self._cycle_of.get(label, [])):
+            return True
+        cycle = self._cycle(label)
+        self._cycle_of.update(dict.fromkeys(cycle, cycle))
+        return bool(cycle)
+
+    def _closed(self, cycle: list[int]) -> bool:
+        """Whether a cycle found before still is one; splits may have left it whole."""
+        last = cycle[-1] if cycle else -1
+        for label in cycle:
+            if label not in self.succs.get(last, ()):
+                return False
+            last = label
+        return bool(cycle)
+
+    def _cycle(self, label: int) -> list[int]:
+        """The groups of a short cycle through `label`; empty, and `label` struck out, if none.
+
+        Searches along the edges and against them from `label`, one edge of each in turn, until
+        one meets what the other has seen, or has nowhere to go. So a group with thousands of
+        edges costs no more than the other side. What is one edge away counts as seen.
+
+        A search that fails has found the smaller side of its region, and separates it: that
+        pays for it, as every edge is on a smaller side O(log E) times.
+        """
+        after: dict[int, int] = {label: label}
+        before: dict[int, int] = {label: label}
+        ahead, behind = _search(self.succs, after), _search(self.preds, before)
+        while True:
+            last, target = next(ahead, (label, -1))
+            if target < 0:
+                self._separate(list(after), self.succs)
+                return []
+            if target in before:
+                return [label, *reversed(_way(after, last)), *_way(before, target)]
+            if target in self.preds[label]:
+                return [label, *reversed(_way(after, last)), target]
+            first, source = next(behind, (label, -1))
+            if source < 0:
+                self._separate(list(before), self.preds)
+                return []
+            if source in after:
+                return [label, *reversed(_way(after, source)), *_way(before, first)]
+            if source in self.succs[label]:
+                return [label, source, *_way(before, first)]
+
+    def _separate(self, labels: Sequence[int], near: dict[int, dict[int, int]]) -> None:
+        """Give each cyclic part of `labels`, which `near` does not leave, a region of its own."""
+        kept: list[int] = []
+        for part in mutual({label: near[label] for label in labels}):
+            self._regions += 1
+            self.region.update(dict.fromkeys(part, self._regions))
+            kept += part
+        for label in set(labels).difference(kept):
+            self._part(label, self.succs.pop(label), self.preds.pop(label))
+            del self.region[label]
+        for label in kept:
+            region = self.region[label]
+            self._part(
+                label,
+                [other for other in self.succs[label] if self.region[other] != region],
+                [other for other in self.preds[label] if self.region[other] != region],
+            )
+
+    def _part(self, label: int, targets: Iterable[int], sources: Iterable[int]) -> None:
+        """Forget the edges of a group to `targets` and from `sources`."""
+        for target in targets:
+            self.succs.get(label, {}).pop(target, None)
+            del self.preds[target][label]
+        for source in sources:
+            self.preds.get(label, {}).pop(source, None)
+            del self.succs[source][label]
+
+
+def _search(near: dict[int, dict[int, int]], origin: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield every edge seen from what `origin` holds, breadth first; keep whence each was found."""
+    reached = list(origin)
+    for group in reached:
+        for found in near[group]:
+            yield group, found
+            if found not in origin:
+                origin[found] = group
+                reached.append(found)
+
+
+def _way(origin: dict[int, int], group: int) -> list[int]:
+    """The way back from `group` to where the search began, without the beginning."""
+    way: list[int] = []
+    while origin[group] != group:
+        way.append(group)
+        group = origin[group]
+    return way
+
+
+def mutual(succs: dict[int, dict[int, int]]) -> list[list[int]]:
+    """Strongly connected components of two nodes or more. O(V + E).
+
+    Source: R. Tarjan, Depth-first search and linear graph algorithms, SIAM J. Comput. 1(2),
+    1972, with the recursion unrolled.
+    """
+    number: dict[int, int] = {}
+    low: dict[int, int] = {}
+    open_nodes: list[int] = []
+    is_open: set[int] = set()
+    found: list[list[int]] = []
+    for root in succs:
+        if root in number:
+            continue
+        path = [root]
+        pending = [iter(succs[root])]
+        number[root] = low[root] = len(number)
+        open_nodes.append(root)
+        is_open.add(root)
+        while path:
+            node = path[-1]
+            for target in pending[-1]:
+                if target not in number:
+                    number[target] = low[target] = len(number)
+                    open_nodes.append(target)
+                    is_open.add(target)
+                    path.append(target)
+                    pending.append(iter(succs[target]))
+                    break
+                if target in is_open:
+                    low[node] = min(low[node], number[target])
+            else:
+                path.pop()
+                pending.pop()
+                if path:
+                    low[path[-1]] = min(low[path[-1]], low[node])
+                if low[node] == number[node]:
+                    component = [open_nodes.pop()]
+                    while component[-1] != node:
+                        component.append(open_nodes.pop())
+                    is_open.difference_update(component)
+                    if len(component) > 1:
+                        found.append(component)
+    return found

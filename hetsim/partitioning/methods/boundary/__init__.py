@@ -1,1 +1,0 @@
-"""OpenVINO's boundary rules, and the merge method made of them."""
