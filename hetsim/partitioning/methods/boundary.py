@@ -13,8 +13,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hetsim.base.collecting import collecting_put_off
 from hetsim.errors import ModelError
-from hetsim.graph.dag import Dag
+from hetsim.graph.dag import Dag, joined
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -37,6 +38,7 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
     return groups_of(Wiring.of_dag(dag), device_of).label
 
 
+@collecting_put_off()
 def merge_problem(
     problem: Problem, place: Sequence[int], device_of: Sequence[int], order: Sequence[int]
 ) -> list[int]:
@@ -148,6 +150,7 @@ def execution_order(
     return list(order)
 
 
+@collecting_put_off()
 def groups_of(wiring: Wiring, device_of: Sequence[int]) -> Cuts:
     """Apply the whole rule; return the boundaries and the groups they leave."""
     cuts = Cuts(wiring, device_of)
@@ -241,21 +244,11 @@ class Cuts:
                     self.joined[source][edge] = target
                     self.joined[target][edge] = source
                 edge += 1
-        self.label = self._components()
+        inner = (
+            (u, v) for v, near in enumerate(self.ins) for u, edge in near if not self.cut[edge]
+        )
+        self.label = joined(wiring.n, inner)
         self.fresh = wiring.n
-
-    def _components(self) -> list[int]:
-        label = [-1] * self.wiring.n
-        for start in range(self.wiring.n):
-            if label[start] < 0:
-                label[start] = start
-                pending = [start]
-                while pending:
-                    for near in self.joined[pending.pop()].values():
-                        if label[near] < 0:
-                            label[near] = start
-                            pending.append(near)
-        return label
 
     def promote(self, source: int, target: int, edge: int) -> None:
         """Make an edge a boundary; ``split`` must follow for the groups to be right."""
