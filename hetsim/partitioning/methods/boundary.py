@@ -355,6 +355,7 @@ class _Reentry:
         ]
         self.to_check: dict[int, list[int]] = {}
         self.undecided: dict[int, list[tuple[int, int, int]]] = {}
+        self.waiting: dict[int, list[tuple[int, int, int]]] = {}
         self.watchers: dict[int, list[int]] = {}
         self.traced: dict[int, dict[int, int]] = {}
         self.lowest: dict[int, int] = {}
@@ -386,6 +387,10 @@ class _Reentry:
             for watcher in self.watchers.pop(node, ()):
                 if self.cuts.label[watcher] == old:
                     self.to_check.setdefault(old, []).append(watcher)
+            for reader in (node, *(target for target, _ in self.cuts.outs[node])):
+                if reader in self.waiting and self._entered(reader):
+                    own = self.undecided.setdefault(self.cuts.label[reader], [])
+                    own += self.waiting.pop(reader)
         return label
 
     def _round(self, label: int) -> list[list[int]] | None:
@@ -402,7 +407,12 @@ class _Reentry:
             wiring = cuts.wiring
             if wiring.sole[edge] and not wiring.is_source[u] and self.openness[u] != FROM_OP:
                 continue
-            if self.openness[u] or self._entered(v) or self._share(u, v):
+            if self.openness[u] or self._entered(v):
+                promoted.append((u, v, edge))
+            elif wiring.is_source[u] and wiring.op_readers[u] == 1:
+                # Nothing but v is below u: they share no ancestor until data enters at v.
+                self.waiting.setdefault(v, []).append((u, v, edge))
+            elif self._share(u, v):
                 promoted.append((u, v, edge))
             else:
                 undecided.append((u, v, edge))
