@@ -136,7 +136,9 @@ def price(
         ),
         held=tuple(held) if any(how != Held() for how in held) else (),
         fused=tuple(fused),
-        staging=Staging(*map(tuple, zip(*borders, strict=True)))
+        staging=Staging(
+            tuple(to_int8 for to_int8, _ in borders), tuple(back for _, back in borders), ends=False
+        )
         if any(map(any, borders))
         else None,
         idle_w=tuple(spec.idle_w for spec in specs),

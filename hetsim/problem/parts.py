@@ -134,16 +134,20 @@ class Staging:
 
     A subgraph fetches each tensor that it reads from outside once, and puts each tensor that is
     needed outside there once, however many subgraphs read it. Both are part of its time, before
-    and after its kernels. Inputs and outputs of the model count where there is a host.
+    and after its kernels.
 
     Attributes
     ----------
     fetch_s_per_byte, store_s_per_byte : tuple of float
         By device; 0 for a device that computes in that memory.
+    ends : bool
+        Whether inputs and outputs of the model count, where there is a host, or only what goes
+        from one subgraph to another.
     """
 
     fetch_s_per_byte: tuple[float, ...]
     store_s_per_byte: tuple[float, ...]
+    ends: bool = True
 
 
 def shared_out(seconds: float, alone: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -205,14 +205,14 @@ class Problem(Given):
         if self.staging is None:
             return 0.0
         inside = set(nodes)
+        ends = self.staging.ends and self.host is not None
         fetched = stored = 0
         for index in sorted({index for node in nodes for index in self.values_of[node]}):
             value = self.values[index]
             if value.producer in inside:
-                leaves = value.is_output and self.host is not None
-                if leaves or not inside.issuperset(value.consumers):
+                if (value.is_output and ends) or not inside.issuperset(value.consumers):
                     stored += value.nbytes
-            elif value.producer != GRAPH_INPUT or self.host is not None:
+            elif value.producer != GRAPH_INPUT or ends:
                 fetched += value.nbytes
         return (
             fetched * self.staging.fetch_s_per_byte[device]
@@ -288,6 +288,8 @@ class Problem(Given):
         }
         if self.staging is not None:
             plain["staging"] = (self.staging.fetch_s_per_byte, self.staging.store_s_per_byte)
+            if not self.staging.ends:
+                plain["staging of ends"] = False
         if self.unpriced or self.least_s:
             plain["unpriced"] = sorted(self.unpriced.items())
             plain["least_s"] = sorted(self.least_s.items())

@@ -46,6 +46,7 @@ def scaled(given: G, devices: NDArray[np.float64], routes: NDArray[np.float64]) 
         else Staging(
             tuple(s * f for s, f in zip(staging.fetch_s_per_byte, factors, strict=True)),
             tuple(s * f for s, f in zip(staging.store_s_per_byte, factors, strict=True)),
+            staging.ends,
         ),
         routes=tuple(
             tuple(_slower(route, factor) for route, factor in zip(row, along, strict=True))

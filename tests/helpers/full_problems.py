@@ -40,7 +40,7 @@ def full_problems(draw: st.DrawFn, max_nodes: int = 5, max_devices: int = 2) -> 
         streams=[draw(st.integers(1, 2)) for _ in range(count)],
         host=draw(st.sampled_from([None, 0])),
         contention=draw(st.sampled_from(["none", "fifo"])),
-        staging=draw(st.none() | st.builds(Staging, rates, rates)),
+        staging=draw(st.none() | st.builds(Staging, rates, rates, st.booleans())),
     )
     # Two neighbours with nothing between them may run as one kernel, even where one may not.
     fused: list[FusedKernel] = []

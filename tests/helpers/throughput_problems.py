@@ -53,7 +53,9 @@ def small(seed: int, most_nodes: int = 6) -> Problem:
     staging = None
     if topology.startswith("staged"):
         rates = rng.integers(0, 3, (2, count)) / 8.0
-        staging = Staging(tuple(rates[0].tolist()), tuple(rates[1].tolist()))
+        staging = Staging(
+            tuple(rates[0].tolist()), tuple(rates[1].tolist()), ends=bool(rng.random() < 0.5)
+        )
     made = Problem.from_arrays(
         seconds,
         devices=[f"d{p}" for p in range(count)],

@@ -38,13 +38,14 @@ def busiest(problem: Problem, owner: Sequence[int], device: Sequence[int]) -> fl
                     left -= set(kernel.nodes)
         seconds += sum(float(problem.seconds[v, p]) for v in left)
         if staging is not None:
+            ends = staging.ends and host is not None
             for value in problem.values:
                 inside = value.producer in nodes
                 outside = not nodes >= set(value.consumers)
-                if inside and (outside or (value.is_output and host is not None)):
+                if inside and (outside or (value.is_output and ends)):
                     seconds += value.nbytes * staging.store_s_per_byte[p]
                 given = value.producer == GRAPH_INPUT
-                if not inside and nodes & set(value.consumers) and not (given and host is None):
+                if not inside and nodes & set(value.consumers) and not (given and not ends):
                     seconds += value.nbytes * staging.fetch_s_per_byte[p]
         busy[p] += seconds
     loads = [seconds / streams for seconds, streams in zip(busy, problem.streams, strict=True)]

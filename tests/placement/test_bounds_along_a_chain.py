@@ -59,7 +59,7 @@ def blocks(draw: st.DrawFn, max_nodes: int, max_devices: int = 2) -> Problem:
         bytes_per_s=draw(st.sampled_from([1.0, 4.0, 16.0])),
         dispatch_s=[draw(eighths) for _ in range(count)],
         streams=[draw(st.integers(1, 2)) for _ in range(count)],
-        staging=draw(st.none() | st.builds(Staging, rates, rates)),
+        staging=draw(st.none() | st.builds(Staging, rates, rates, st.booleans())),
     )
 
 

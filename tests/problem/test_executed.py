@@ -131,7 +131,7 @@ def costs_as_quantized(spec: DeviceSpec, name: str) -> None:
         assert asked.seconds[own, 0] == pytest.approx(took_s, rel=1e-9), (name, kind)
 
 
-def test_borders_convert_what_crosses_and_every_subgraph_pays() -> None:
+def test_a_cut_converts_what_crosses_and_a_whole_network_nothing() -> None:
     problem = of(residual(), T4, "int8")
     assert problem.staging is not None
     moved = 1 + 1 / 4
@@ -140,8 +140,15 @@ def test_borders_convert_what_crosses_and_every_subgraph_pays() -> None:
     assert problem.staging.fetch_s_per_byte == (pytest.approx(to_int8, rel=1e-12),)
     assert problem.staging.store_s_per_byte == (pytest.approx(back, rel=1e-12),)
     (kernel,) = problem.fused
-    whole = T4.dispatch_s + kernel.seconds + 4 * (IN + OUT) * to_int8 + 4 * OUT * back
+    whole = T4.dispatch_s + kernel.seconds
     assert problem.group_seconds(0, range(3)) == pytest.approx(whole, rel=1e-12)
+    first, last = (
+        T4.dispatch_s + float(problem.seconds[list(own), 0].sum()) for own in ([0, 1], [2])
+    )
+    joined = next((k.seconds for k in problem.fused if k.nodes == (0, 1)), None)
+    assert joined is None
+    assert problem.group_seconds(0, (0, 1)) == pytest.approx(first + 4 * OUT * back, rel=1e-12)
+    assert problem.group_seconds(0, (2,)) == pytest.approx(last + 4 * OUT * to_int8, rel=1e-12)
     # What crosses, crosses in the model's own types, whoever makes it.
     assert [v.nbytes for v in problem.values] == [v.nbytes for v in of(residual(), T4).values]
 

@@ -150,7 +150,7 @@ def _to_and_from(problem: Problem, host: int, nbytes: int, *, inward: bool) -> F
         if p != host:
             route = problem.routes[host][p] if inward else problem.routes[p][host]
             found[p] = route.seconds(nbytes)
-        if problem.staging is not None:
+        if problem.staging is not None and problem.staging.ends:
             rates = problem.staging
             rate = rates.fetch_s_per_byte[p] if inward else rates.store_s_per_byte[p]
             found[p] += rate * nbytes

@@ -200,6 +200,9 @@ def _moving(
         streams = np.array(problem.streams, dtype=np.float64)[:, None]
         stored = np.outer(problem.staging.store_s_per_byte, nbytes) / streams
         fetch_s = np.outer(problem.staging.fetch_s_per_byte, nbytes) / streams
+        if not problem.staging.ends:
+            fetch_s[:, [value.producer == GRAPH_INPUT for value in values]] = 0.0
+            return fetch_s, make_s, stored, joint
         return fetch_s, np.where(leaves, stored, 0.0), np.where(leaves, 0.0, stored), joint
     if problem.contention == "none":
         return fetch_s, make_s, store_s, joint

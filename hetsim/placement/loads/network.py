@@ -45,7 +45,8 @@ class Network:
     latency_s, per_byte_s, route : by pair of devices, source first
         Of the route, and the links that it holds; none without contention.
     links : int
-    staged : bool
+    staged : int
+        0: no tensors are; 1: all but inputs and outputs of the model; 2: those, too.
     fetch_s, store_s : float array [P]
         A byte, where tensors are staged.
     """
@@ -78,7 +79,7 @@ class Network:
     route_at: Ints
     route: Ints
     links: int
-    staged: bool
+    staged: int
     fetch_s: Floats
     store_s: Floats
 
@@ -169,7 +170,7 @@ class Network:
             route_at=route_at,
             route=route,
             links=len(problem.link_names) if fifo else 0,
-            staged=staging is not None,
+            staged=0 if staging is None else 1 + staging.ends,
             fetch_s=rates[0],
             store_s=rates[1],
         )

@@ -180,7 +180,7 @@ def search(  # type: ignore[no-untyped-def]
             u = producer[x]
             if u == v:
                 if leaves[x]:
-                    if staged:
+                    if staged == 2:
                         load[new, p] += store_s[p] * nbytes[x]
                     if p != host:
                         pair = p * devices + host
@@ -193,9 +193,9 @@ def search(  # type: ignore[no-untyped-def]
                 home = at[u]
                 feeds[home, p] += 1
             if uses[x, p] == 0 and (p != home or u < 0):
-                if staged:
+                if staged == 2 or (staged == 1 and u >= 0):
                     load[new, p] += fetch_s[p] * nbytes[x]
-                    if u >= 0 and not leaves[x]:
+                    if u >= 0 and not (leaves[x] and staged == 2):
                         first = True
                         for q in range(devices):
                             first = first and (q == home or uses[x, q] == 0)

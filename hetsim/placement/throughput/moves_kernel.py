@@ -175,10 +175,12 @@ def anneal(  # type: ignore[no-untyped-def]
                                     for r in range(route_at[pair], route_at[pair + 1]):
                                         load[devices + route[r]] += sign * took
                         if staged:
-                            if u >= 0 and (leaves[x] or placed[x] > uses_slot[x, at[u]]):
+                            leaving = leaves[x] and staged == 2
+                            if u >= 0 and (leaving or placed[x] > uses_slot[x, at[u]]):
                                 load[home] += sign * store_s[home] * nbytes[x]
                             for s in range(slots):
-                                if uses_slot[x, s] > 0 and (u < 0 or s != at[u]):
+                                fetched = staged == 2 if u < 0 else s != at[u]
+                                if uses_slot[x, s] > 0 and fetched:
                                     load[device_of[s]] += sign * fetch_s[device_of[s]] * nbytes[x]
                         if ordered and u >= 0:
                             if u != v:

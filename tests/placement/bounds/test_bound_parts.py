@@ -52,7 +52,7 @@ def from_or_to_the_host(problem: Problem, v: int, p: int, *, inward: bool) -> fl
             continue
         route = problem.routes[host][p] if inward else problem.routes[p][host]
         seconds = 0.0 if p == host else route.seconds(value.nbytes)
-        if problem.staging is not None:
+        if problem.staging is not None and problem.staging.ends:
             rates = problem.staging
             rate = rates.fetch_s_per_byte[p] if inward else rates.store_s_per_byte[p]
             seconds += rate * value.nbytes
