@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from hetsim.cost.as_fitted import AsFitted, FittedPart
 from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.chosen import model_figures
@@ -117,6 +118,9 @@ class Prices:
         ``epilogues`` gives; where they say what joins, whether it pays or not. `seconds` are those
         of the nodes alone, with what `copies` gives.
         """
+        fitted = AsFitted.of(graph, self.spec)
+        if fitted is not None:
+            return self._by_fitted(fitted, support)
         quantized = Quantized(graph, self.spec)
         if quantized:
             return self._quantized(quantized, support)
@@ -172,15 +176,19 @@ class Prices:
         if figures is None:
             return fused_chains(graph, with_usual_chain(self.spec), free)
         kinds = None
-        if self.spec.executes == INT8:
+        if self.spec.executes == INT8 and not self._fitted_int8:
             kinds = [integer_node(self.spec, graph, node) for node in graph.nodes]
         return epilogues(graph, works, free, kinds, figures.joins)
 
     def loads(self, graph: Graph, support: Support) -> dict[int, float]:
         """Return the seconds of nodes alone that share a DequantizeLinear, and of that: none.
 
-        Each of them reads the integers, and converts as it loads.
+        Each of them reads the integers, and converts as it loads. By figures for int8 those of all
+        nodes that are priced by them.
         """
+        fitted = AsFitted.of(graph, self.spec)
+        if fitted is not None:
+            return self._alone_as_fitted(fitted, support)
         quantized = Quantized(graph, self.spec)
         if not quantized:
             return {}
@@ -223,8 +231,82 @@ class Prices:
             found.append(Fused(nodes, self.cost.estimate(spec, kernel).seconds, pattern))
         return tuple(found)
 
+    @property
+    def _fitted_int8(self) -> bool:
+        """Whether it executes as if in int8 by figures that were fitted to networks in int8.
+
+        Those networks were measured whole, ops without an integer kernel among them: the figures
+        price all of their kernels, and conversions within are in them.
+        """
+        return self.spec.executes == INT8 and INT8 in self.spec.kernels
+
+    def _part(self, fitted: AsFitted, part: FittedPart) -> float:
+        """The seconds that a part of a kernel of integers adds to it."""
+        spec = as_int8(self.spec)
+        whole = self._of(spec, fitted.kernel(sorted((*part.before, *part.core))))
+        return (
+            max(0.0, whole - self._of(spec, fitted.kernel(part.before))) if part.before else whole
+        )
+
+    def _by_fitted(self, fitted: AsFitted, support: Support) -> tuple[Fused, ...]:
+        """The kernels of a quantized graph by figures for int8; see ``hetsim.cost.as_fitted``."""
+        found, works = fitted.found, graph_work(fitted.graph)
+        parts = fitted.parts(support)
+        of_composite: dict[int, list[FittedPart]] = {}
+        for part in parts:
+            if part.composite is not None:
+                of_composite.setdefault(part.composite, []).append(part)
+        made: list[Fused] = []
+        for at, match in enumerate(support.composites):
+            own = of_composite.get(at, ())
+            if own and all(fitted.kinds[v] == INT8 for part in own for v in part.core):
+                seconds = sum(self._part(fitted, part) for part in own)
+            else:
+                dtype = composite_dtype(found, self.spec, match.nodes)
+                kernel = quantized_kernel(found, works, match.nodes, dtype)
+                seconds = self.cost.estimate(self.spec, kernel).seconds
+            made.append(Fused(match.nodes, seconds, match.pattern))
+        for part, nodes in zip(parts, fitted.with_conversions(parts, support), strict=True):
+            if part.composite is not None or len(nodes) < 2:
+                continue
+            kind = fitted.kinds[part.core[0]]
+            if kind == INT8:
+                seconds = self._part(fitted, part)
+            else:
+                kernel = quantized_kernel(found, works, nodes, kind)
+                seconds = self.cost.estimate(self.spec, kernel).seconds
+            made.append(Fused(nodes, seconds))
+        return tuple(made)
+
+    def _alone_as_fitted(self, fitted: AsFitted, support: Support) -> dict[int, float]:
+        """What nodes alone take by figures for int8; conversions of several kernels nothing."""
+        graph, sources = fitted.graph, fitted.floats.sources
+        parts = fitted.parts(support)
+        within = {v for nodes in fitted.with_conversions(parts, support) for v in nodes}
+        found = {
+            node.id: 0.0
+            for node in graph.nodes
+            if node.id not in within
+            and node.id not in fitted.float_of
+            and support.supported[node.id]
+        }
+        for part in parts:
+            for v in part.core:
+                node = graph.nodes[sources[v]]
+                if not support.supported[node.id] or ways(graph, node) is not None:
+                    continue
+                if fitted.kinds[v] == INT8:
+                    alone = part if len(part.core) == 1 else FittedPart(None, (v,))
+                    found[node.id] = self._part(fitted, alone)
+                elif found.keys() & {fitted.found.producers.get(name) for name in node.reads}:
+                    kernel = quantized_kernel(fitted.found, graph_work(graph), (node.id,), None)
+                    found[node.id] = self.cost.estimate(self.spec, kernel).seconds
+        return found
+
     def _integers(self, graph: Graph, nodes: Sequence[int]) -> bool:
         """Whether a kernel is one of integers, as if: where the first of its nodes but casts is."""
+        if self._fitted_int8:
+            return True
         kinds = (graph.nodes[v] for v in nodes if op_key(graph.nodes[v]) != "Cast")
         first = next(kinds, None)
         return first is not None and integer_node(self.spec, graph, first)
@@ -281,7 +363,7 @@ class Prices:
 
     def _alone(self, graph: Graph, node: Node, work: Work) -> float:
         spec, kernel = self.spec, Kernel((work,))
-        if integer_node(spec, graph, node):
+        if self._integers(graph, (node.id,)):
             spec, kernel = as_int8(spec), Kernel((in_integers(graph, node, work, last=True),))
         elif spec.executes == INT8:
             kernel = Kernel((work, *around_floats(graph, (node,), (work,))))

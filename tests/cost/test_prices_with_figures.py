@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
 from datasheets import by_datasheet
 from figure_builders import kernel_figures
 from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.kernels.features import COLUMN, features
+from hetsim.cost.kernels.table import network_table
+from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.cost.prices import Prices
 from hetsim.cost.quantized import kernel_sets, quantized_kernel
 from hetsim.cost.registry import cost_model
 from hetsim.device.device import SimulatedDevice
 from hetsim.device.support.executed import as_int8, integer_node
 from hetsim.device.support.quantized import Quantized
+from hetsim.device.support.rules import Support
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work
 from hetsim.hardware.catalog import load_platform
@@ -44,11 +50,30 @@ def test_figures_of_kernels_go_before_declared_chains():
 
 def test_what_is_computed_in_integers_joins_nothing_that_is_not():
     graph = chain("Conv", "Relu", "Erf", "Relu")
-    spec = executing(replace(SPEC, kernels=FIGURES), "int8", "npu")
+    floats = {name: FIGURES[name] for name in ("float32", "float16")}
+    spec = executing(replace(SPEC, kernels=floats), "int8", "npu")
     _, found = fused(graph, spec)
     for kernel in found:
         assert len({integer_node(spec, graph, graph.nodes[v]) for v in kernel.nodes}) == 1
     assert [kernel.nodes for kernel in found] == [(0, 1)]
+
+
+def test_by_figures_for_int8_a_network_is_the_kernels_that_they_were_fitted_by():
+    graph = chain("Conv", "Relu", "Erf", "Relu")
+    spec = executing(replace(SPEC, kernels=FIGURES), "int8", "npu")
+    _, found = fused(graph, spec)
+    prices = Prices(spec, cost_model("fitted"))
+    alone = [prices.node(graph, node)[0] for node in graph.nodes]
+    taken = Support("npu", (True,) * len(alone), {})
+    found = prices.fused(graph, taken, alone, {})
+    inside = {v for kernel in found for v in kernel.nodes}
+    total = sum(kernel.seconds for kernel in found)
+    total += sum(s for v, s in enumerate(alone) if v not in inside)
+    rows = network_table(graph).laid(1, 1, 1)
+    whole = float(np.exp(log_total(np.log([FIGURES["int8"].values]), Networks.of([rows]))[0]))
+    figures = FIGURES["int8"]
+    around = figures.dispatch_s + rows[3] / figures.value("io_gbytes_s")
+    assert total == pytest.approx(whole - around, rel=1e-9)
 
 
 def test_casts_at_the_ends_change_nothing_between():

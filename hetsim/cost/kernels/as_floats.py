@@ -8,7 +8,8 @@ floats that they were, and ops of integers are the ops that they do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from hetsim.device.support.executed import is_quantized
 from hetsim.device.support.quantized import DEQUANTIZE, QUANTIZE
@@ -38,16 +39,54 @@ _OPERANDS: Mapping[str, tuple[str, tuple[int, ...]]] = {
 }
 """By an op of integers: the op that it does, and where its operands stand among scales and zero
 points. Concat has as many as it has."""
+_WHOLE = frozenset({"DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization"})
 _DYNAMIC = "DynamicQuantizeLinear"
 _NARROW = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 
 
-def as_floats(graph: Graph) -> Graph:
+_KEPT = "as floats"
+
+
+@dataclass(frozen=True, slots=True)
+class Floats:
+    """The float network that a graph stands for.
+
+    Attributes
+    ----------
+    graph : Graph
+    sources : tuple of int
+        By its nodes: the node of the quantized graph that each is.
+    """
+
+    graph: Graph
+    sources: tuple[int, ...]
+
+
+def floats_of(graph: Graph) -> Floats:
     """Return the float network that `graph` stands for: itself where nothing is quantized.
 
-    Graphs inside nodes stay as they are. O(V + E).
+    Graphs inside nodes stay as they are. It is kept with the graph. O(V + E) at first.
     """
-    return _Floats(graph).made() if is_quantized(graph) else graph
+    known: Any = graph.kept.get(_KEPT)
+    if known is None:
+        if is_quantized(graph):
+            known = _Floats(graph).made()
+        else:
+            known = Floats(graph, tuple(range(len(graph.nodes))))
+        graph.kept[_KEPT] = known
+    found: Floats = known
+    return found
+
+
+def as_floats(graph: Graph) -> Graph:
+    """Return the graph of ``floats_of``."""
+    return floats_of(graph).graph
+
+
+def is_integer_op(node: Node) -> bool:
+    """Whether an op computes in integers by itself, without conversions around it."""
+    name = op_key(node).rpartition(":")[2]
+    return name in _OPERANDS or name.startswith("QLinear") or name in _WHOLE
 
 
 class _Floats:
@@ -65,17 +104,18 @@ class _Floats:
         self.scales: set[str] = set()
         self.floats: set[str] = set()
 
-    def made(self) -> Graph:
+    def made(self) -> Floats:
         """The graph of floats."""
         graph = self.graph
         nodes = [made for node in graph.nodes for made in self._nodes(node)]
-        return replace(
+        floats = replace(
             graph,
             nodes=tuple(replace(node, id=at) for at, node in enumerate(nodes)),
             tensors=self.tensors,
             constants=frozenset(self.constants),
             outputs=tuple(self._of(name) for name in graph.outputs),
         )
+        return Floats(floats, tuple(node.id for node in nodes))
 
     def _nodes(self, node: Node) -> Iterator[Node]:
         """Yield what does in floats what `node` does: nothing where it only converts."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hetsim.cost.as_fitted import mostly_integers
 from hetsim.cost.roofline import instead
-from hetsim.device.support.executed import is_quantized
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.work import Work
 from hetsim.hardware.executing import INT8
@@ -71,9 +71,10 @@ def executed_dtype(device: DeviceSpec, works: Sequence[Work]) -> str:
 def model_figures(device: DeviceSpec, graph: Graph, works: Sequence[Work]) -> KernelFigures | None:
     """Return the figures by which a device does most of a graph; None where it has none at all.
 
-    Those of int8 where it executes so, or computes quantized ops and the graph is quantized. O(V).
+    Those of int8 where it executes so, or computes quantized ops and most of the graph's products
+    are in integers. O(V + E).
     """
     if not device.kernels:
         return None
-    integers = device.executes == INT8 or (bool(device.quantized) and is_quantized(graph))
+    integers = device.executes == INT8 or mostly_integers(graph, device)
     return figures_for(device, INT8 if integers else executed_dtype(device, works))[0]

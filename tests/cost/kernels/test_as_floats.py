@@ -18,6 +18,7 @@ from hetsim.cost.kernels.likeness import SAME, Likeness, traits_of
 from hetsim.cost.kernels.table import KernelTable, network_table
 from hetsim.graph.graph import Graph
 from hetsim.graph.loading import load_model, model_of
+from hetsim.graph.model import Model
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.kin import TRAITS
 from kernel_graphs import chain
@@ -43,7 +44,7 @@ class Numbers(q.CalibrationDataReader):
 
 
 @cache
-def quantized(name: str, form: str, batch: int = 1) -> Graph:
+def quantized_model(name: str, form: str) -> Model:
     """A network of the zoo, quantized."""
     there = zoo.materialise(name)
     with TemporaryDirectory() as folder:
@@ -60,7 +61,12 @@ def quantized(name: str, form: str, batch: int = 1) -> Graph:
                 quant_format=q.QuantFormat.QOperator if form == "qoperator" else q.QuantFormat.QDQ,
                 per_channel=form == "qdq per channel",
             )
-        return model_of(onnx.load(target), name=name).graph
+        return model_of(onnx.load(target), name=name)
+
+
+def quantized(name: str, form: str) -> Graph:
+    """The graph of a network of the zoo, quantized."""
+    return quantized_model(name, form).graph
 
 
 def same(a: KernelTable, b: KernelTable) -> bool:
