@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from hetsim.cost.as_fitted import AsFitted, FittedPart
 from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.kernels.as_fitted import AsFitted, FittedPart
 from hetsim.cost.kernels.chosen import model_figures
 from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.kernels.layouts import copies_of, copy_work
@@ -24,6 +24,7 @@ from hetsim.cost.quantized import (
 from hetsim.device.support.executed import as_int8, integer_node
 from hetsim.device.support.quantized import Quantized
 from hetsim.device.support.rules import Support, by_rules, casts_nothing
+from hetsim.device.support.taken_off import taken_off
 from hetsim.errors import HetsimError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work import Work, graph_work, node_work, op_key
@@ -76,7 +77,7 @@ class Prices:
             if runs:
                 most = max(most for most, _ in runs)
                 return most, min(most, *(least for _, least in (*runs, *others)))
-        if casts_nothing(self.spec, graph, node):
+        if casts_nothing(self.spec, graph, node) or node.id in taken_off(self.spec, graph):
             return 0.0, 0.0
         work = node_work(graph, node)
         most = self._alone(graph, node, work)
@@ -249,7 +250,7 @@ class Prices:
         )
 
     def _by_fitted(self, fitted: AsFitted, support: Support) -> tuple[Fused, ...]:
-        """The kernels of a quantized graph by figures for int8; see ``hetsim.cost.as_fitted``."""
+        """The kernels of a quantized graph by figures for int8, as `AsFitted` has them."""
         found, works = fitted.found, graph_work(fitted.graph)
         parts = fitted.parts(support)
         of_composite: dict[int, list[FittedPart]] = {}

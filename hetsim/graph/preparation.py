@@ -16,6 +16,7 @@ from hetsim.errors import ModelError, OutOfRoom, RequestError, UsageError
 from hetsim.graph.batching.widened import widen
 from hetsim.graph.canonical.branch_folding import fold_branches
 from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, changed
+from hetsim.graph.canonical.half_precision import mentions
 from hetsim.graph.graph import Graph
 from hetsim.graph.inputs.check import check_arrays
 from hetsim.graph.inputs.samples import draw_inputs
@@ -23,7 +24,7 @@ from hetsim.graph.model import FileNode, Model
 from hetsim.graph.reading.device_notes import take_device_notes
 from hetsim.graph.reading.extension import Custom, Extension, extend, load_extension
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
-from hetsim.graph.reading.onnx_runtime import check_versions
+from hetsim.graph.reading.onnx_runtime import NoKernel, check_versions
 from hetsim.graph.reading.structure import regularise
 from hetsim.graph.shapes.binding import Binding, bind, several
 from hetsim.graph.shapes.freezing import freeze, without_frozen
@@ -69,9 +70,17 @@ class Wishes:
     observed: Observed | None
 
 
+_OF_ACCELERATORS = frozenset(
+    kind
+    for name, kind in onnx.TensorProto.DataType.items()
+    if name.startswith(("BFLOAT16", "FLOAT8", "FLOAT4"))
+)
+"""Floats that accelerators compute in, and ONNX Runtime's CPU has few kernels for."""
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What stays the same through all attempts at one file."""
+    """What stays the same through all attempts at one file; whether ONNX Runtime is to run it."""
 
     proto: onnx.ModelProto
     nodes: tuple[onnx.NodeProto, ...]
@@ -80,6 +89,7 @@ class _File:
     source: str
     custom: Custom
     declared: dict[str, onnx.TypeProto]
+    runs: bool = True
 
 
 def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
@@ -124,7 +134,15 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     folder = file.folder.resolve()
     weights_dir = folder if refers_outside(proto) else None
     opened = _File(proto, nodes, weights_dir, name, source, custom, declared)
-    result, graph, refused = _bound(opened, wishes)
+    try:
+        result, graph, refused = _bound(opened, wishes)
+    except NoKernel as error:
+        if not mentions(proto, _OF_ACCELERATORS):
+            raise
+        # It can be priced, by other devices' rules; what runs it says that it cannot.
+        level, unoptimised = "none", f"{error.what}, so it cannot be run here"
+        wishes = replace(wishes, canonical=level)
+        result, graph, refused = _bound(replace(opened, runs=False), wishes)
     if requests is not None and requests.size > 1:
         if arrays is not None:
             raise UsageError(
@@ -203,7 +221,7 @@ def _level(asked: str | None, nodes: int) -> tuple[str, str | None]:
         return asked, None
     if nodes <= MOST_REWRITTEN:
         return "basic", None
-    return "none", f"rewriting {nodes:,} nodes costs more than it gives"
+    return "none", f"rewriting {nodes:,} nodes costs more than it gives (--canonical basic does it)"
 
 
 def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | None]:
@@ -267,6 +285,7 @@ def _canonical(file: _File, level: str) -> Canonical:
         file.declared,
         file.source,
         file.custom,
+        file.runs,
     )
 
 

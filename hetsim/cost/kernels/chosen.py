@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetsim.cost.as_fitted import mostly_integers
+from hetsim.cost.kernels.as_fitted import mostly_integers
 from hetsim.cost.roofline import instead
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.work import Work

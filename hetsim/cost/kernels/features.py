@@ -52,7 +52,28 @@ def features(kernel: Kernel, device: DeviceSpec) -> NDArray[np.float64]:
     stay as they are. A kernel that moves and computes nothing, a view, is a row without bytes
     and FLOP. O(members).
     """
-    return row_of(kernel.works, lambda work: scale(device, work), 1.0)
+    row = row_of(kernel.works, lambda work: scale(device, work), 1.0)
+    row[COLUMN["rows"]] *= _served(kernel.works, row, lambda work: scale(device, work))
+    return row
+
+
+def _served(
+    works: Sequence[Work], row: NDArray[np.float64], held: Callable[[Work], float]
+) -> float:
+    """By how many bytes of weights, were they of the arithmetic's type, one stands that is stored.
+
+    A product of few rows waits for its weights: figures say so by the rows and outputs at which
+    it reaches its rate. With weights of fewer bits each byte that is loaded serves more.
+    """
+    if not any(work.integer_bytes for work in works):
+        return 1.0
+    main = max(works, key=_weight)
+    if main.form not in PRODUCTS or "float" not in main.dtype:
+        return 1.0
+    weights = row[COLUMN["columns"]] * row[COLUMN["depth"]] * row[COLUMN["groups"]]
+    loaded = row[COLUMN["weight_bytes"]]
+    wide = weights * _item_bytes(main) * held(main)
+    return float(max(1.0, wide / loaded)) if loaded else 1.0
 
 
 def row_of(

@@ -58,9 +58,12 @@ def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False
     taken where `library` says that it was given one.
     Complexity: O(V + tensors), and that of ``matching.find_matches``.
     """
+    from hetsim.device.support.taken_off import folded, taken_off
+
     reasons: dict[int, str] = {}
+    free = taken_off(spec, graph) | folded(spec, graph)
     for node in graph.nodes:
-        reason = refusal(spec, graph, node.id, library=library)
+        reason = None if node.id in free else refusal(spec, graph, node.id, library=library)
         if reason is not None:
             reasons[node.id] = reason
     supported = tuple(node.id not in reasons for node in graph.nodes)
@@ -241,7 +244,11 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
         return None
     # What is asked as if is asked of the types in which the device then holds the values.
     types = {} if spec.executes is None else held_in(spec, graph, node)
+    folded = node.writes and graph.dequantized.keys() >= set(node.writes)
     for name in (*node.reads, *node.writes):
+        if folded and name in graph.constants:
+            # Stored integers are read by what reads their floats, in whatever type they are.
+            continue
         tensor = graph.tensors[name]
         held = types.get(tensor.dtype, tensor.dtype)
         if rule.dtypes is not None and held not in rule.dtypes:

@@ -112,6 +112,7 @@ def canonicalise(
     declared: Mapping[str, onnx.TypeProto],
     where: str,
     custom: Custom = NONE,
+    runs: bool = True,
 ) -> Canonical:
     """Return the canonical form of a regular model.
 
@@ -126,10 +127,12 @@ def canonicalise(
         Types the file states of its outputs.
     custom : Custom
         What extensions give to the model.
+    runs : bool
+        False for a model that ONNX Runtime is known to have no kernels for: it is not asked.
     """
     originals = operations_of(nodes)
     stored = _contents(proto.graph)
-    half = mentions_half(proto)
+    half = runs and mentions_half(proto)
     rewritten = level != "none"
     if rewritten:
         names = {op.name for op in originals}
@@ -141,7 +144,9 @@ def canonicalise(
     before = operations_of(proto.graph.node) if half else ()
     made = lowered(proto, weights_dir, where, custom) if half else None
     prune(proto)
-    annotate(proto, weights_dir, declared, where, accepted=rewritten or half, custom=custom)
+    annotate(
+        proto, weights_dir, declared, where, accepted=rewritten or half or not runs, custom=custom
+    )
     origins, folded = trace(
         originals,
         stored,

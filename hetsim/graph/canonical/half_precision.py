@@ -20,15 +20,20 @@ INSERTED = "InsertedPrecisionFreeCast_"
 
 
 def mentions_half(proto: onnx.ModelProto) -> bool:
-    """Whether an input, a constant or an attribute of `proto` is of that type, or names it.
+    """Whether `proto` has 16-bit floats of IEEE; as ``mentions``."""
+    return mentions(proto, {_HALF})
 
-    All other values of the type come from these. Bodies and functions count. O(V + attributes).
+
+def mentions(proto: onnx.ModelProto, kinds: Collection[int]) -> bool:
+    """Whether an input, a constant or an attribute of `proto` is of these types, or names one.
+
+    All other values of a type come from these. Bodies and functions count. O(V + attributes).
     """
-    if any(_typed(value.type) for value in proto.graph.input):
+    if any(_typed(value.type, kinds) for value in proto.graph.input):
         return True
-    if any(_in_nodes(function.node) for function in proto.functions):
+    if any(_in_nodes(function.node, kinds) for function in proto.functions):
         return True
-    return _in_graph(proto.graph)
+    return _in_graph(proto.graph, kinds)
 
 
 def hold_casts(graph: onnx.GraphProto) -> None:
@@ -227,41 +232,41 @@ def _is_cast(node: onnx.NodeProto) -> bool:
     return bool(node.op_type == "Cast" and not node.domain)
 
 
-def _in_graph(graph: onnx.GraphProto) -> bool:
+def _in_graph(graph: onnx.GraphProto, kinds: Collection[int]) -> bool:
     return (
-        any(tensor.data_type == _HALF for tensor in graph.initializer)
-        or any(sparse.values.data_type == _HALF for sparse in graph.sparse_initializer)
-        or _in_nodes(graph.node)
+        any(tensor.data_type in kinds for tensor in graph.initializer)
+        or any(sparse.values.data_type in kinds for sparse in graph.sparse_initializer)
+        or _in_nodes(graph.node, kinds)
     )
 
 
-def _in_nodes(nodes: Iterable[onnx.NodeProto]) -> bool:
+def _in_nodes(nodes: Iterable[onnx.NodeProto], kinds: Collection[int]) -> bool:
     return any(
-        any(_in_attribute(attribute) for attribute in node.attribute)
-        or any(_in_graph(body) for body in bodies(node))
+        any(_in_attribute(attribute, kinds) for attribute in node.attribute)
+        or any(_in_graph(body, kinds) for body in bodies(node))
         for node in nodes
     )
 
 
-def _in_attribute(attribute: onnx.AttributeProto) -> bool:
+def _in_attribute(attribute: onnx.AttributeProto, kinds: Collection[int]) -> bool:
     """By value; an integer counts where the attribute's name says that it is a type."""
     kind = onnx.AttributeProto
     if attribute.type == kind.INT:
-        return attribute.i == _HALF and (attribute.name == "to" or "type" in attribute.name)
+        return attribute.i in kinds and (attribute.name == "to" or "type" in attribute.name)
     if attribute.type == kind.TENSOR:
-        return bool(attribute.t.data_type == _HALF)
+        return bool(attribute.t.data_type in kinds)
     if attribute.type == kind.SPARSE_TENSOR:
-        return bool(attribute.sparse_tensor.values.data_type == _HALF)
+        return bool(attribute.sparse_tensor.values.data_type in kinds)
     if attribute.type == kind.TYPE_PROTO:
-        return _typed(attribute.tp)
-    return any(tensor.data_type == _HALF for tensor in attribute.tensors)
+        return _typed(attribute.tp, kinds)
+    return any(tensor.data_type in kinds for tensor in attribute.tensors)
 
 
-def _typed(kind: onnx.TypeProto) -> bool:
+def _typed(kind: onnx.TypeProto, kinds: Collection[int]) -> bool:
     which = kind.WhichOneof("value")
     if which in ("sequence_type", "optional_type"):
-        return _typed(getattr(kind, which).elem_type)
+        return _typed(getattr(kind, which).elem_type, kinds)
     if which == "map_type":
-        return _typed(kind.map_type.value_type)
+        return _typed(kind.map_type.value_type, kinds)
     # An opaque type has no elements.
-    return bool(which and getattr(getattr(kind, which), "elem_type", None) == _HALF)
+    return bool(which and getattr(getattr(kind, which), "elem_type", None) in kinds)

@@ -334,6 +334,10 @@ def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
     return nbytes <= min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2)
 
 
+class NoKernel(ModelError):
+    """A model with an op that ONNX Runtime's CPU has no kernel for in these types."""
+
+
 def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:
     text = _short(_one_line(text))
     if match := re.search(r"IR version: (\d+), max supported IR version: (\d+)", text):
@@ -366,7 +370,7 @@ def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> 
         )
     if match := re.search(r"an implementation for (\S+)\((\d+)\) node with name '(.*)'", text):
         op, version, name = match.groups()
-        return ModelError(
+        return NoKernel(
             f"{runtime} has no CPU kernel for {op} of version {version} with these types",
             where=f"{where}: node {name!r}",
             hint="convert the model to a newer opset or to other types",

@@ -285,7 +285,7 @@ def _dtype(graph: Graph, node: Node, rule: Rule | None) -> str:
 
 
 def _integer_bytes(graph: Graph, node: Node) -> int:
-    """Bytes of the stored integers behind the inputs of `node`."""
+    """Bytes of the stored integers, and floats of 8 bits or 4, behind the inputs of `node`."""
     stored: dict[str, None] = {}
     for name in node.reads:
         if name in graph.dequantized:
@@ -293,7 +293,11 @@ def _integer_bytes(graph: Graph, node: Node) -> int:
         elif name in graph.constants:
             stored[name] = None
     tensors = (graph.tensors[name] for name in stored)
-    return sum(tensor.nbytes for tensor in tensors if "float" not in tensor.dtype)
+    return sum(
+        tensor.nbytes
+        for tensor in tensors
+        if "float" not in tensor.dtype or tensor.dtype.startswith(("float8", "float4"))
+    )
 
 
 def _shapes(graph: Graph, node: Node) -> str:

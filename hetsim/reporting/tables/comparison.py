@@ -20,7 +20,7 @@ from hetsim.reporting.tables.measured import measured_rows
 from hetsim.reporting.tables.sureness import sureness_line, sureness_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows
+from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows, taken_off_rows
 from hetsim.reporting.words.provenance import figures_rows
 from hetsim.reporting.words.sustained import slower_text, sustained_rows
 from hetsim.reporting.words.text import count, listed, percent, ratio
@@ -120,7 +120,13 @@ def question(problem: Problem) -> list[tuple[str, str]]:
                 "80 % interval",
             )
         )
-    return [*rows, *as_if_rows(problem), *measured_rows(problem), *unpriced_rows(problem)]
+    return [
+        *rows,
+        *as_if_rows(problem),
+        *taken_off_rows(problem),
+        *measured_rows(problem),
+        *unpriced_rows(problem),
+    ]
 
 
 def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:

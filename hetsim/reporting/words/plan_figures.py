@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hetsim.base.text import plain
+from hetsim.base.text import plain, tally
 from hetsim.plans.timeline import Timeline
 from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.text import listed
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -27,7 +28,7 @@ def shape_rows(model: Model) -> list[tuple[str, str]]:
     """
     rows = []
     if model.unoptimised is not None:
-        rows.append(("graph", f"as in the file: {model.unoptimised} (--canonical basic does it)"))
+        rows.append(("graph", f"as in the file: {model.unoptimised}"))
     seen = model.observed
     if seen is None:
         return rows
@@ -62,6 +63,24 @@ def as_if(executed: Mapping[str, str]) -> str:
 def as_if_rows(problem: Problem) -> list[tuple[str, str]]:
     """Return the line that says which devices execute the model as if in another precision."""
     return [("as if", as_if(problem.executed))] if problem.executed else []
+
+
+def taken_off_rows(problem: Problem) -> list[tuple[str, str]]:
+    """Return the line that names conversions which compilers leave to the host; none without."""
+    from hetsim.device.support.taken_off import taken_off
+
+    if problem.model is None or problem.platform is None:
+        return []
+    graph = problem.model.graph
+    by_device = {name: taken_off(spec, graph) for name, spec in problem.platform.devices.items()}
+    nodes = {v for found in by_device.values() for v in found}
+    if not nodes:
+        return []
+    names = ", ".join(name for name, found in by_device.items() if found)
+    what = listed(tally(problem.op_types[v] for v in sorted(nodes)), limit=2)
+    return [
+        ("taken off", f"{names}: {what} at the model's ends, which its compiler leaves to the host")
+    ]
 
 
 def device_as_if(problem: Problem, device: str) -> str:
