@@ -78,18 +78,19 @@ def _provenance(points: Sequence[FidelityPoint]) -> str:
             f"Of {len(known)} points with several rows the largest is {percent(between)} above the "
             "least, by the median."
         )
-    whole = [p for p in points if p.priced_s is not None and p.shipped is not None]
-    if whole:
-        found = Summary.of(whole, lambda p: Predicted(p.priced_s or 0.0, 1.0))
-        same = Summary.of(whole, lambda p: p.shipped)
-        assert found is not None
-        assert same is not None
+    of_one = [p for p in points if p.batch == 1 and p.shipped is not None]
+    found = Summary.of(of_one, lambda p: None if p.priced_s is None else Predicted(p.priced_s, 1.0))
+    if found is not None:
         lines.append(
-            "\nA problem of the whole network on the device alone, as `simulate` plays it, is off "
-            f"by {percent(found.median)} and {percent(found.p90)} on {found.count} points at "
-            f"batch 1, where the table of kernels is by {percent(same.median)} and "
-            f"{percent(same.p90)} (shipped): as if in int8 it also prices conversions, and ops "
-            "that stay in floats."
+            f"\nShipped is at batch 1 what `simulate` says of the whole network on the device "
+            f"alone, on {found.count} of {len(of_one)} points: off by {percent(found.median)} and "
+            f"{percent(found.p90)}."
+            + (
+                " The others are of networks that the device does not take whole, and predicted "
+                "by the table of their kernels."
+                if found.count < len(of_one)
+                else ""
+            )
         )
     return "\n".join(lines) + "\n"
 

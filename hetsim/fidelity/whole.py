@@ -24,6 +24,8 @@ def with_whole(
 ) -> list[FidelityPoint]:
     """Return the points with what problems of the network on the device alone take, at batch 1.
 
+    Where the device takes the network, that is what the catalog is judged by: what ``simulate``
+    says, with inputs and outputs moved as they were in what was measured.
     Times of the cost model ``roofline`` are by the device's datasheet and op classes. 60 ms a
     point, and a second a network to load it.
     """
@@ -46,8 +48,12 @@ def with_whole(
                 item_bytes = ITEM_BYTES[point.precision]
                 nbytes = tables[network].io_bytes(1, item_bytes)
                 fitted_s += nbytes / figures.value("io_gbytes_s")
+            judged = point.shipped
+            if fitted_s is not None and judged is not None:
+                judged = replace(judged, seconds=fitted_s)
             found[index] = replace(
                 point,
+                shipped=judged,
                 priced_s=None if figures is None else fitted_s,
                 roofline_s=alone_s(model, platform, point.precision, "roofline"),
             )

@@ -176,14 +176,10 @@ def test_tables_that_are_kept_are_those_of_the_graphs(
     assert (made.io_elements, made.io_stored) == (kept.io_elements, kept.io_stored)
 
 
-FLOATS = [
-    point
-    for point in COMMITTED
-    if point.batch == 1 and "float" in point.precision and point.key in PREDICTED
-]
+PRICED = [point for point in COMMITTED if point.priced_s is not None and point.key in PREDICTED]
 
 
-@sweep("point", quick=FLOATS[::450], full=FLOATS[::5], ids=str)
+@sweep("point", quick=PRICED[::450], full=PRICED[::5], ids=str)
 def test_points_are_priced_as_users_have_them_priced(
     point: FidelityPoint, today: list[FidelityPoint], tables: dict[str, KernelTable], graphs: Graphs
 ) -> None:
