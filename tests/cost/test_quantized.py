@@ -172,14 +172,16 @@ def test_int8_alone_takes_whole_units_and_says_why_not_the_rest(tmp_path: Path) 
         op("Concat", "f0 f1 f2", "c", axis=1),
         convert("Quantize", "c", "y", "x"),
         convert("Dequantize", "y", "z", "x"),
+        op("Erf", "z", "e"),
     ]
     proto = make_model(
-        nodes, [value(f"x{i}", (1, 4), "UINT8") for i in range(3)], [value("z")], scale("x")
+        nodes, [value(f"x{i}", (1, 4), "UINT8") for i in range(3)], [value("e")], scale("x")
     )
     support = hetsim.annotate(problem_of(proto, tmp_path, spec))
     assert [kernel.nodes for kernel in support.composites] == [(0, 1, 2, 3, 4)]
     problem = problem_of(proto, tmp_path, spec)
     assert "DequantizeLinear" in problem.refusals[0][5]
+    assert "Erf" in problem.refusals[0][6]
 
 
 class Numbers:
