@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hetsim.analysis.comparison import Comparison, Copies, Row
 from hetsim.analysis.draws import DRAWS, MOST_DRAWS, draw
-from hetsim.analysis.sureness import Sureness, how_sure
+from hetsim.analysis.sureness import Sureness, how_sure, sampled
 from hetsim.analysis.sustaining import Sustaining
+from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
 from hetsim.base import checks
 from hetsim.base.going import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError, nearest
@@ -161,15 +165,15 @@ def compare(
         costs = [_cost(tried, objective) for tried in attempts.values()]
         met_s = min((cost_s for cost_s in costs if cost_s is not None), default=met_s)
     bound_s = stated_bound(problem, objective, limits, met_s)
-    sure: dict[str, Sureness] = {}
+    samples: dict[str, NDArray[np.float64]] = {}
     if drawn:
-        with part(PLANNING, 1.0, f"{drawn} draws"):
-            sure = how_sure(
+        with part(PLANNING, 1.0, f"{drawn} samples"):
+            samples = sampled(
                 {name: one.judged for name, one in attempts.items() if one.judged},
-                None if best_single is None else f"single:{best_single}",
                 draw(problem.uncertainty, drawn, draw_seed),
                 objective,
             )
+    sure = how_sure(samples, None if best_single is None else f"single:{best_single}")
     under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:
@@ -204,8 +208,42 @@ def compare(
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
     return Comparison(
         problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed,
-        sustained,
+        sustained, _verdict(rows, best_single, single_s, copies, samples, sure),
     )  # fmt: skip
+
+
+def _verdict(
+    rows: Sequence[Row],
+    best_single: str | None,
+    single_s: Mapping[str, float],
+    copies: Copies | None,
+    samples: Mapping[str, NDArray[np.float64]],
+    sure: Mapping[str, Sureness],
+) -> Verdict:
+    plans = [
+        _choice(row.strategy, row.plan, row.cost_s)
+        for row in rows
+        if row.plan is not None and row.cost_s is not None
+    ]
+    if not plans:
+        return NO_PLAN
+    if best_single is None:
+        found = Verdict("no single device", plans[0])
+    else:
+        single = Choice(f"single:{best_single}", single_s[best_single], (best_single,))
+        if all(row.strategy.partition(":")[0] == "single" for row in rows):
+            found = Verdict("nothing split", single)
+        else:
+            if copies is not None:
+                plans.append(_choice(COPIES, copies.plan, copies.cost_s))
+            found = decide(single, [one for one in plans if len(one.devices) > 1], samples)
+    assert found.take is not None
+    return replace(found, sure=sure.get(found.take.strategy))
+
+
+def _choice(strategy: str, plan: Plan, cost_s: float) -> Choice:
+    copies = all(len(one.devices_used) == 1 for one in plan.replicas)
+    return Choice(strategy, cost_s, plan.devices_used, copies)
 
 
 def _attempt(

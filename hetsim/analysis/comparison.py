@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hetsim.analysis.sureness import Sureness
 from hetsim.analysis.target import check_target
+from hetsim.analysis.verdict import NO_PLAN, Verdict
 from hetsim.errors import Infeasible, all_refused
 from hetsim.placement.objective import (
     Objective,
@@ -122,6 +123,8 @@ class Comparison:
     sustained : bool
         Whether devices that are busy at once share the power and the memory that the platform
         states.
+    verdict : Verdict
+        Whether several devices pay, with the chance, and which plan to take.
     """
 
     problem: Problem
@@ -134,6 +137,7 @@ class Comparison:
     draws: int = 0
     draw_seed: int = 0
     sustained: bool = False
+    verdict: Verdict = NO_PLAN
 
     def busy(self, row: Row) -> dict[str, float]:
         """Return, by device, the share of the time in which it computes.

@@ -150,24 +150,15 @@ def quantiles(numbers: NDArray[np.float64], shares: Sequence[float]) -> list[flo
     ]
 
 
-def how_sure(
-    plans: Mapping[str, Plan], single: str | None, draws: Draws, objective: Objective
-) -> dict[str, Sureness]:
-    """Return by name how sure each of `plans` is, which are all of one problem.
+def sampled(
+    plans: Mapping[str, Plan], draws: Draws, objective: Objective
+) -> dict[str, NDArray[np.float64]]:
+    """Return by name what the objective counts of each of `plans` in every sample, in seconds.
 
-    Parameters
-    ----------
-    plans : mapping of str to Plan
-        All that are compared, and every device alone that can run the model.
-    single : str or None
-        Which of them is the device that is fastest alone; None where none can.
-    draws : Draws
-    objective : "latency" or "throughput"
+    Plans that are equal are played once.
 
     Complexity: O(N E log E) for the E tasks of all plans that differ.
     """
-    if not plans:
-        return {}
     known: dict[object, NDArray[np.float64]] = {}
     costs: dict[str, NDArray[np.float64]] = {}
     for name in each(tuple(plans)):
@@ -176,6 +167,16 @@ def how_sure(
         if same not in known:
             known[same] = costs_over(plan, draws, objective)
         costs[name] = known[same]
+    return costs
+
+
+def how_sure(costs: Mapping[str, NDArray[np.float64]], single: str | None) -> dict[str, Sureness]:
+    """Return by name how sure each plan is, of what ``sampled`` gives of all that are compared.
+
+    `single` is the device that is fastest alone; None where none runs the whole model.
+    """
+    if not costs:
+        return {}
     best = np.min(list(costs.values()), axis=0)
     alone = None if single is None else costs[single]
     return {name: _beside(found, best, alone) for name, found in costs.items()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.sureness import Spread
+from hetsim.analysis.verdict import Choice
 from hetsim.base.text import Record
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.plans.plan import Plan
@@ -126,11 +127,28 @@ def comparison_record(comparison: Comparison) -> Record:
         "copies": None
         if comparison.copies is None
         else {"cost_s": comparison.copies.cost_s, **plan_record(comparison.copies.plan)},
-        "verdict": {
-            "say": verdict(comparison),
-            "sure": sureness_text(comparison) if comparison.rows[0].sure is not None else None,
-        },
+        "verdict": _verdict_record(comparison),
         "rows": [row_record(row, comparison.busy(row)) for row in comparison.rows],
+    }
+
+
+def _verdict_record(comparison: Comparison) -> Record:
+    found = comparison.verdict
+
+    def choice(one: Choice | None) -> Record | None:
+        if one is None:
+            return None
+        return {"strategy": one.strategy, "cost_s": one.cost_s, "devices": list(one.devices)}
+
+    return {
+        "say": verdict(comparison),
+        "sure": None if found.sure is None else sureness_text(comparison),
+        "answer": found.answer,
+        "take": choice(found.take),
+        "tried": choice(found.tried),
+        "over": choice(found.over),
+        "gain": found.gain,
+        "chance": found.chance,
     }
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from builders import problems
+from builders import off_by, problems
 from hetsim.analysis.draws import draw
 from hetsim.analysis.sureness import spread
 from hetsim.errors import InvalidInput, UsageError
@@ -24,16 +24,6 @@ from sweeps import examples
 
 CHAIN = {"edges": [(0, 1, 8), (1, 2, 8)], "host": 0, "bytes_per_s": 64.0}
 STRATEGIES = ("single", "heft", "chain-dp")
-
-
-def off_by(problem: Problem, *sds: float) -> Problem:
-    """The problem whose devices are off by these, over and over."""
-    count = len(problem.devices)
-    evidence = [
-        Evidence(name, name, "estimate", sds[p % len(sds)])
-        for p, name in enumerate(problem.devices)
-    ]
-    return replace(problem, evidence=tuple(evidence[:count]))
 
 
 @examples(quick=15, full=100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetsim.graph.dag import Dag
+from hetsim.problem.evidence import Evidence
 from hetsim.problem.problem import Problem
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -58,6 +60,16 @@ def problems(
         host=0 if overheads else None,
         contention=draw(st.sampled_from(["none", "fifo"])) if overheads else "none",
     )
+
+
+def off_by(problem: Problem, *sds: float) -> Problem:
+    """The problem whose devices are off by these, over and over."""
+    count = len(problem.devices)
+    evidence = [
+        Evidence(name, name, "estimate", sds[p % len(sds)])
+        for p, name in enumerate(problem.devices)
+    ]
+    return replace(problem, evidence=tuple(evidence[:count]))
 
 
 def placement_case(name: str) -> tuple[Problem, dict[str, Any]]:

@@ -167,27 +167,29 @@ def two(seconds: list[list[float]], latency_s: float = 0.0) -> Problem:
         (
             two([[1, 4], [2, 1.9]], latency_s=9),
             ["single", "heft"],
-            "Splitting does not pay here: nothing beats a alone, 3.00 s",
+            "Splitting does not pay: take a alone, 3.00 s, at the lower bound.",
         ),
         (
             two([[1, 4], [2, 1.9]], latency_s=9),
             ["hetero:b,a"],
-            "Splitting does not pay here: nothing beats a alone, 3.00 s",
+            "Splitting does not pay: take a alone, 3.00 s, at the lower bound.",
         ),
         (
             two([[10, 40], [2, 1.9]]),
             ["single", "heft"],
-            "Splitting hardly pays here: heft, 11.9 s, 1.01x over a alone, at the lower bound.",
+            "Splitting hardly pays: take a alone, 12.0 s, 0.8 % above the lower bound. The best "
+            "split: heft, 11.9 s on a and b, 1.01x over a alone.",
         ),
         (
             two([[1, np.inf], [np.inf, 1]]),
             ["heft"],
-            "Best: heft, 2.00 s, at the lower bound; no device runs the whole model alone.",
+            "Best: heft, 2.00 s on a and b, at the lower bound; no device runs the whole model "
+            "alone.",
         ),
         (
             two([[1, 4], [4, 1]]),
             ["single"],
-            "Best: single:a, 5.00 s, 150 % above the lower bound; no strategy that splits",
+            "Best: a alone, 5.00 s, 150 % above the lower bound; no strategy that splits",
         ),
         (two([[1, 1], [np.inf, np.inf]]), ["heft"], "No strategy found a feasible plan."),
     ],

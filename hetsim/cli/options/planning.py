@@ -106,6 +106,6 @@ draws_option = click.option(
     type=click.IntRange(min=0, max=100_000),
     default=200,
     show_default=True,
-    help="Play plans on so many draws of what figures may be off by; 0: on none.",
+    help="Monte Carlo samples of what figures may be off by, on which plans are played; 0: none.",
 )
 """How sure an answer is."""

@@ -106,8 +106,9 @@ def compare(
 ) -> None:
     """Compare strategies for MODEL with every device alone, best first.
 
-    ``single`` stands for each device alone. --trace and --out keep the best plan; --report shows
-    all of them.
+    The first sentence says whether splitting pays, by the Monte Carlo samples (--draws), and which
+    plan to take. ``single`` stands for each device alone. --trace and --out keep the plan of the
+    first row, which is the fastest by the point estimates; --report shows all of them.
     """
     from hetsim.analysis.comparing import DEFAULT_STRATEGIES
     from hetsim.analysis.comparing import compare as weigh

@@ -10,14 +10,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.analysis.comparison import Comparison, Copies, Row
+from hetsim.analysis.comparison import Comparison, Row
+from hetsim.analysis.verdict import Choice
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_seconds
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.comparison_rows import brief_table, wide_table
 from hetsim.reporting.tables.measured import measured_rows
-from hetsim.reporting.tables.sureness import sureness_line, sureness_table
+from hetsim.reporting.tables.sureness import plan_name, sureness_line, sureness_table
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows, taken_off_rows
@@ -27,9 +28,6 @@ from hetsim.reporting.words.text import count, listed, percent, ratio
 
 UNPRICED_SHOWN = 3
 """Op types that are not priced, and reasons why, that are listed; the JSON has every node."""
-
-PAYS = 1.05
-"""Speed-up over the best single device below which splitting is called not worth it."""
 
 
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
@@ -66,7 +64,7 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         for reason, names in refusals(comparison).items()
     ]
     parts += [*refused, *[Text("")] * bool(refused)]
-    if comparison.draws and comparison.rows[0].sure is not None:
+    if comparison.verdict.sure is not None:
         parts += [sureness_table(comparison, wide=wide), Text("")]
         parts += [sureness_line(comparison), Text("")]
     return Stack(*parts, comparison_header(comparison))
@@ -208,50 +206,76 @@ def comparison_header(comparison: Comparison) -> Table:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return in one sentence what the comparison says about splitting."""
-    best = comparison.rows[0] if comparison.rows else None
-    if best is None or best.cost_s is None or best.plan is None:
+    """Return in a sentence or two whether several devices pay, and which plan to take."""
+    found = comparison.verdict
+    take, tried = found.take, found.tried
+    if take is None:
         return "No strategy found a feasible plan."
+    what = f"{_choice(comparison, take)}{_above_bound(comparison, take)}"
+    fastest = ""
+    if found.sure is not None:
+        fastest = f" It is the fastest compared in {_samples(comparison, found.sure.best)}."
+    if found.answer == "no single device":
+        return f"Best: {what}; no device runs the whole model alone.{fastest}"
+    if found.answer == "nothing split":
+        return f"Best: {what}; no strategy that splits was compared.{fastest}"
+    if found.answer == "pays":
+        head = "Copies pay" if take.copies else "Splitting pays"
+        text = f"{_judged(comparison)}{_above_bound(comparison, take)}."
+    else:
+        head = "Too close to call"
+        if found.answer == "does not pay":
+            head = "Splitting hardly pays" if found.likely else "Splitting does not pay"
+        text = f"take {what}."
+        if tried is None:
+            text += fastest
+        else:
+            text += f" The best {'copies' if tried.copies else 'split'}: {_judged(comparison)}."
+    if found.sure is None and not comparison.problem.certain:
+        head = f"By the point estimates alone, {head[0].lower()}{head[1:]}"
+    return f"{head}: {text}"
+
+
+def _cost(comparison: Comparison, one: Choice) -> str:
     each = " a request" if comparison.objective == "throughput" else ""
-    name = f"{plain(best.strategy)}, {format_seconds(best.cost_s)}{each}"
-    above = ", of what is priced" if comparison.problem.unpriced else _above_bound(best.gap)
-    single, gain = comparison.best_single, best.speedup_over_best_single
-    if single is None or gain is None:
-        return f"Best: {name}{above}; no device runs the whole model alone."
-    if all(row.strategy.partition(":")[0] == "single" for row in comparison.rows):
-        return f"Best: {name}{above}; no strategy that splits was compared."
-    alone = f"{plain(single)} alone"
-    if gain <= 1.0:
-        alone += f", {format_seconds(comparison.single_s[single])}"
-        split = "" if len(best.plan.devices_used) < 2 else f"; the best split is {name}"
-        return f"Splitting does not pay here: nothing beats {alone}{split}{above}."
-    if len(best.plan.devices_used) < 2:
-        return f"Splitting does not pay here; best: {name}, {ratio(gain)} over {alone}{above}."
-    if comparison.copies is not None:
-        also = _over_copies(comparison.copies, best)
-        return f"Best: {name}, {ratio(gain)} over {alone}{also}{above}."
-    if gain < PAYS:
-        return f"Splitting hardly pays here: {name}, {ratio(gain)} over {alone}{above}."
-    over = f"{ratio(gain)} over {alone} ({format_seconds(comparison.single_s[single])})"
-    *others, last = folded(best.plan.devices_used)
-    used = f"{', '.join(others)} and {last}" if others else last
-    return f"Splitting pays: {name} on {used}, {over}{above}."
+    return f"{format_seconds(one.cost_s)}{each}"
 
 
-def _over_copies(copies: Copies, best: Row) -> str:
-    """What the best row gains over the same devices without any split."""
-    over = copies.cost_s / best.cost_s if best.cost_s else 1.0
-    used = copies.plan.devices_used
-    if over <= 1.0:
-        return f": copies of the whole model on {count(len(used), 'device')}, without any split"
-    cost_s = format_seconds(copies.cost_s)
-    return f", {ratio(over)} over copies on {count(len(used), 'device')} ({cost_s})"
+def _choice(comparison: Comparison, one: Choice) -> str:
+    """A plan, its cost and its devices: ``auto, 7.13 ms on cpu, gpu and npu``."""
+    text = f"{plan_name(one.strategy)}, {_cost(comparison, one)}"
+    if one.strategy.startswith("single:"):
+        return text
+    *others, last = folded(one.devices)
+    used = plain(f"{', '.join(others)} and {last}" if others else last)
+    return f"{text} {'as copies ' if one.copies else ''}on {used}"
 
 
-def _above_bound(gap: float | None) -> str:
-    if gap is None:
+def _judged(comparison: Comparison) -> str:
+    """The plan on several devices that was judged, over what, and with which chance."""
+    found = comparison.verdict
+    assert found.tried is not None
+    assert found.over is not None
+    text = f"{_choice(comparison, found.tried)}, {ratio(found.gain)} over "
+    text += plan_name(found.over.strategy)
+    if found.answer == "pays":
+        text += f" ({_cost(comparison, found.over)})"
+    if found.chance is not None:
+        text += f", faster in {_samples(comparison, found.chance)}"
+    return text
+
+
+def _samples(comparison: Comparison, share: float) -> str:
+    # Three digits: what is just below the share that is asked for must not be rounded up to it.
+    return f"{100 * share:.3g} % of {comparison.draws} Monte Carlo samples"
+
+
+def _above_bound(comparison: Comparison, one: Choice) -> str:
+    if comparison.problem.unpriced:
+        return ", of what is priced"
+    if not comparison.bound_s:
         return ""
-    over = percent(gap)
+    over = percent(one.cost_s / comparison.bound_s - 1.0)
     return ", at the lower bound" if over == "0 %" else f", {over} above the lower bound"
 
 

@@ -20,14 +20,14 @@ from hetsim.reporting.words.text import percent, ratio
 def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
     """Return one line a row with a plan, in the order of the comparison; like devices are one.
 
-    `wide` adds the regret in seconds; in which part of the draws the row is no slower than the
-    best device alone, and what it loses to it, relative.
+    `wide` adds the regret in seconds; the share of the samples in which the row is no slower than
+    the best device alone, and what it loses to it, relative.
     """
     table = new_table()
     table.add_column("strategy", overflow="fold", min_width=10)
     counted = "latency" if comparison.objective == "latency" else "time a request"
     for heading in (
-        cell("80 % of draws:", counted),
+        cell("80 % of samples:", counted),
         cell("vs best", "single"),
         cell("best,", "%"),
         cell("regret,", "mean"),
@@ -93,37 +93,37 @@ def sureness_line(comparison: Comparison) -> Text:
 
 
 def sureness_text(comparison: Comparison) -> str:
-    """Return in a sentence or two how sure the best row is."""
-    best = comparison.rows[0]
-    sure = best.sure
-    assert sure is not None
-    name = plain(best.strategy)
+    """Return in a sentence or two how sure the plan to take is, and what another would risk."""
+    found = comparison.verdict
+    assert found.take is not None
+    assert found.sure is not None
     told = (
-        f"{name} is best in {percent(sure.best)} of {comparison.draws} draws of what the figures "
-        f"may be off by; {_regret(sure)}."
+        f"{plan_name(found.take.strategy)} is the fastest compared in {percent(found.sure.best)} "
+        f"of {comparison.draws} Monte Carlo samples of what the figures may be off by; "
+        f"{_regret(found.sure)}."
     )
-    single = comparison.best_single
-    split = best.plan is not None and best.plan.devices_used != (single,)
-    if single is not None and sure.pays is not None and split:
-        told += f" {_against(plain(single), sure)}."
+    tried, over = found.tried, found.over
+    if tried is None or over is None or len(over.devices) > 1:
+        return told
+    for row in comparison.rows:
+        if row.strategy == tried.strategy and row.sure is not None and row.sure.loss_mean:
+            lost = f"{percent(row.sure.loss_mean)} to {plan_name(over.strategy)}"
+            told += f" {plan_name(tried.strategy)} loses {lost} on average."
     return told
+
+
+def plan_name(strategy: str) -> str:
+    """Return a strategy as text; ``npu alone`` of ``single:npu``."""
+    kind, _, device = strategy.partition(":")
+    return plain(f"{device} alone" if kind == "single" and device else strategy)
 
 
 def _regret(sure: Sureness) -> str:
     if sure.regret_mean == 0:
         return "nothing that was compared is faster in any"
     return (
-        f"taking it costs {percent(sure.regret_mean)} more than the best of each on average, "
+        f"taking it costs {percent(sure.regret_mean)} more than the fastest of each on average, "
         f"over {percent(sure.regret_p90)} more in one of ten"
-    )
-
-
-def _against(single: str, sure: Sureness) -> str:
-    assert sure.pays is not None
-    assert sure.loss_mean is not None
-    told = f"It is no slower than {single} alone in {percent(sure.pays)} of them"
-    return (
-        told if sure.loss_mean == 0 else f"{told}, and loses {percent(sure.loss_mean)} on average"
     )
 
 
@@ -146,7 +146,7 @@ def sureness_record(sure: Sureness | None) -> dict[str, Any] | None:
 
 
 def spread_record(spread: Spread | None) -> dict[str, Any] | None:
-    """Return what 80 % of the draws of some requests are between; None where nothing was drawn."""
+    """Return what 80 % of the samples of some requests are between; None without samples."""
     if spread is None:
         return None
     return {
@@ -158,20 +158,20 @@ def spread_record(spread: Spread | None) -> dict[str, Any] | None:
 
 
 def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
-    """Return the line that says what times 80 % of the draws are between; none without draws."""
+    """Return the line that says what times 80 % of the samples are between; none without."""
     if spread is None:
         return []
 
     def told(found: Interval) -> str:
         return _between(format_seconds(found.low), format_seconds(found.high))
 
-    text = f"{told(spread.latency_s)} in 80 % of {spread.draws} draws"
+    text = f"{told(spread.latency_s)} in 80 % of {spread.draws} Monte Carlo samples"
     if requests > 1:
         text = f"mean {told(spread.latency_s)}, all in {told(spread.makespan_s)}, in 80 % of "
-        text += f"{spread.draws} draws"
+        text += f"{spread.draws} Monte Carlo samples"
     return [("interval", f"{text} of what the figures may be off by")]
 
 
 def interval_record(interval: Interval | None) -> dict[str, float] | None:
-    """Return what 80 % of the draws are between."""
+    """Return what 80 % of the samples are between."""
     return None if interval is None else {"p10": interval.low, "p90": interval.high}

@@ -76,12 +76,14 @@ def _tiles(record: Found) -> list[Tile]:
         Tile(
             f"{_counted(record)} of {best['strategy']}",
             seconds(best["cost_s"]),
-            "" if sure is None else f"{between(sure['cost_s'])} in 80 % of draws",
+            "" if sure is None else f"{between(sure['cost_s'])} in 80 % of samples",
         )
     ]
     single = record["best_single"]
     if single is not None:
         note = f"{single} alone, {seconds(record['single_s'][single])}"
+        if sure is not None:
+            note += f"; no slower in {percent(sure['pays'])} of samples"
         tiles.append(Tile("over the best device", ratio(best["speedup_over_best_single"]), note))
     if best["gap"] is not None:
         bound = f"{seconds(record['lower_bound_s'])}: no plan is faster"
@@ -90,7 +92,7 @@ def _tiles(record: Found) -> list[Tile]:
         note = "the most that any plan gains over it"
         tiles.append(Tile("ceiling", ratio(record["speedup_ceiling"]), note))
     if sure is not None:
-        note = f"of {record['draws']} draws of what figures are off by"
+        note = f"of {record['draws']} Monte Carlo samples"
         tiles.append(Tile("best in", percent(sure["best"]), note))
     return tiles
 
@@ -142,7 +144,7 @@ def _strategies(record: Found) -> Section:
     drawn = any(row["sure"] is not None for row in record["rows"])
     counted = _counted(record)
     names = [
-        "strategy", f"#{counted}", *(["#80 % of draws"] if drawn else []), "#over best device",
+        "strategy", f"#{counted}", *(["#80 % of samples"] if drawn else []), "#over best device",
         "#above bound", *(["#best in"] if drawn else []), "#subgraphs", "#moved", "#peak memory",
         "busy",
     ]  # fmt: skip
@@ -159,7 +161,10 @@ def _strategies(record: Found) -> Section:
     if any(why != ABSENT for _, why in planned):
         tables.append(table("What each strategy did", ("strategy", "reason"), planned))
     told = f"Each strategy's {counted} by the virtual clock, best first"
-    told += ", with what 80 % of the draws of what figures are off by are between" * drawn
+    told += (
+        ", with what 80 % of the Monte Carlo samples of what figures may be off by are between"
+        * drawn
+    )
     return Section("strategies", "Strategies", f"{told}.", tuple(tables), open=True, order=10)
 
 

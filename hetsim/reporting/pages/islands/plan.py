@@ -152,10 +152,8 @@ def _sure(record: Found) -> str:
     sure = record["sure"]
     if sure is None:
         return ""
-    told = (
-        f"{between(sure['latency_mean_s'])} in 80 % of {sure['draws']} draws of what the figures "
-    )
-    told += "may be off by"
+    told = f"{between(sure['latency_mean_s'])} in 80 % of {sure['draws']} Monte Carlo samples "
+    told += "of what the figures may be off by"
     if record["timeline"]["requests"] > 1:
         told = f"On average {told}; all are answered in {between(sure['makespan_s'])}"
     return f"{told}."
@@ -163,7 +161,7 @@ def _sure(record: Found) -> str:
 
 def _tiles(record: Found) -> list[Tile]:
     timeline, sure = record["timeline"], record["sure"]
-    note = "" if sure is None else f"{between(sure['latency_mean_s'])} in 80 % of draws"
+    note = "" if sure is None else f"{between(sure['latency_mean_s'])} in 80 % of samples"
     if timeline["requests"] == 1:
         tiles = [Tile("latency, virtual clock", seconds(timeline["latency_s"]), note)]
     else:

@@ -40,7 +40,7 @@ hetsim.view({
           array: rows.map((row) => (row.sure ? (row.sure.cost_s.p90 - row.cost_s) / step : 0)),
           arrayminus: rows.map((row) => (row.sure ? (row.cost_s - row.sure.cost_s.p10) / step : 0)) },
         customdata: rows.map((row) => [label(row.strategy), row.sure
-          ? `80 % of draws: ${seconds(row.sure.cost_s.p10)} to ${seconds(row.sure.cost_s.p90)}` : "no interval"]),
+          ? `80 % of samples: ${seconds(row.sure.cost_s.p10)} to ${seconds(row.sure.cost_s.p90)}` : "no interval"]),
         hovertemplate: "%{customdata[0]}<br>%{text}<br>%{customdata[1]}<extra></extra>",
       };
       return { traces: [trace], layout: {
@@ -52,8 +52,8 @@ hetsim.view({
     };
     const told = rows.slice().reverse().map((row) => `${row.strategy} ${seconds(row.cost_s)}`).join(", ");
     const key = hetsim.element("p", { class: "caption" },
-      "Circles are plans of strategies, squares devices alone; the best stands on top. Bars: 80 % of draws."
-      + (bound ? " In the shaded part no plan can be by the figures as stated; draws move the bound, too." : ""));
+      "Circles are plans of strategies, squares devices alone; the best stands on top. Bars: 80 % of samples."
+      + (bound ? " In the shaded part no plan can be by the figures as stated; samples move the bound, too." : ""));
     const picture = hetsim.element("div");
     box.append(picture, key);
     return hetsim.plot(picture, make, { alt: `${record.objective} by strategy, best first: ${told}`,
