@@ -70,8 +70,8 @@ def rate_of(
 ) -> float | None:
     """Return the requests a second that `streams` state; None where clients are among them.
 
-    On average between two moments: a trace that ends before the second counts for as long as it
-    came.
+    On average between two moments: a trace counts for as long as it comes between
+    them.
     """
     total = 0.0
     for stream in streams:
@@ -87,8 +87,9 @@ def rate_of(
 def _stated(arrivals: Open, since_s: float, until_s: float) -> float:
     if not isinstance(arrivals, Replay) or not until_s > since_s:
         return arrivals.rate_per_s
-    end_s = float(arrivals.trace().arrival_s[-1]) / arrivals.speed_up
-    part = min(max((end_s - since_s) / (until_s - since_s), 0.0), 1.0)
+    first_s, last_s = arrivals.span_s
+    came_s = min(last_s, until_s) - max(first_s, since_s)
+    part = max(came_s / (until_s - since_s), 0.0)
     return arrivals.rate_per_s * part if part else 0.0
 
 

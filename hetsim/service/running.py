@@ -334,7 +334,7 @@ class Run:
         if not workload.traces:
             kept_up = [self.of_model(at)[1] for at in range(len(self.setup.models))]
             return all(one is None or one.state == "stable" for one in kept_up)
-        ends_s = max(float(one.trace().arrival_s[-1]) / one.speed_up for one in workload.traces)
+        ends_s = max(one.span_s[1] for one in workload.traces)
         came = self.outcomes().arrival_s
         # Times may be divided in another order than here.
         return bool(len(came)) and float(came[-1]) >= ends_s * (1 - 1e-12)

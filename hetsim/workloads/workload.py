@@ -145,6 +145,23 @@ class Workload:
             instance("hetsim.workloads.failing:Failing")(self.failures, "failures")
         for what, hint, _ in complaints(*parts):
             raise WorkloadError(what, hint=hint)
+        self._share_origin()
+
+    def _share_origin(self) -> None:
+        """Let each trace know the files of the others: the earliest time of all is their origin."""
+        traces = [one for one in self.traces if one.start_s is None]
+        files = tuple(dict.fromkeys(file for one in traces for file in (one.file, *one.beside)))
+        if len(files) < 2:
+            return
+        streams = tuple(
+            replace(one, arrivals=one.arrivals.among(files))
+            if isinstance(one.arrivals, Replay)
+            else one
+            for one in self.streams
+        )
+        object.__setattr__(self, "streams", streams)
+        if isinstance(self.arrivals, Replay):
+            object.__setattr__(self, "arrivals", self.arrivals.among(files))
 
     def faster(self, by: float) -> Workload:
         """Return the workload with all that comes by itself in 1/`by` of the time.

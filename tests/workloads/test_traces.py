@@ -14,7 +14,7 @@ from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.numbers import Numbers
 from hetsim.workloads.traces import reading
 from hetsim.workloads.traces.lines import MAX_LINE_BYTES
-from hetsim.workloads.traces.reading import read_trace
+from hetsim.workloads.traces.reading import File, read_trace
 
 AZURE_2023 = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10
@@ -38,7 +38,8 @@ def written(folder: Path, text: str | bytes, name: str = "trace.csv") -> Path:
 
 
 def read(path: Path, **options: Any) -> reading.Trace:
-    return read_trace(path, path.name, **options)
+    asked = {key: options.pop(key) for key in ("columns",) if key in options}
+    return read_trace(File(str(path), **options), **asked)
 
 
 def test_azure_as_of_2023_to_a_hundred_nanoseconds(tmp_path: Path) -> None:
@@ -153,10 +154,16 @@ HEAD = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line_with_file_line_and_what_to_do(
-    tmp_path: Path, text: str | bytes, options: dict[str, Any], says: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str | bytes,
+    options: dict[str, Any],
+    says: str,
 ) -> None:
+    written(tmp_path, text, "t.csv")
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(WorkloadError) as caught:
-        read(written(tmp_path, text, "t.csv"), **options)
+        read(Path("t.csv"), **options)
     assert says in str(caught.value)
     assert str(caught.value).startswith("t.csv:")
     assert "\n" not in str(caught.value)

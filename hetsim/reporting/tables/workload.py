@@ -95,7 +95,10 @@ def arrivals_text(stream: Stream) -> str:
         return count(arrivals.concurrency, "client") + think * bool(arrivals.think_time_s)
     if isinstance(arrivals, Replay):
         faster = f", {arrivals.speed_up:.4g} times as fast" * (arrivals.speed_up != 1)
-        return f"replay of {plain(arrivals.path)} ({arrivals.trace().format}){faster}"
+        only = "".join(f", {plain(name)} = {plain(is_)}" for name, is_ in arrivals.where.items())
+        first_s = arrivals.span_s[0]
+        late = f", from {format_seconds(first_s)} on" * bool(first_s)
+        return f"replay of {plain(arrivals.path)} ({arrivals.trace().format}{only}){faster}{late}"
     return arrivals.kind
 
 

@@ -90,6 +90,8 @@ class ReplayModel(Strict):
     format: Format | None = None
     column: Text | None = None
     unit: Unit | None = None
+    where: dict[Text, Text] = Field(default_factory=dict)
+    start_s: NotNegative | None = None
 
     def to_record(self, base: Path) -> Replay:
         """Return the arrivals that it describes; paths start from the folder `base`."""

@@ -76,6 +76,8 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "format": "Absent: what the first line looks like.",
         "column": "Of csv and jsonl: which column or key has the time.",
         "unit": "Of that time; absent: seconds.",
+        "where": "Values by column: only the requests that have them, e.g. those of one model.",
+        "start_s": "When the file's first request comes; absent: by the earliest of all files.",
     },
     "ClosedModel": {
         "concurrency": "Clients, so the most requests that are under way.",

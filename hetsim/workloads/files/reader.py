@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -133,6 +133,11 @@ def _read(source: Source, sort: Sort) -> tuple[Workload | Deployment | None, tup
 def trace_errors(source: Source, places: Iterable[Replayed]) -> Iterator[InvalidInput]:
     """Yield what is wrong with the traces that a file replays at these places, each once."""
     said: set[str] = set()
+    places = list(places)
+    # What is wrong with a file is told where it is named, not of those with the same origin.
+    alone = not all(
+        os.path.exists(arrivals.path) for _, arrivals, _ in places if isinstance(arrivals, Replay)
+    )
     for place, arrivals, dims in places:
         if not isinstance(arrivals, Replay):
             continue
@@ -144,7 +149,7 @@ def trace_errors(source: Source, places: Iterable[Replayed]) -> Iterator[Invalid
             )
             continue
         try:
-            variant_of(dims, arrivals.trace())
+            variant_of(dims, (replace(arrivals, beside=()) if alone else arrivals).trace())
         except WorkloadError as error:
             if error.where is None:
                 error = WorkloadError(

@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 import functools
 import json
+import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from hetsim.base.checks import shown as display
 from hetsim.errors import WorkloadError, nearest
 from hetsim.workloads.traces.lines import MAX_REQUESTS, lines_of
-from hetsim.workloads.traces.times import PER_S, Unit, told_by
+from hetsim.workloads.traces.times import PER_S, Told, Unit, told_by
 from hetsim.workloads.traces.trace import Trace
 
 Format = Literal["azure", "mooncake", "csv", "jsonl"]
@@ -25,6 +27,13 @@ FORMATS: tuple[Format, ...] = ("azure", "mooncake", "csv", "jsonl")
 
 MAX_VALUE = 2**31 - 1
 """Of a column that a dimension follows."""
+
+MAX_NAMED = 100
+"""Values of a column that an error knows, where none is the one that was asked for."""
+
+UNIX_FROM_S = 10**9
+"""Times from here on (September 2001) count from 1970, as dates do; smaller ones from a beginning
+that the file does not tell."""
 
 Row = tuple[int, Sequence[Any]]
 """The number of a line, and what it says of the columns that were asked for."""
@@ -59,22 +68,13 @@ lines with timestamp, input_length, output_length and hash_ids.
 """
 
 
-def read_trace(
-    path: Path,
-    shown: str,
-    *,
-    format: Format | None = None,
-    column: str | None = None,
-    unit: Unit | None = None,
-    columns: tuple[str, ...] = (),
-) -> Trace:
-    """Read the trace at `path`, CSV or JSON lines, compressed where its name ends in ``.gz``.
+class File(NamedTuple):
+    """A file of requests, and how it is read.
 
-    Parameters
+    Attributes
     ----------
-    path : Path
-    shown : str
-        What errors call it.
+    path : str
+        CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
     format : str, optional
         Absent: what its first line looks like.
     column : str, optional
@@ -82,8 +82,74 @@ def read_trace(
         A CSV of one column without a name needs none.
     unit : str, optional
         Of that time; absent: seconds.
+    """
+
+    path: str
+    format: Format | None = None
+    column: str | None = None
+    unit: Unit | None = None
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Size and time of the last change, by which a file that changed is read again."""
+        try:
+            state = Path(self.path).stat()
+        except (OSError, ValueError):
+            return 0, 0
+        return state.st_size, state.st_mtime_ns
+
+
+class Beginning(NamedTuple):
+    """The first time of a file.
+
+    Attributes
+    ----------
+    since_1970 : bool
+        Whether it counts from 1970; times of two files are comparable where both do, or neither.
+    at_s : Fraction
+    """
+
+    since_1970: bool
+    at_s: Fraction
+
+
+def beginning_of(file: File) -> Beginning:
+    """Return when the first request of a file came. Raises WorkloadError as ``read_trace``.
+
+    Complexity: constant, as files are in the order of time.
+    """
+    return _beginning(file, file.stamp)
+
+
+@functools.lru_cache(maxsize=256)
+def _beginning(file: File, stamp: tuple[int, int]) -> Beginning:
+    _, rows, unit, column = _rows(file, ())
+    told = told_by(unit)
+    for line, values in rows:
+        at_s = Fraction(_told(told, values[0], column, unit, f"{file.path}:{line}"))
+        at_s /= int(PER_S[unit])
+        return Beginning(unit == "date" or at_s >= UNIX_FROM_S, at_s)
+    raise _no_request(file.path)
+
+
+def read_trace(
+    file: File,
+    *,
+    columns: tuple[str, ...] = (),
+    where: tuple[tuple[str, str], ...] = (),
+    since_s: Fraction | None = None,
+) -> Trace:
+    """Read a trace.
+
+    Parameters
+    ----------
+    file : File
     columns : tuple of str
         Further columns to read, of whole numbers above 0.
+    where : tuple of (column, value)
+        Only the requests that have these values are read.
+    since_s : Fraction, optional
+        The time from which arrivals are counted, no later than the first; absent: the file's first.
 
     Raises
     ------
@@ -94,25 +160,25 @@ def read_trace(
     A trace that was read is kept: to ask for it again costs nothing while the file is the same.
     Complexity: linear in the file.
     """
-    try:
-        state = path.stat()
-        stamp = (state.st_size, state.st_mtime_ns)
-    except (OSError, ValueError):
-        stamp = (0, 0)
-    return _read(path, shown, format, column, unit, columns, stamp)
+    return _read(file, columns, where, since_s, file.stamp)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=32)
 def _read(
-    path: Path,
-    shown: str,
-    format: Format | None,
-    column: str | None,
-    unit: Unit | None,
+    file: File,
     columns: tuple[str, ...],
+    where: tuple[tuple[str, str], ...],
+    since_s: Fraction | None,
     stamp: tuple[int, int],
 ) -> Trace:
-    lines = lines_of(path, shown)
+    found, rows, unit, column = _rows(file, (*columns, *(name for name, _ in where)))
+    return _trace(found, rows, file.path, unit, column, columns, where, since_s)
+
+
+def _rows(file: File, columns: Sequence[str]) -> tuple[Format, Iterator[Row], Unit, str]:
+    """Return the format of a file, its rows, the unit of its time, and what that is called."""
+    shown, column, unit = file.path, file.column, file.unit
+    lines = lines_of(Path(shown), shown)
     first = next(lines, "")
     if not first.strip():
         raise WorkloadError(
@@ -120,7 +186,7 @@ def _read(
             where=f"{shown}:1",
             hint="it has one request a line",
         )
-    found = format or _format_of(first)
+    found = file.format or _format_of(first)
     layout = LAYOUTS.get(found)
     if layout is not None and (column is not None or unit is not None):
         raise WorkloadError(
@@ -128,18 +194,17 @@ def _read(
             where=shown,
             hint="leave out 'column' and 'unit', or write format: csv or jsonl",
         )
-    is_json = found in ("mooncake", "jsonl")
     if layout is not None:
         column, unit = layout.column, layout.unit
-    unit = unit or "s"
+    all_lines = chain([first], lines)
     rows: Iterator[Row]
-    if is_json:
+    if found in ("mooncake", "jsonl"):
         if column is None:
             raise WorkloadError("which key has the time", where=shown, hint="write column: KEY")
-        rows = _json_rows(chain([first], lines), shown, (column, *columns))
+        rows = _json_rows(all_lines, shown, (column, *columns))
     else:
-        rows = _csv_rows(chain([first], lines), shown, column, columns)
-    return _trace(found, rows, shown, unit, column or "the time", columns)
+        rows = _csv_rows(all_lines, shown, column, columns)
+    return found, rows, unit or "s", column or "the time"
 
 
 def _format_of(first: str) -> Format:
@@ -157,39 +222,49 @@ def _format_of(first: str) -> Format:
 
 
 def _trace(
-    found: Format, rows: Iterator[Row], shown: str, unit: Unit, column: str, columns: Sequence[str]
+    found: Format,
+    rows: Iterator[Row],
+    shown: str,
+    unit: Unit,
+    column: str,
+    columns: Sequence[str],
+    where: Sequence[tuple[str, str]],
+    since_s: Fraction | None,
 ) -> Trace:
     told, per_s = told_by(unit), PER_S[unit]
+    wanted, first_of_where = tuple(value for _, value in where), 1 + len(columns)
     arrivals = array("d")
     kept = tuple(array("q") for _ in columns)
-    start = before = None
+    others: set[tuple[str, ...]] = set()
+    start = None if since_s is None else _steps(since_s, per_s)
+    before = None
     for line, values in rows:
-        try:
-            now = told(values[0])
-        except ValueError as error:
-            what = f"'{column}' is {display(values[0])}: {error}"
-            hint = "write unit: date" if unit != "date" and "-" in str(values[0])[1:] else None
-            raise WorkloadError(what, where=f"{shown}:{line}", hint=hint) from None
-        if start is None or before is None:
-            start = before = now
-        if now < before:
+        place = f"{shown}:{line}"
+        now = _told(told, values[0], column, unit, place)
+        if start is None:
+            start = now
+        if before is not None and now < before:
             raise WorkloadError(
                 f"'{column}' is earlier than on the line before",
-                where=f"{shown}:{line}",
+                where=place,
                 hint="sort the trace by time",
             )
         before = now
+        if wanted:
+            has = tuple(map(_as_text, values[first_of_where:]))
+            if has != wanted:
+                if len(others) < MAX_NAMED:
+                    others.add(has)
+                continue
         arrivals.append((now - start) / per_s)
-        for name, numbers, value in zip(columns, kept, values[1:], strict=True):
-            numbers.append(_whole(value, name, f"{shown}:{line}"))
+        for name, numbers, value in zip(columns, kept, values[1:first_of_where], strict=True):
+            numbers.append(_whole(value, name, place))
         if len(arrivals) > MAX_REQUESTS:
             raise WorkloadError(
-                f"more than {MAX_REQUESTS} requests",
-                where=f"{shown}:{line}",
-                hint="cut the trace: head -n",
+                f"more than {MAX_REQUESTS} requests", where=place, hint="cut the trace: head -n"
             )
     if not arrivals:
-        raise WorkloadError("the trace has no request", where=f"{shown}:1", hint="add some")
+        raise _none_matches(shown, where, others) if others else _no_request(shown)
     return Trace(
         found,
         np.frombuffer(arrivals, dtype=np.float64),
@@ -198,6 +273,40 @@ def _trace(
             for name, numbers in zip(columns, kept, strict=True)
         },
     )
+
+
+def _steps(since_s: Fraction, per_s: float) -> float:
+    """A time in steps of a file's unit; whole where a float would not hold all its digits."""
+    steps = since_s * int(per_s)
+    return math.floor(steps) if steps.denominator == 1 or steps > 2**53 else float(steps)
+
+
+def _told(told: Told, given: Any, column: str, unit: Unit, where: str) -> float:
+    try:
+        return told(given)
+    except ValueError as error:
+        what = f"'{column}' is {display(given)}: {error}"
+        hint = "write unit: date" if unit != "date" and "-" in str(given)[1:] else None
+        raise WorkloadError(what, where=where, hint=hint) from None
+
+
+def _as_text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else json.dumps(value)
+
+
+def _no_request(shown: str) -> WorkloadError:
+    return WorkloadError("the trace has no request", where=f"{shown}:1", hint="add some")
+
+
+def _none_matches(
+    shown: str, where: Sequence[tuple[str, str]], others: set[tuple[str, ...]]
+) -> WorkloadError:
+    """The error of a trace of which no request has the wanted values, with those that some have."""
+    asked = " and ".join(f"'{name}' is {display(value)}" for name, value in where)
+    if len(where) > 1:
+        return WorkloadError(f"no request where {asked}", where=shown, hint="change 'where'")
+    seen = {value for (value,) in others}
+    return WorkloadError(f"no request where {asked}", where=shown, hint=nearest(where[0][1], seen))
 
 
 def _whole(value: Any, name: str, where: str) -> int:

@@ -18,7 +18,7 @@ class Trace:
     format : str
         What the file was read as.
     arrival_s : float64[requests]
-        From the first request on, which comes at 0; ascending.
+        Ascending, from the first time of the file on, or from an earlier one that was asked for.
     columns : mapping of str to int64[requests]
         What was asked for of each request, e.g. how many tokens it brought.
     """
@@ -30,8 +30,8 @@ class Trace:
     @property
     def rate_per_s(self) -> float:
         """Requests a second from the first to the last; infinite where all came at once."""
-        last = float(self.arrival_s[-1])
+        span_s = float(self.arrival_s[-1] - self.arrival_s[0])
         gaps = len(self.arrival_s) - 1
         if not gaps:
             return 0.0
-        return gaps / last if last else float("inf")
+        return gaps / span_s if span_s else float("inf")

@@ -92,6 +92,7 @@ def load_data(workload: Workload, setup: Setup) -> Record | None:
                 "unit": _packed(one["unit"]),
                 "stream": _column(one["stream"]),
                 "variant": _column(one["variant"]),
+                "trace_from_s": one["trace_from_s"],
                 "trace_s": one["trace_s"],
                 "trace_per_s": one["trace_per_s"],
             }
@@ -212,6 +213,7 @@ def _sources(
                 "unit": unit,
                 "stream": stream[mine],
                 "variant": variant[mine],
+                "trace_from_s": None if trace is None else float(trace.arrival_s[0]),
                 "trace_s": None if trace is None else float(trace.arrival_s[-1]),
                 "trace_per_s": None if trace is None else trace.rate_per_s,
             }

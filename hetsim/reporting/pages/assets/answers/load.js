@@ -137,7 +137,8 @@
         rate = source.trace_per_s * rate;
         const by = rates[data.streams[at].source];
         if (until > since) {
-          const came = Math.min(Math.max((source.trace_s / by - since) / (until - since), 0), 1);
+          const from = Math.max(source.trace_from_s / by, since);
+          const came = Math.max((Math.min(source.trace_s / by, until) - from) / (until - since), 0);
           rate = came ? rate * came : 0;
         }
       }
