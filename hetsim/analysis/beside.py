@@ -9,7 +9,7 @@ from hetsim.analysis.explanation import limits_of
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, Supposed
-from hetsim.placement.objective import Objective, bottleneck
+from hetsim.placement.objective import Objective, kept_s
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
@@ -127,7 +127,7 @@ def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
     limits = limits_of(plan, timeline, objective)
     return Side(
         plan,
-        timeline.latency_s if objective == "latency" else bottleneck(plan),
+        timeline.latency_s if objective == "latency" else kept_s(plan),
         label or plan.strategy,
         plan.devices_used,
         next(iter(limits), ""),

@@ -14,7 +14,7 @@ from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.objective import Objective, measure
+from hetsim.placement.objective import Objective, judge
 from hetsim.placement.planning import again, under
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
@@ -239,6 +239,6 @@ def _best(*reached: tuple[float, str] | None) -> tuple[float, str] | None:
 
 def _measured(plan: Plan, objective: Objective) -> tuple[float, str] | None:
     try:
-        return measure(plan, objective), plan.strategy
+        return judge(plan, objective), plan.strategy
     except Infeasible:
         return None

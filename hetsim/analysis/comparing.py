@@ -25,11 +25,11 @@ from hetsim.placement.objective import (
     bottleneck,
     check_objective,
     check_room,
+    kept_s,
 )
 from hetsim.placement.option_fields import checked_fields
 from hetsim.placement.options import option_types
 from hetsim.placement.planning import under
-from hetsim.placement.replicas.deal import sustained_s
 from hetsim.placement.starting.alone import expand
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
@@ -54,11 +54,15 @@ COPIES = "multi"
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A plan, the same at the speed at which it is judged, and how that went; or why none is."""
+    """A plan, the same at the speed at which it is judged, how that went, and what it costs.
+
+    Or why there is none.
+    """
 
     plan: Plan | None = None
     judged: Plan | None = None
     timeline: Timeline | None = None
+    cost_s: float | None = None
     refusal: Infeasible | None = None
 
 
@@ -142,14 +146,14 @@ def compare(
     single_s = {
         name.removeprefix("single:"): cost
         for name, tried in alone.items()
-        if (cost := _cost(tried, objective)) is not None
+        if (cost := tried.cost_s) is not None
     }
     best_single = min(single_s, key=lambda name: single_s[name]) if single_s else None
     attempts = dict(alone)
     copies: Copies | None = None
     if objective == "throughput":
         found = attempts[COPIES] = attempt(COPIES)
-        copies_s = _cost(found, objective)
+        copies_s = found.cost_s
         if found.plan is not None and copies_s is not None and found.plan.sizes:
             copies = Copies(found.plan, copies_s)
     names: dict[str, None] = {}
@@ -162,7 +166,7 @@ def compare(
             attempts[name] = attempt(name)
     met_s = float("inf")
     if objective == "latency" and sustaining is None:
-        costs = [_cost(tried, objective) for tried in attempts.values()]
+        costs = [tried.cost_s for tried in attempts.values()]
         met_s = min((cost_s for cost_s in costs if cost_s is not None), default=met_s)
     bound_s = stated_bound(problem, objective, limits, met_s)
     samples: dict[str, NDArray[np.float64]] = {}
@@ -179,7 +183,7 @@ def compare(
     for name in names:
         tried = attempts[name]
         judged, refusal = tried.judged, tried.refusal
-        cost_s = _cost(tried, objective)
+        cost_s = tried.cost_s
         rows.append(
             Row(
                 strategy=name,
@@ -198,7 +202,7 @@ def compare(
                 ),
                 gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s else None,
                 cost_s=cost_s,
-                kept_s=sustained_s(judged) if judged and objective != "latency" else None,
+                bottleneck_s=bottleneck(judged) if judged and objective != "latency" else None,
                 refusal=refusal,
                 sure=sure.get(name),
                 slower=None if judged is None else judged.problem.slower,
@@ -271,9 +275,11 @@ def _attempt(
             # Dealt out anew where some devices are slower than others by now.
             other = replace(under(limits, at.problem, strategy, **options), problem=problem)
             then = judged(other)
-            if bottleneck(then) < bottleneck(at):
+            if kept_s(then) < kept_s(at):
                 made, at = other, then
-        return _Attempt(made, at, _course(at, objective))
+        course = _course(at, objective)
+        cost_s = course.latency_s if objective == "latency" else kept_s(at)
+        return _Attempt(made, at, course, cost_s)
     except Infeasible as error:
         return _Attempt(refusal=error)
 
@@ -286,18 +292,12 @@ def _course(made: Plan, objective: Objective) -> Timeline:
     if objective == "latency" or not made.sizes:
         return simulate(made)
     check_room(made)
-    every_s = bottleneck(made)
+    every_s = kept_s(made)
     try:
         return simulate(made, arrivals_s=[every_s * turn for turn in range(len(made.deal))])
     except OutOfMemory:
         longest_s = max(simulate(one, trace=False).latency_s for one in made.replicas)
         return simulate(made, arrivals_s=[longest_s * turn for turn in range(len(made.deal))])
-
-
-def _cost(tried: _Attempt, objective: Objective) -> float | None:
-    if tried.judged is None or tried.timeline is None:
-        return None
-    return tried.timeline.latency_s if objective == "latency" else bottleneck(tried.judged)
 
 
 def _ratio(seconds: float, cost_s: float) -> float:

@@ -13,11 +13,13 @@ from hetsim.placement.objective import (
     Objective,
     seconds_a_request,
 )
-from hetsim.placement.replicas.deal import PLAY
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
+
+PLAY = 0.03
+"""Part of the time in which the busiest device or link may be idle without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,12 @@ class Row:
     gap : float or None
         Cost over the lower bound, less 1; None where there is no bound.
     cost_s : float or None
-        What the objective counts: the latency, or the seconds a request of the busiest device
-        or link.
-    kept_s : float or None
-        For throughput, the seconds a request that the clock keeps up where requests always wait
-        (``deal.sustained_s``): above `cost_s` where transfers that hold several links wait for
-        one another. None for latency.
+        What the objective counts: the latency, or the seconds a request that the clock keeps
+        when requests are always waiting (``objective.kept_s``).
+    bottleneck_s : float or None
+        For throughput, the seconds a request of the busiest device or link: below `cost_s` where
+        that is idle at times, as links serve requests in the order in which they come. None for
+        latency.
     refusal : Infeasible or None
         The error that `reason` is the text of.
     sure : Sureness or None
@@ -63,15 +65,16 @@ class Row:
     speedup_over_best_single: float | None
     gap: float | None
     cost_s: float | None
-    kept_s: float | None = None
+    bottleneck_s: float | None = None
     refusal: Infeasible | None = field(default=None, repr=False, compare=False)
     sure: Sureness | None = None
     slower: Slower | None = None
 
     @property
     def lags(self) -> bool:
-        """Whether the clock keeps a rate that is lower than `cost_s` says, by more than PLAY."""
-        return self.kept_s is not None and self.kept_s > (self.cost_s or 0.0) * (1.0 + PLAY)
+        """Whether the busiest device or link is idle for more than PLAY of the time."""
+        known = self.cost_s is not None and self.bottleneck_s is not None
+        return known and (self.cost_s or 0.0) > (self.bottleneck_s or 0.0) * (1.0 + PLAY)
 
     @property
     def feasible(self) -> bool:

@@ -11,8 +11,8 @@ from hetsim.placement.bounding import stated_bound
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import (
     Objective,
-    bottleneck,
     check_objective,
+    kept_s,
     seconds_a_request,
 )
 from hetsim.plans.plan import Plan
@@ -130,7 +130,7 @@ def explain(
     problem = plan.problem
     timeline = simulate(plan)
     path = _path(plan, timeline)
-    cost_s = timeline.latency_s if objective == "latency" else bottleneck(plan)
+    cost_s = timeline.latency_s if objective == "latency" else kept_s(plan)
     steps = [(s.where, s.what, s.nodes, s.seconds) for s in path if s.kind == "compute"]
     changes, tried = best_changes(
         problem, plan, objective, steps, cost_s, strategies, tell or (lambda text: None)

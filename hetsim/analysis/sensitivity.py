@@ -12,7 +12,7 @@ from hetsim.base.going import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, unnumbered
-from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.objective import Objective, check_objective, judge
 from hetsim.placement.planning import again
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
@@ -141,7 +141,7 @@ def sensitivities(
             "the plan is of no platform whose figures could be others",
             hint="build the problem with Problem.of(model, platform)",
         )
-    before_s = measure(plan, objective)
+    before_s = judge(plan, objective)
     found = []
     for change in each(tuple(levers(platform, plan.problem.profiles))):
         if tell is not None:
@@ -212,11 +212,11 @@ def _tails(service: Service) -> list[float]:
 
 
 def _kept(plan: Plan, problem: Problem, objective: Objective) -> float:
-    return measure(replace(plan, problem=problem), objective)
+    return judge(replace(plan, problem=problem), objective)
 
 
 def _anew(plan: Plan, problem: Problem, objective: Objective) -> float:
-    return measure(again(plan, problem), objective)
+    return judge(again(plan, problem), objective)
 
 
 def _if_feasible(cost: Callable[[], float]) -> float:

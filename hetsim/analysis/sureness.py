@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.analysis.draws import DRAWS, Draws, draw
 from hetsim.base.going import each
-from hetsim.placement.objective import Objective
+from hetsim.placement.objective import Objective, bottleneck, kept_s
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
 from hetsim.simulation.clock.replaying import bottlenecks, finishes, latencies
@@ -75,10 +75,16 @@ class Sureness:
 def costs_over(plan: Plan, draws: Draws, objective: Objective) -> NDArray[np.float64]:
     """Return what the objective counts of a plan, in seconds, by draw.
 
+    For throughput the seconds of the busiest device or link are drawn; by how much the clock keeps
+    less than that is taken as it is where nothing is off.
+
     Raises what ``simulate`` raises, but for memory, which is not followed. O(N E log E).
     """
-    play = latencies if objective == "latency" else bottlenecks
-    return play(plan, draws.of_devices(plan), draws.routes)
+    devices, routes = draws.of_devices(plan), draws.routes
+    if objective == "latency":
+        return latencies(plan, devices, routes)
+    least_s = bottleneck(plan)
+    return bottlenecks(plan, devices, routes) * (kept_s(plan) / least_s if least_s else 1.0)
 
 
 def interval(costs: NDArray[np.float64]) -> Interval:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import OutOfMemory
 from hetsim.hardware.spec import Platform, SharedMemory
-from hetsim.placement.objective import bottleneck, seconds_a_request
+from hetsim.placement.objective import kept_s, seconds_a_request
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention, Slower
@@ -97,7 +97,7 @@ class Sustaining:
         memory = self._by_memory(plan, _steady_of(plan))
         slower = _slowed(plan, Slower(1.0, memory))
         load_s, _ = seconds_a_request(slower)
-        every_s = bottleneck(slower)
+        every_s = kept_s(slower)
         used = {
             name: min(1.0, own / every_s) if every_s > 0 else 0.0
             for name, own in zip(plan.problem.devices, load_s, strict=True)
@@ -199,7 +199,7 @@ def overlaps(problem: Problem, timeline: Timeline) -> Floats:
 def _steady_of(plan: Plan) -> Floats:
     load_s, _ = seconds_a_request(plan)
     streams = np.array(plan.problem.streams)
-    return steady(np.array(load_s) * streams, bottleneck(plan), plan.problem.streams)
+    return steady(np.array(load_s) * streams, kept_s(plan), plan.problem.streams)
 
 
 def steady(busy: Floats, span_s: float, streams: Sequence[int]) -> Floats:

@@ -14,7 +14,7 @@ from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, refuse_tw
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.fitting.plan_that_fits import fitted
 from hetsim.placement.narrowing import narrowed, without_devices
-from hetsim.placement.objective import Objective, measure
+from hetsim.placement.objective import Objective, judge
 from hetsim.placement.option_fields import checked_fields, read_fields
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
@@ -143,7 +143,7 @@ class Constrained:
                 try:
                     fewer = without_devices(problem, (device,))
                     made = solve(fewer)
-                    tried.append((measure(made, objective), device, fewer, made))
+                    tried.append((judge(made, objective), device, fewer, made))
                 except Infeasible as error:
                     refused.append(error)
             if not tried:
@@ -186,7 +186,7 @@ def _of_a_set(
         except Infeasible as error:
             refused.append(error)
         else:
-            found.append((measure(plan, objective), kept, plan))
+            found.append((judge(plan, objective), kept, plan))
     if not found:
         raise all_refused(
             f"no plan found with at most {most} devices: {refused[0]}",

@@ -101,7 +101,7 @@ def row_record(row: Row, busy: Mapping[str, float]) -> Record:
         "speedup_over": dict(row.speedup_over),
         "gap": row.gap,
         "cost_s": row.cost_s,
-        "kept_s": row.kept_s,
+        "bottleneck_s": row.bottleneck_s,
         "sure": sureness_record(row.sure),
         "slower": None if row.plan is None else _slower_record(row.plan.problem, row.slower),
         "busy": dict(busy),

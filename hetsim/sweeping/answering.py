@@ -17,7 +17,7 @@ from hetsim.graph.model import Model
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounding import stated_bound
-from hetsim.placement.objective import bottleneck
+from hetsim.placement.objective import kept_s
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
 from hetsim.service.asked import Asked
@@ -125,7 +125,7 @@ def _plan_figures(shared: Shared, point: Point, row: Row) -> None:
     made = plan(problem, grid.strategies[point.strategy], objective=objective)
     timeline = simulate(made)
     row["latency_s"] = timeline.latency_s
-    row["request_s"] = bottleneck(made)
+    row["request_s"] = kept_s(made)
     row["energy_j"] = timeline.energy_j if any(problem.busy_w) else None
     row["peak_memory_bytes"] = max(timeline.peak_memory_bytes.values(), default=None)
     row["moved_bytes"] = timeline.transferred_bytes

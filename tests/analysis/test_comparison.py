@@ -25,9 +25,8 @@ from hetsim.errors import (
 )
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import lower_bound
-from hetsim.placement.objective import Objective, bottleneck, seconds_a_request
+from hetsim.placement.objective import Objective, bottleneck, kept_s, seconds_a_request
 from hetsim.placement.options import option_types
-from hetsim.placement.replicas.deal import sustained_s
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
@@ -42,7 +41,7 @@ def cost(problem: Problem, strategy: str, objective: Objective) -> float | None:
     more: Any = {"objective": objective} if takes else {}
     try:
         plan = hetsim.plan(problem, strategy, **more)
-        return hetsim.simulate(plan).latency_s if objective == "latency" else bottleneck(plan)
+        return hetsim.simulate(plan).latency_s if objective == "latency" else kept_s(plan)
     except Infeasible:
         return None
 
@@ -73,7 +72,7 @@ def check(found: Comparison) -> None:
         assert row.feasible == (row.cost_s is not None) == (row.reason is None)
         if row.cost_s is None:
             assert (row.speedup_over, row.speedup_over_best_single, row.gap) == ({}, None, None)
-            assert (row.latency_s, row.groups, row.kept_s) == (None, 0, None)
+            assert (row.latency_s, row.groups, row.bottleneck_s) == (None, 0, None)
             assert str(row.refusal) == row.reason
             assert found.busy(row) == {}
             continue
@@ -91,13 +90,13 @@ def check(found: Comparison) -> None:
         assert row.timeline is not None
         assert row.latency_s == row.timeline.latency_s
         if objective == "latency":
-            assert row.kept_s is None
+            assert row.bottleneck_s is None
             assert found.busy(row) == {
                 name: pytest.approx(_computing(row.timeline, name), abs=1e-9)
                 for name in problem.devices
             }
         else:
-            assert row.kept_s == sustained_s(row.plan)
+            assert row.bottleneck_s == bottleneck(row.plan) <= row.cost_s
             load_s, _ = seconds_a_request(row.plan)
             shares = [min(s / row.cost_s, 1.0) if row.cost_s else 0.0 for s in load_s]
             assert found.busy(row) == dict(zip(problem.devices, shares, strict=True))
@@ -224,19 +223,19 @@ def test_options_are_of_some_strategy_or_of_all() -> None:
         assert found.bound_s == lower_bound(problem, pins={"n0": "b"}) > lower_bound(problem)
 
 
-def row(cost_s: float | None, kept_s: float | None) -> Row:
-    return Row("s", None, None, None, {}, None, None, cost_s, kept_s)
+def row(cost_s: float | None, bottleneck_s: float | None) -> Row:
+    return Row("s", None, None, None, {}, None, None, cost_s, bottleneck_s)
 
 
 @pytest.mark.parametrize(
-    ("cost_s", "kept_s", "lags"),
-    [(1.0, 1.0, False), (1.0, 1.02, False), (1.0, 1.04, True), (1.0, None, False),
-     (0.0, 0.0, False), (0.0, 1e-9, True), (None, None, False), (1.0, 0.5, False)],
+    ("cost_s", "bottleneck_s", "lags"),
+    [(1.0, 1.0, False), (1.02, 1.0, False), (1.04, 1.0, True), (1.0, None, False),
+     (0.0, 0.0, False), (1e-9, 0.0, True), (None, None, False), (1.0, 0.5, True)],
 )  # fmt: skip
 def test_a_plan_lags_that_the_clock_keeps_up_more_slowly(
-    cost_s: float | None, kept_s: float | None, lags: bool
+    cost_s: float | None, bottleneck_s: float | None, lags: bool
 ) -> None:
-    assert row(cost_s, kept_s).lags == lags
+    assert row(cost_s, bottleneck_s).lags == lags
 
 
 def test_slower_devices_are_busy_for_longer() -> None:
@@ -275,3 +274,31 @@ def test_a_period_of_a_deal_is_played_at_its_rate() -> None:
     (alone,) = compare(problem, ["heft"], draws=0).rows
     assert alone.timeline is not None
     assert len(alone.timeline.latencies_s) == 1
+
+
+def test_what_is_reported_of_a_stream_is_what_the_clock_keeps() -> None:
+    """All inputs cross the only link first; until then the second device has nothing to do."""
+    made = Problem.from_arrays(
+        [[INF, 1.9], [1.9, INF]],
+        tensors=[(-1, 1, (0,)), (0, 1, (1,)), (1, 0, ())],
+        devices=("a", "b"),
+        host=0,
+        bytes_per_s=1.0,
+        contention="fifo",
+    )
+    bus = tuple(
+        tuple(replace(route, resources=(0,) if p != q else ()) for q, route in enumerate(row))
+        for p, row in enumerate(made.routes)
+    )
+    problem = replace(made, routes=bus, link_names=("bus",))
+    table = compare(problem, ["heft", "auto"], objective="throughput", draws=0)
+    assert table.bound_s is not None
+    for row in table.rows:
+        assert row.plan is not None
+        # The bus is busy for 2 s of each request, and 1.9 s pass after the last input.
+        assert row.bottleneck_s == pytest.approx(2.0)
+        assert row.cost_s == pytest.approx(2.9)
+        assert row.lags
+        assert row.gap == pytest.approx(2.9 / table.bound_s - 1.0)
+        ends = [hetsim.simulate(row.plan, n, trace=False).makespan_s for n in (100, 200)]
+        assert row.cost_s == pytest.approx((ends[1] - ends[0]) / 100)

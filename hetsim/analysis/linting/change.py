@@ -10,7 +10,7 @@ from hetsim.analysis.what_if import taking, wider_link
 from hetsim.errors import Infeasible, InvalidInput, UsageError
 from hetsim.hardware.changing.platform import what_if
 from hetsim.placement.constraints import NAMES, Constrained
-from hetsim.placement.objective import Objective, measure
+from hetsim.placement.objective import Objective, judge
 from hetsim.placement.planning import for_objective, under
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
@@ -79,7 +79,7 @@ class Asked:
 
     def costs(self, plan: Plan) -> float:
         """Return what the clock says of a plan."""
-        return measure(plan, self.objective)
+        return judge(plan, self.objective)
 
     def changed(self, change: Change) -> Problem:
         """Return the problem after `change`; pins are none of it.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,23 +12,14 @@ from numpy.typing import NDArray
 
 from hetsim.placement.objective import seconds_a_request
 from hetsim.plans.plan import Plan
-from hetsim.simulation.clock.playing import play
-from hetsim.simulation.clock.templates import tasks_of_plan
 
 Floats = NDArray[np.float64]
 
 LONGEST = 48
 """Requests in one period of a deal at most."""
 
-PLAYED = 10_000
-"""Tasks that are played at least to see which rate a deal keeps."""
-
-SHORTEST, FEWEST = 16, 64
-"""Periods and requests that are played at least."""
-
-PLAY = 0.03
-"""Part by which ``sustained_s`` may differ for plans of one rate: what is left of the way in and
-out in the requests that are played."""
+MOST_COUNTS = 5_000
+"""Ways to deal a period out up to which trying each takes less than an integer program."""
 
 SLACK = 0.01
 """A shorter period is taken where it costs at most this part more than the best one."""
@@ -49,26 +42,6 @@ def loads_of(replica: Plan) -> list[float]:
     """Return seconds a request of every device, over its streams, and every link."""
     device_s, link_s = seconds_a_request(replica)
     return [*device_s, *link_s]
-
-
-def sustained_s(plan: Plan) -> float:
-    """Return the seconds a request that the clock keeps up, with all requests there at once.
-
-    By how much later the last of twice as many requests ends, which leaves the way in and out
-    out. Above ``bottleneck`` where transfers that need several links at once hold one while they
-    wait for another, which no sum of seconds tells. O(PLAYED tasks), or SHORTEST periods, or FEWEST
-    requests.
-    """
-    plan_tasks = tasks_of_plan(plan, plan.problem.contention)
-    pairs = zip(plan.shares, plan_tasks.templates, strict=True)
-    tasks = sum(share * template.tasks for share, template in pairs)
-    periods = max(SHORTEST, FEWEST // len(plan.period), PLAYED // max(tasks, 1))
-    half = periods // 2 * len(plan.period)
-    early, late = (
-        float(play(plan_tasks, np.zeros(requests), traced=False).finish.max())
-        for requests in (half, 2 * half)
-    )
-    return (late - early) / half
 
 
 def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
@@ -140,7 +113,7 @@ def counts_of_period(table: Floats, period: int) -> tuple[int, ...]:
     """Return the counts of `period` requests whose busiest resource has the least to do.
 
     Where no two replicas share a resource, each request goes where it then ends first, which
-    is exact; elsewhere an integer program.
+    is exact; elsewhere all counts are tried, or where these are many an integer program is solved.
     """
     used = table > 0
     if (used.sum(axis=0) <= 1).all():
@@ -150,9 +123,14 @@ def counts_of_period(table: Floats, period: int) -> tuple[int, ...]:
             after = [(count + 1) * seconds for count, seconds in zip(counts, each, strict=True)]
             counts[int(np.argmin(after))] += 1
         return tuple(counts)
+    count, resources = table.shape
+    if math.comb(period + count - 1, count - 1) <= MOST_COUNTS:
+        borders = combinations(range(1, period + count), count - 1)
+        ends = np.array([(0, *cut, period + count) for cut in borders], dtype=np.int64)
+        every = np.diff(ends, axis=1) - 1
+        return tuple(every[int((every @ table).max(axis=1).argmin())].tolist())
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    count, resources = table.shape
     scale = float(table.max())
     solved = milp(
         np.append(np.zeros(count), 1.0),

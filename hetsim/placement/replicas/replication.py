@@ -13,10 +13,10 @@ from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import Group
 from hetsim.placement.loads.orders import depth_first
 from hetsim.placement.narrowing import without_devices
-from hetsim.placement.objective import measure
+from hetsim.placement.objective import kept_s, measure
 from hetsim.placement.registry import resolve
 from hetsim.placement.replicas.copies import fitting, whole_models
-from hetsim.placement.replicas.deal import loads_of, shares_of, sustained_s
+from hetsim.placement.replicas.deal import loads_of, shares_of
 from hetsim.placement.search.cut_expansion import least_serial
 from hetsim.placement.throughput.chain_runs import fastest_runs
 from hetsim.placement.throughput.stages import plan_of_stages
@@ -27,9 +27,6 @@ Floats = NDArray[np.float64]
 
 GAIN = 1e-3
 """Part of the cost that more replicas, or a plan instead of a simpler one, must save."""
-
-CONFIRMED = 0.03
-"""Part by which the clock's seconds a request may be above the sums' at most."""
 
 POOLED = 8
 """Plans of one replica, the best first, that a mixture is made of at most."""
@@ -54,11 +51,10 @@ SIZES = 3
 
 @dataclass(frozen=True, slots=True)
 class Replicated:
-    """A plan of several replicas, its seconds a request, and those that the clock keeps up."""
+    """A plan of several replicas, and its seconds a request (``objective.kept_s``)."""
 
     plan: Plan
     cost: float
-    kept: float
 
 
 def replicated(
@@ -72,8 +68,7 @@ def replicated(
     PRICED also of plans made for it by column generation: the linear program that shares requests
     out puts a price on each device's and link's second, and a minimum cut finds the assignment
     that is cheapest at these prices; it joins the mixture, until none is below the
-    bottleneck. A simpler way stays unless another saves more than GAIN, and a way whose rate
-    the clock does not confirm is none: transfers over several links may block each other.
+    bottleneck. A simpler way stays unless another saves more than GAIN by the clock.
 
     Parameters
     ----------
@@ -103,15 +98,13 @@ def replicated(
             continue
         try:
             plan = fitting(members, strategy="multi", what=what)
-            cost = measure(plan, "throughput")
         except Infeasible:
             continue
         if not plan.sizes:
             continue
-        found = Replicated(plan, cost, max(cost, sustained_s(plan)))
-        confirmed = found.kept <= cost * (1.0 + CONFIRMED)
-        if confirmed and (best is None or found.kept < best.kept * (1.0 - GAIN)):
-            best = found
+        cost = kept_s(plan)
+        if best is None or cost < best.cost * (1.0 - GAIN):
+            best = Replicated(plan, cost)
     return best
 
 

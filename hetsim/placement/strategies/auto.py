@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 from hetsim.base.going import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
+from hetsim.placement.grouping.merging import merge_where_it_pays
 from hetsim.placement.grouping.refinement import refine
-from hetsim.placement.objective import Objective, check_objective, measure
+from hetsim.placement.objective import (
+    Objective,
+    check_objective,
+    judge,
+    measure,
+    memory_binds,
+)
 from hetsim.placement.registry import resolve, strategy_names
-from hetsim.placement.replicas.deal import PLAY, sustained_s
-from hetsim.placement.replicas.replication import GAIN, replicated
+from hetsim.placement.replicas.copies import whole_models
+from hetsim.placement.replicas.replication import replicated
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import (
     CONSTRUCTIVE,
@@ -35,6 +43,9 @@ SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16}
 DEAREST: Mapping[str, int] = {"mincut": 5_000, "chain-dp": 5_000, "hetero": 20_000}
 """The same of strategies that do not search and are not listed in ``starts.CONSTRUCTIVE``."""
 
+WHOLE = 40
+"""Nodes up to which strategies for throughput alone have the budget that they have by default."""
+
 LOADS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     "ideal-dp": (
         2_000,
@@ -42,9 +53,12 @@ LOADS: Mapping[str, tuple[int, Mapping[str, Any]]] = {
     ),
     "slice": (5_000, {"orders": 10, "moves": 50_000}),
 }
-"""Strategies for throughput alone: nodes above which each is not tried, and its options here."""
+"""Those strategies: nodes above which each is not tried, and its options from WHOLE nodes on."""
 
 EXACT_S = 10.0
+
+TIE = 1e-9
+"""Relative difference of costs that is none: the plan with fewer subgraphs is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +66,18 @@ class Auto(Constrained):
     """Every strategy's plan is played on the clock, and the best for the objective is kept.
 
     Tried are: every device alone; the constructive strategies; every other one that is
-    registered, those of other packages included; and, with `search`, ``local-search`` from
-    the best of them, ``exact`` and the dynamic programs. For throughput the best is held
-    against replicas among which requests are dealt out (``replication.replicated``). What is
-    too dear for the number of tasks is left out by the tables above, and the reason names it; where
-    one of the first plans is shown to be the best that there is, nothing more is tried;
-    what needs something that is not installed or finds no plan is left out too. Where memory is
-    so tight that no strategy finds a plan, one is looked for (``plan_that_fits``): a problem
-    of up to about eight nodes that has a plan is never refused. On a model the best is refined
-    node by node. Never worse than a device alone.
+    registered, those of other packages included; and, with `search`, ``local-search``, once as
+    it is asked alone and once from the best of all others, ``exact`` and the dynamic programs. For
+    throughput the best is held against replicas among which requests are dealt out
+    (``replication.replicated``). Each is asked with the options that it has by default, so
+    that none of those tried has a better plan when it is asked alone; on more than WHOLE nodes the
+    strategies for throughput alone search less. All are judged by ``objective.judge``, which is
+    what ``compare`` reports. What is too dear for the number of tasks is left out by the tables
+    above, and the reason names it; where one of the first plans is shown to be the best that there
+    is, nothing more is tried; what needs something that is not installed or finds no plan is left
+    out too. Where memory is so tight that no strategy finds a plan, one is looked for
+    (``plan_that_fits``): a problem of up to about eight nodes that has a plan is never refused. On
+    a model the best is refined node by node. Never worse than a device alone.
 
     Attributes
     ----------
@@ -89,26 +106,55 @@ class Auto(Constrained):
             Where no strategy finds a plan; of memory the text says whether that is proven.
         """
         check_objective(self.objective)
-        return self.within(problem, self._solve)
+        best = self.within(problem, self._solve)
+        most = self.max_devices
+        return best if most is None else self._with_few(problem, best, most)
+
+    def _with_few(self, problem: Problem, best: Plan, most: int) -> Plan:
+        """Return `best`, or what a strategy that closes devices by itself finds, if better."""
+        left = self.narrow(problem)
+        if most >= int(left.runnable.any(axis=0).sum()):
+            return best
+        coarse = prepared(left)
+        plans, _ = whole_models(left, range(len(left.devices)))
+        for name in (*CONSTRUCTIVE, *_others(), "local-search"):
+            if self._tries(name, coarse):
+                with suppress(Infeasible, UsageError):
+                    plans.append(self._by(name, left, max_devices=most))
+        cost = self._cost(best)
+        for plan in plans:
+            if len(plan.devices_used) > most:
+                continue
+            found = self._cost(plan)
+            if found < cost * (1.0 - TIE):
+                reason = f"the best for {self.objective} is that of {plan.strategy}: {plan.reason}"
+                best, cost = replace(plan, problem=problem, strategy="auto", reason=reason), found
+        return best
 
     def _solve(self, problem: Problem) -> Plan:
         coarse = prepared(problem)
         found: list[Start] = []
         refused: list[Infeasible] = []
+        starts: list[Start] = []
         try:
-            found = starting_plans(coarse, self.objective)
+            starts = starting_plans(coarse, self.objective)
         except Infeasible as error:
             refused.append(error)
+        found = list(starts)
         proved = self.objective == "latency" and _proved(coarse.fine, found)
         left_out = [name for name in CONSTRUCTIVE if not affordable(name, coarse.problem)]
-        for name in () if proved else each(_others(), low=0.1, high=0.35):
+        if not proved and pays_to_coarsen(problem):
+            # A strategy asked alone merges subgraphs, of whichever plan it makes.
+            merged = map(partial(_merged, coarse, objective=self.objective), starts)
+            found += [start for start in merged if start is not None]
+        # Where memory binds, a schedule that does not fit is mended.
+        again = [n for n in CONSTRUCTIVE if n not in left_out] if memory_binds(problem) else []
+        for name in () if proved else each([*again, *_others()], low=0.1, high=0.35):
             if not self._tries(name, coarse):
                 left_out.append(name)
                 continue
             try:
-                made = self._by(name, problem)
-                groups = None if made.sizes else coarse.gathered(made.groups)
-                found.append(Start(name, made, groups or (), measure(made, self.objective)))
+                found.append(self._as_start(coarse, name, self._by(name, problem)))
             except Infeasible as error:
                 refused.append(error)
             except UsageError:
@@ -117,17 +163,19 @@ class Auto(Constrained):
         if not found and self.objective == "latency":
             if not any(isinstance(error, OutOfMemory) for error in refused):
                 raise refused[0]
-            coarse, found = start_that_fits(coarse, self.objective)
-        with part(0.35, 0.95, "local-search"):
-            searched = None if proved else self._searched(coarse, found)
-        if searched is not None:
-            found.append(searched)
+            coarse, starts = start_that_fits(coarse, self.objective)
+            found = list(starts)
+        if not proved:
+            found += self._searched(coarse, starts, found)
         if not found:
             if not any(isinstance(error, OutOfMemory) for error in refused):
                 raise refused[0]
             coarse, found = start_that_fits(coarse, self.objective)
-        best = min(found, key=_worth) if self.objective == "latency" else _kept_best(found)
+        best, cost = self._least(found)
         skipped = f"; not tried: {', '.join(left_out)}" if left_out else ""
+        if self.objective == "throughput" and self.search and problem.n > WHOLE:
+            tried = [name for name in LOADS if name not in left_out]
+            skipped += f"; with a smaller budget: {', '.join(tried)}" if tried else ""
         reason = f"the best for {self.objective} of {len(found)} plans is that of {best.name}"
         reason += ", and no plan can be faster" if proved else ""
         plan = replace(
@@ -136,16 +184,13 @@ class Auto(Constrained):
         if pays_to_coarsen(problem) and not plan.sizes:
             refined = refine(plan, self.objective, best.cost)
             # Moves are weighed by the busiest device or link; the clock has the last word.
-            if self.objective == "latency" or _kept(refined) <= _kept(plan) * (1.0 + GAIN):
-                plan = refined
+            if refined is not plan and (of_refined := self._cost(refined)) <= cost:
+                plan, cost = refined, of_refined
         if self.objective == "latency":
             return plan
         plans = [start.plan for start in sorted(found, key=_worth) if not start.plan.sizes]
         dealt = replicated(problem, [plan, *plans], search=self.search)
-        cost = measure(plan, "throughput")
-        if dealt is None or dealt.cost >= cost * (1.0 - GAIN):
-            return plan
-        if dealt.kept >= _kept(plan) * (1.0 - GAIN):
+        if dealt is None or dealt.cost >= cost * (1.0 - TIE):
             return plan
         reason = f"the best for throughput of {len(found)} plans and of replicas"
         return replace(
@@ -154,47 +199,104 @@ class Auto(Constrained):
 
     def _tries(self, name: str, coarse: Coarse) -> bool:
         tasks = coarse.problem.n
+        if name in CONSTRUCTIVE:
+            return affordable(name, coarse.problem)
         if name in LOADS:
             most, _ = LOADS[name]
             return self.objective == "throughput" and self.search and coarse.fine.n <= most
         if name in SEARCHES:
-            fits = self.search and tasks <= SEARCHES[name]
-            return fits and (name != "exact" or self.objective == "latency")
+            return self.search and tasks <= SEARCHES[name]
         return tasks <= DEAREST.get(name, tasks)
 
-    def _searched(self, coarse: Coarse, found: Sequence[Start]) -> Start | None:
-        if not self._tries("local-search", coarse):
-            return None
-        search = LocalSearch(objective=self.objective, seed=self.seed)
-        on_tasks = [start for start in found if start.groups or not coarse.fine.n]
-        groups: tuple[Group, ...] = ()
-        try:
-            if self.objective == "throughput":
-                alone = [start for start in found if not start.plan.sizes]
-                plan = search.spread_out(coarse.fine, alone, 0.0)
-            elif on_tasks:
-                start = search.started(coarse, min(on_tasks, key=_worth), 0.0)
-                groups, _, _ = search.improve(coarse, start, 0.0)
-                plan = Plan(coarse.fine, "local-search", coarse.spread(groups))
-            else:
-                return None
-            return Start("local-search", plan, groups, measure(plan, self.objective))
-        except Infeasible:
-            return None
+    def _searched(
+        self, coarse: Coarse, starts: Sequence[Start], found: Sequence[Start]
+    ) -> list[Start]:
+        """Return what ``local-search`` finds when it is asked alone, and from the best of `found`.
 
-    def _by(self, name: str, problem: Problem) -> Plan:
+        `starts` are those that it begins with when it is asked alone, if any fit the memory.
+        """
+        if not self._tries("local-search", coarse):
+            return []
+        search = LocalSearch(objective=self.objective, seed=self.seed)
+        best = [start for start in found if start.groups and not start.plan.sizes]
+        best = sorted(best, key=_worth)[:1]
+        # Of equal cost as what it begins with: the same search.
+        further = bool(best) and (not starts or best[0].cost < starts[0].cost)
+
+        def asked_alone() -> Plan:
+            if not starts:
+                return search.solve(coarse.fine)
+            if self.objective == "throughput":
+                return search.spread_out(coarse.fine, starts, 0.0)
+            return search.searched(coarse, starts, 0.0)
+
+        def from_best() -> Plan:
+            if self.objective == "throughput":
+                return search.spread_out(coarse.fine, best, 0.0)
+            return search.searched(coarse, best, 0.0)
+
+        made: list[Start] = []
+        for low, run in ((0.35, asked_alone), *([(0.65, from_best)] if further else [])):
+            with part(low, low + 0.3, "local-search"), suppress(Infeasible):
+                made.append(self._as_start(coarse, "local-search", run()))
+        return made
+
+    def _as_start(self, coarse: Coarse, name: str, made: Plan) -> Start:
+        groups = None if made.sizes else coarse.gathered(made.groups)
+        return Start(name, made, groups or (), measure(made, self.objective))
+
+    def _cost(self, plan: Plan) -> float:
+        return judge(plan, self.objective)
+
+    def _least(self, found: Sequence[Start]) -> tuple[Start, float]:
+        """Return the plan that costs least, and what it does; of equal ones the simplest.
+
+        For throughput plans are played in the order of what they are weighed by, which is a bound.
+        """
+        ordered = sorted(found, key=_worth)
+        if self.objective == "latency":
+            return ordered[0], ordered[0].cost
+        best, least = ordered[0], self._cost(ordered[0].plan)
+        known: list[Plan] = [best.plan]
+        for start in ordered[1:]:
+            if start.cost >= least * (1.0 - TIE):
+                break
+            if any(plan.groups == start.plan.groups and not start.plan.sizes for plan in known):
+                continue
+            known.append(start.plan)
+            cost = self._cost(start.plan)
+            if cost < least * (1.0 - TIE):
+                best, least = start, cost
+        return best, least
+
+    def _by(self, name: str, problem: Problem, **limits: Any) -> Plan:
+        """Return what a strategy makes when it is asked alone."""
         strategy: Any = resolve(name)
-        own: dict[str, Any] = {"objective": self.objective, "time_limit_s": EXACT_S}
-        own |= LOADS[name][1] if name in LOADS else {}
-        if name != "exact":
-            own.pop("time_limit_s")
+        own: dict[str, Any] = {"objective": self.objective, **limits}
+        if name in LOADS and problem.n > WHOLE:
+            own |= LOADS[name][1]
+        if name == "exact":
+            own["time_limit_s"] = EXACT_S
+        if name == "local-search":
+            own["seed"] = self.seed
         known = {field.name for field in fields(strategy)} if is_dataclass(strategy) else set()
         strategy = replace(strategy, **{key: value for key, value in own.items() if key in known})
-        if isinstance(strategy, Constrained):
-            # What does not fit is one plan of many here, and not worth a search of its own.
-            return strategy._solve(problem)
         chosen: Plan = strategy.solve(problem)
         return chosen
+
+
+def _merged(coarse: Coarse, start: Start, objective: Objective) -> Start | None:
+    """Return a constructive plan merged as its strategy does alone; None where it is as it was."""
+    if start.name not in CONSTRUCTIVE or len(start.groups) < 2:
+        return None
+    groups = merge_where_it_pays(coarse.problem, start.groups)
+    if groups == start.groups:
+        return None
+    plan = replace(start.plan, groups=coarse.spread(groups))
+    try:
+        return replace(start, plan=plan, groups=groups, cost=measure(plan, objective))
+    except Infeasible:
+        return None
 
 
 def _proved(problem: Problem, found: Sequence[Start]) -> bool:
@@ -210,22 +312,6 @@ def _proved(problem: Problem, found: Sequence[Start]) -> bool:
 
 def _worth(start: Start) -> tuple[float, int]:
     return start.cost, len(start.plan.groups)
-
-
-def _kept(plan: Plan) -> float:
-    return max(measure(plan, "throughput"), sustained_s(plan))
-
-
-def _kept_best(found: Sequence[Start]) -> Start:
-    """Return the plan whose rate the clock keeps best, the cheapest of those within PLAY of it."""
-    ordered = sorted(found, key=_worth)
-    kept: list[tuple[float, Start]] = []
-    for start in ordered:
-        if kept and start.cost >= min(seconds for seconds, _ in kept):
-            break
-        kept.append((_kept(start.plan), start))
-    least = min(seconds for seconds, _ in kept)
-    return next(start for seconds, start in kept if seconds <= least * (1.0 + PLAY))
 
 
 def _others() -> list[str]:

@@ -108,7 +108,11 @@ class LocalSearch(Constrained):
             with suppress(Infeasible):
                 _, starts = starts_that_fit(coarse, self.objective)
             return self.spread_out(problem, starts, began)
-        coarse, starts = starts_that_fit(coarse, self.objective)
+        return self.searched(*starts_that_fit(coarse, self.objective), began)
+
+    def searched(self, coarse: Coarse, starts: Sequence[Start], began: float) -> Plan:
+        """Return the best plan for latency met from the best of `starts`, which fit the memory."""
+        problem = coarse.fine
         start = self.started(coarse, starts[0], began)
         groups, cost, tried = self.improve(coarse, start, began)
         plan = Plan(problem, "local-search", coarse.spread(groups))

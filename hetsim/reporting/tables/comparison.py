@@ -48,8 +48,8 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
     parts += [
         Text.assemble(
             (plain(f"{row.strategy}: "), "bold"),
-            f"by the clock {format_seconds(row.kept_s or 0.0)} a request: its transfers hold "
-            "several links at once and wait for one another",
+            f"the busiest device or link works {format_seconds(row.bottleneck_s or 0.0)} a "
+            "request and is idle at times: transfers wait for one another",
         )
         for row in lagging
     ]

@@ -84,8 +84,11 @@ def test_what_is_tried_is_given_what_it_has_options_for(monkeypatch: pytest.Monk
     monkeypatch.setattr(auto, "resolve", lambda name: Asked())
     problem = layers()
     latency, throughput = auto.Auto(), auto.Auto(objective="throughput")
-    # The exact one alone has a limit of its own here, and the dynamic program fewer steps.
+    # The exact one alone has a limit of its own here, and on many nodes the dynamic program fewer
+    # steps than when it is asked alone.
     assert latency._by("exact", problem).reason == f"latency {auto.EXACT_S} 7"
     assert latency._by("theirs", problem).reason == "latency 1.0 7"
     steps = auto.LOADS["ideal-dp"][1]["steps"]
-    assert throughput._by("ideal-dp", problem).reason == f"throughput 1.0 {steps}"
+    assert throughput._by("ideal-dp", problem).reason == "throughput 1.0 7"
+    many = Problem.from_arrays([[1.0]] * (auto.WHOLE + 1), devices=("d0",))
+    assert throughput._by("ideal-dp", many).reason == f"throughput 1.0 {steps}"
