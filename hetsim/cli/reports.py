@@ -1,10 +1,11 @@
-"""``--report`` of answers under load: what a page's pictures and sliders are made of."""
+"""``--report`` of answers under load: what a page's pictures are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hetsim.workloads.workload import Workload
 
 MOST_ROWS = 4
-"""Deployments of a capacity that a page plays again, those that carry most."""
+"""Deployments of a capacity that a page shows at other rates, those that carry most."""
 
 CHOSEN = "chosen"
 """The folder of a recommendation's files in commands, where none was named."""
@@ -56,9 +57,9 @@ def report_of_service(
     *,
     force: bool,
 ) -> None:
-    """Write the page of a workload that was played."""
-    from hetsim.reporting.pages.answers.served import served_pictures, together
+    """Write the page of a workload that was simulated."""
     from hetsim.reporting.pages.islands.service import service_island
+    from hetsim.reporting.pages.pictures.rates import rates_picture
 
     invocation = current()
     from_file = load.workload is not None
@@ -66,7 +67,7 @@ def report_of_service(
     # A command says a factor on the file, or the rate itself.
     workload = workload_of(replace(load, faster=None if from_file else load.faster))
     with invocation.progress("playing other rates") as tell:
-        row = served_pictures(
+        row = rates_picture(
             invocation.command,
             "simulate",
             workload,
@@ -74,13 +75,10 @@ def report_of_service(
             platform,
             from_file=from_file,
             gone=OUTAGES,
-            own=(start,) if from_file else (1.0,),
-            start=start if from_file else 1.0,
+            own=start if from_file else 1.0,
             tell=tell,
         )
-    row["hourly_usd"] = _hourly_usd(cost)
-    row["devices"] = [] if load.plan is not None else list(platform.devices)
-    pictures = {**together([row]), "timelines": _requests(service)}
+    pictures = {"rates": [row], "timelines": _requests(service)}
     leave_report(
         lambda read, command: service_island(read, command, pictures),
         record,
@@ -114,13 +112,6 @@ def _requests(service: Service, simulated: Service | None = None) -> list[Record
     return timelines_of_requests(service_trace(service, simulated))
 
 
-def _hourly_usd(cost: Cost) -> float | None:
-    """What all of it costs an hour, where it is rented."""
-    if cost.unpriced or not all(one.price.rented for one in cost.charges):
-        return None
-    return sum(one.hourly_usd or 0.0 for one in cost.charges) or None
-
-
 def report_of_capacity(
     load: Load,
     named: Mapping[str, Deployment],
@@ -132,11 +123,8 @@ def report_of_capacity(
     force: bool,
 ) -> None:
     """Write the page of which rates a platform carries."""
-    from hetsim.reporting.pages.answers.commands import without
-    from hetsim.reporting.pages.answers.load import MOST
-    from hetsim.reporting.pages.answers.served import served_pictures, together
     from hetsim.reporting.pages.islands.capacity import capacity_island
-    from hetsim.reporting.pages.pictures.curve import short
+    from hetsim.reporting.pages.pictures.rates import MOST, rates_picture, short
 
     invocation = current()
     from_file = load.workload is not None
@@ -146,8 +134,7 @@ def report_of_capacity(
     rows = []
     with invocation.progress("playing other rates") as tell:
         for row in [one for one in found.rows if one.resolved][:MOST_ROWS]:
-            start = short(_start(row) / found.rate_per_s)
-            picture = served_pictures(
+            picture = rates_picture(
                 invocation.command,
                 "simulate",
                 workload,
@@ -156,16 +143,13 @@ def report_of_capacity(
                 from_file=from_file,
                 options=_options(load, named, row),
                 gone=("--strategy", "--batching", *OUTAGES),
-                own=(start,),
-                start=start,
+                own=short(_start(row) / found.rate_per_s),
                 name=row.name,
                 tell=tell,
             )
-            picture["devices"] = [] if load.plan is not None else list(platform.devices)
-            picture["capacity"] = without(invocation.command, "capacity", ("--target-rate",))
             rows.append(picture)
     leave_report(
-        lambda read, command: capacity_island(read, command, together(rows)),
+        lambda read, command: capacity_island(read, command, {"rates": rows}),
         record,
         report,
         force=force,
@@ -173,7 +157,7 @@ def report_of_capacity(
 
 
 def _start(row: Carried) -> float:
-    """The rate that sliders begin at: the highest that meets, or half of the ceiling."""
+    """Rate at which the slider starts: the highest that meets, or half of the ceiling."""
     highest = row.highest_per_s
     return highest if 0 < highest < float("inf") else row.ceiling_per_s / 2
 
@@ -202,12 +186,12 @@ def report_of_recommendation(
     force: bool,
 ) -> None:
     """Write the page of the cheapest platform; `comes` is the workload as its file says it."""
-    from hetsim.reporting.pages.answers.vectors import vectors_picture
     from hetsim.reporting.pages.islands.recommendation import recommendation_island
+    from hetsim.reporting.pages.pictures.vectors import vectors_picture
 
     invocation = current()
     with invocation.progress("trying platforms for other prices") as tell:
-        picture = vectors_picture(found, invocation.command, budget=budget, tell=tell)
+        picture = vectors_picture(found, budget=budget, tell=tell)
     pictures = {"vectors": picture, **_answer_at_other_rates(found, comes, faster or 1.0, out)}
     leave_report(
         lambda read, command: recommendation_island(read, command, pictures),
@@ -220,19 +204,16 @@ def report_of_recommendation(
 def _answer_at_other_rates(
     found: Recommendation, comes: Workload, start: float, out: Path | None
 ) -> Record:
-    """What sliders play of the cheapest platform's requests."""
-    from hetsim.reporting.pages.answers.served import together
-
+    """Requests of the cheapest platform at other rates; nothing where there is none."""
     best = found.best
     if best is None:
         return {}
     folder = out or Path(CHOSEN)
     files = ["--platform", str(folder / "platform.yaml")]
     files += ["--deployment", str(folder / "deployment.yaml")]
-    row = _sought_at_other_rates(
-        "recommend", comes, best.service, best.platform, start, files, OF_SEARCH, folder
-    )
-    return together([row | {"devices": []}])
+    rates = _at_other_rates("recommend", comes, best.service, best.platform, start, files,
+                            OF_SEARCH, folder)  # fmt: skip
+    return {"rates": [rates]}
 
 
 def report_of_placement(
@@ -245,7 +226,6 @@ def report_of_placement(
     force: bool,
 ) -> None:
     """Write the page of where models are placed."""
-    from hetsim.reporting.pages.answers.served import together
     from hetsim.reporting.pages.islands.place import place_island
 
     pictures: Record = {}
@@ -253,20 +233,17 @@ def report_of_placement(
     if service is not None:
         comes = workload_of(replace(load, faster=None))
         file = out or Path(PLACED)
-        row = _sought_at_other_rates(
+        row = _at_other_rates(
             "place", comes, service, found.platform, load.faster or 1.0,
             ["--deployment", str(file)], OF_PLACING, file,
         )  # fmt: skip
-        row["hourly_usd"] = None
-        row["devices"] = list(found.platform.devices)
-        row["most_per_s"] = found.bound * found.rate_per_s
-        pictures = together([row])
+        pictures = {"rates": [row]}
     leave_report(
         lambda read, command: place_island(read, command, pictures), record, report, force=force
     )
 
 
-def _sought_at_other_rates(
+def _at_other_rates(
     verb: str,
     comes: Workload,
     service: Service,
@@ -276,13 +253,14 @@ def _sought_at_other_rates(
     gone: Sequence[str],
     out: Path,
 ) -> Record:
-    """What sliders play of an answer's requests, and the search that tells whether it stays."""
-    from hetsim.reporting.pages.answers.commands import without
-    from hetsim.reporting.pages.answers.served import served_pictures
+    """Requests of an answer at other rates, and the command that leaves the answer's files."""
+    from hetsim.base.text import plain
+    from hetsim.reporting.pages.commands import without
+    from hetsim.reporting.pages.pictures.rates import rates_picture
 
     invocation = current()
     with invocation.progress("playing other rates") as tell:
-        row = served_pictures(
+        row = rates_picture(
             invocation.command,
             "simulate",
             comes,
@@ -291,12 +269,10 @@ def _sought_at_other_rates(
             from_file=True,
             options=files,
             gone=gone,
-            own=(start,),
-            start=start,
+            own=start,
             tell=tell,
         )
-    row["search"] = without(invocation.command, verb, ("--faster", "--out"))
-    row["leave"] = [*without(invocation.command, verb), "--out", str(out)]
+    row["leave"] = plain(join([*without(invocation.command, verb), "--out", str(out)]))
     return row
 
 

@@ -1,9 +1,9 @@
 """Frozen answers: what hetsim says today, kept as digests and key figures.
 
-Two files stand beside this one. ``plans.json`` has, for each model of the zoo on each platform of the
-catalog, the plan and timeline of every strategy and the groups of every merge method. ``verbs.json``
-has what ``--json`` of each verb prints. A change that must keep all answers is held by
-``test_frozen.py``; one that is meant to change some writes the files anew::
+Two files stand beside this one. ``plans.json`` has, for each model of the zoo on each platform of
+the catalog, the plan and timeline of every strategy and the groups of every merge method.
+``verbs.json`` has what ``--json`` of each verb prints. A change that must keep all answers is held
+by ``test_frozen.py``; one that is meant to change some writes the files anew::
 
     python tests/frozen/frozen_answers.py [--only TEXT]
 
@@ -134,8 +134,8 @@ def plans_of(model: str, platform: str) -> dict[str, list[Any]]:
     """Plans, timelines and partitions of a zoo model on a platform of the catalog.
 
     A strategy's entry is seconds of one request, number of groups, and a digest of plan and
-    timeline; a merge method's the number of groups and their digest; of what cannot be planned it is
-    the name of the error.
+    timeline; a merge method's the number of groups and their digest; of what cannot be planned it
+    is the name of the error.
     """
     problem = hetsim.Problem.of(hetsim.load_model(f"zoo:{model}"), hetsim.load_platform(platform))
     answers: dict[str, list[Any]] = {}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
-
 from frozen.frozen_answers import (
     MODELS,
     PLANS,
@@ -47,5 +45,7 @@ def test_plans_timelines_and_partitions(model: str, platform: str) -> None:
 
 
 def test_every_model_and_platform_is_frozen() -> None:
-    assert set(kept(PLANS)) == {f"{model} {platform}" for model, platform in product(MODELS, PLATFORMS)}
+    assert set(kept(PLANS)) == {
+        f"{model} {platform}" for model, platform in product(MODELS, PLATFORMS)
+    }
     assert set(kept(VERBS)) == {shown(question) for question in QUESTIONS}

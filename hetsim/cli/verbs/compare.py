@@ -206,16 +206,16 @@ def compare(
 
 def _report(comparison: Comparison, record: Mapping[str, Any], command: Sequence[str]) -> Island:
     """What the report shows: every plan's timeline, the best first, as far as there is room."""
-    from hetsim.reporting.pages.answers.speeds import speeds_picture, with_speeds
     from hetsim.reporting.pages.islands.compare import comparison_island
     from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
+    from hetsim.reporting.pages.pictures.speeds import speeds_picture
 
     speeds = None
     best = comparison.rows[0].plan
     if best is not None and comparison.objective == "latency" and not comparison.sustained:
         speeds = speeds_picture(best, command, "compare")
     pictures = pictures_of(played_of(comparison))
-    return comparison_island(record, command, with_speeds(pictures, speeds))
+    return comparison_island(record, command, {**pictures, "speeds": speeds})
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:

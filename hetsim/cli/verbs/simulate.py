@@ -178,7 +178,7 @@ def simulate(
     )
     speeds = None
     if report is not None and requests == 1 and not (failures or sustained):
-        from hetsim.reporting.pages.answers.speeds import speeds_picture
+        from hetsim.reporting.pages.pictures.speeds import speeds_picture
 
         speeds = speeds_picture(plan, invocation.command, "simulate", contention=contention)
     leave_report(partial(_report, plan, drawn, speeds), record, report, force=force)
@@ -198,9 +198,8 @@ def _report(
     record: Mapping[str, Any],
     command: Sequence[str],
 ) -> Island:
-    from hetsim.reporting.pages.answers.speeds import with_speeds
     from hetsim.reporting.pages.islands.plan import simulation_island
     from hetsim.reporting.pages.pictures.of_plans import pictures_of
 
     pictures = pictures_of([(plan.strategy, plan, timeline)])
-    return simulation_island(record, command, with_speeds(pictures, speeds))
+    return simulation_island(record, command, {**pictures, "speeds": speeds})

@@ -31,9 +31,6 @@ _OPTION = re.compile(r"(--[a-z][a-z-]*)")
 CORE = ("core.js", "plots.js", "frame.js")
 """What all views stand on, in the order in which each needs the other."""
 
-ANSWERED = {"served", "vectors", "rows", "speeds"}
-"""Pictures that are answered anew in the browser."""
-
 
 def page(island: Island) -> str:
     """Return the report as HTML, the same for the same island.
@@ -54,7 +51,7 @@ def page(island: Island) -> str:
 
 
 def _rendered(island: Island, left_out: Sequence[str]) -> str:
-    script = _script(island)
+    script = _script()
     packed, of_plotly = plotly()
     scripts = " ".join(f"'{one}'" for one in (digest(script.encode()), of_plotly))
     policy = (
@@ -66,7 +63,7 @@ def _rendered(island: Island, left_out: Sequence[str]) -> str:
         left_out=left_out,
         title=told(island.title),
         policy=policy,
-        css=Markup("\n".join((_asset("page.css"), *_files(".css"), *_files(".css", "answers")))),
+        css=Markup("\n".join((_asset("page.css"), *_files(".css")))),
         data=Markup(island.text()),
         script=Markup(script),
         packed=Markup(packed),
@@ -101,10 +98,10 @@ def _options(text: str) -> Markup:
     return Markup(_OPTION.sub(r'<span class="option">\1</span>', str(escape(text))))
 
 
-def _script(island: Island) -> str:
-    """The core, what sliders compute with, the views, and the line that starts them."""
-    answers = _files(".js", "answers") if ANSWERED & set(island.pictures) else []
-    parts = (*map(_asset, CORE), *answers, *_files(".js"))
+@functools.cache
+def _script() -> str:
+    """The core, the views, and the line that starts them."""
+    parts = (*map(_asset, CORE), *_files(".js"))
     text = "\n".join(map(_lean, (*parts, "hetsim.start();\n")))
     if "</script" in text.lower() or "<!--" in text:
         raise AssertionError("a script of the page would end its element")
@@ -117,11 +114,11 @@ def _lean(script: str) -> str:
     return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
-def _files(ending: str, folder: str = "views") -> list[str]:
-    """The files of views, or of another folder, that end so, in the order of their names."""
+def _files(ending: str) -> list[str]:
+    """Files of views that end so, in the order of their names."""
     return [
         one.read_text(encoding="utf-8")
-        for one in sorted(_assets().joinpath(folder).iterdir(), key=lambda one: one.name)
+        for one in sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
         if one.name.endswith(ending)
     ]
 

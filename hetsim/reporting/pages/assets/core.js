@@ -217,5 +217,5 @@ const hetsim = (() => {
 
   return { island, unpacked, unpackAll, inflated, told, seconds, bytes, units, ratio, percent, count, element, table, say,
     look, deviceLook, devices, hatch, swatch, filled, legend, colour, dark, darkly, onTheme, retheme, button,
-    copyButton, words, COLOURS, answers: {} };
+    copyButton, words, COLOURS };
 })();

@@ -20,6 +20,16 @@
     return plotlyLoads;
   }
 
+  // Ticks of a logarithmic axis: 1, 2 and 5 of each power of ten.
+  function ticks(low, high) {
+    const found = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+      for (const each of [1, 2, 5]) found.push(Number(`${each}e${power}`));
+    }
+    const kept = found.filter((one) => one >= low / 1.5 && one <= high * 1.5);
+    return { tickvals: kept, ticktext: kept.map(String) };
+  }
+
   function merged(base, more) {
     const made = { ...base };
     for (const [key, value] of Object.entries(more || {})) {
@@ -94,5 +104,5 @@
     return inner;
   }
 
-  Object.assign(hetsim, { plotly, plot, label });
+  Object.assign(hetsim, { plotly, plot, label, ticks });
 })();

@@ -32,11 +32,11 @@ def capacity_island(
         As ``capacity_record`` gives it and JSON holds it.
     command : sequence of str
     pictures : mapping
-        ``served``: a row a deployment, as ``answers.served.together`` gives them.
+        ``rates``: a row a deployment, as ``rates_picture`` gives them.
     """
     record = _lean(record)
     best = record["rows"][0]
-    sections = [_rows(record), *load_sections(pictures.get("served", {}).get("rows", []))]
+    sections = [_rows(record), *load_sections(pictures.get("rates", []))]
     if best["at"] is not None:
         sections += [latency_section(best["at"]), uses_section(best["at"], order=40)]
         sections += queue_sections(best["at"])

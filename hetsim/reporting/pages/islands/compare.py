@@ -17,6 +17,7 @@ from hetsim.reporting.pages.islands.shared import (
     provenance_section,
     seconds,
     sensitivity_levers,
+    speeds_sections,
 )
 from hetsim.reporting.pages.islands.what_if import changes_section
 from hetsim.reporting.tables.beside import SAME
@@ -55,6 +56,7 @@ def comparison_island(record: Found, command: Sequence[str], pictures: Mapping[s
         tiles=tuple(_tiles(record)),
         sections=(
             *sections,
+            *speeds_sections(pictures),
             *graph_section(pictures),
             *changes_section(record),
             provenance_section(record["problem"]),

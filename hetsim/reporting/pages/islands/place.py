@@ -33,7 +33,7 @@ def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
         As ``place_record`` gives it and JSON holds it.
     command : sequence of str
     pictures : mapping
-        ``served``: the best placement, as ``answers.served.together`` gives it.
+        ``rates``: the best placement, as ``rates_picture`` gives it.
     """
     record = _lean(record)
     rows, service = record["rows"], record["service"]
@@ -43,9 +43,9 @@ def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
     if record["apart"]:
         sections.append(_apart(record))
     sections.append(_sought(record))
-    served = pictures.get("served", {}).get("rows", [])
     sections += [
-        replace(one, order=8, title="The best at other rates") for one in load_sections(served)
+        replace(one, order=8, title="The best at other rates")
+        for one in load_sections(pictures.get("rates", []))
     ]
     if service is not None:
         sections += [latency_section(service), uses_section(service, order=40)]

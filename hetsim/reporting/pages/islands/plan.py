@@ -17,6 +17,7 @@ from hetsim.reporting.pages.islands.shared import (
     provenance_section,
     seconds,
     sensitivity_levers,
+    speeds_sections,
 )
 from hetsim.reporting.pages.islands.what_if import changes_section
 from hetsim.reporting.words.like_devices import folded
@@ -42,7 +43,7 @@ def simulation_island(record: Found, command: Sequence[str], pictures: Mapping[s
         record=record,
         verdict=Verdict(f"{say}.", _binds(timeline), tuple(_levers(record)), _sure(record)),
         tiles=tuple(_tiles(record)),
-        sections=(*_sections(record), *graph_section(pictures)),
+        sections=(*_sections(record), *speeds_sections(pictures), *graph_section(pictures)),
         pictures=pictures,
     )
 

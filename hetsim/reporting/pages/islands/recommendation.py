@@ -16,7 +16,7 @@ from hetsim.reporting.pages.islands.service import (
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
 from hetsim.reporting.tables.recommendation import amount, counts_text
-from hetsim.reporting.words.text import big, percent
+from hetsim.reporting.words.text import ABSENT, big, percent
 
 
 def recommendation_island(
@@ -32,13 +32,13 @@ def recommendation_island(
         As ``recommendation_record`` gives it and JSON holds it.
     command : sequence of str
     pictures : mapping
-        ``vectors``: what was tried and what excludes the rest, as ``vectors_picture`` gives it;
-        ``served``: the answer, as ``answers.served.together`` gives it.
+        ``vectors``: what was tried, and the cheapest at other prices, as ``vectors_picture``
+        gives it; ``rates``: the answer, as ``rates_picture`` gives it.
     """
-    sections = [_front(record, pictures), _excuses(record)]
-    served = pictures.get("served", {}).get("rows", [])
+    sections = [_front(record, pictures), *_prices(pictures), _excuses(record)]
     sections += [
-        replace(one, order=8, title="The answer at other rates") for one in load_sections(served)
+        replace(one, order=8, title="The answer at other rates")
+        for one in load_sections(pictures.get("rates", []))
     ]
     answer = record["answer"]
     if answer is not None:
@@ -152,6 +152,34 @@ def _front(record: Found, pictures: Mapping[str, Any]) -> Section:
         (table("Platforms that were tried", names, rows, marked=marked),),
         order=5,
     )
+
+
+def _prices(pictures: Mapping[str, Any]) -> list[Section]:
+    """The cheapest platform at other prices; nothing where none were tried."""
+    rows = [
+        (
+            str(one["kind"]),
+            f"{one['price']:.4g}",
+            "not known: ask again at this price"
+            if one["counts"] is None
+            else counts_text(one["counts"]),
+            ABSENT if one["cost"] is None else f"{one['cost']:.4g}",
+        )
+        for one in pictures.get("vectors", {}).get("prices", [])
+    ]
+    if not rows:
+        return []
+    return [
+        Section(
+            "prices",
+            "Other prices",
+            "The cheapest platform where one kind costs a quarter, half, twice or four times as "
+            "much. `hetsim recommend --price KIND=PRICE/h` says the same.",
+            (table("Other prices", ("kind", "#USD/h", "cheapest", "#USD/h of all"), rows),),
+            open=True,
+            order=12,
+        )
+    ]
 
 
 def _excuses(record: Found) -> Section:

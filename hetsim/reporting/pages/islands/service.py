@@ -32,11 +32,11 @@ def service_island(record: Found, command: Sequence[str], pictures: Mapping[str,
         As ``service_record`` gives it and JSON holds it, with what the verb adds.
     command : sequence of str
     pictures : mapping
-        ``served``: a row a deployment, as ``answers.served.together`` gives them;
+        ``rates``: a row a deployment, as ``rates_picture`` gives them;
         ``timelines``: requests one by one, as ``timelines_of_requests`` gives them.
     """
     record = lean(record)
-    served = pictures.get("served", {}).get("rows", [])
+    rates = pictures.get("rates", [])
     return Island(
         kind="simulate",
         title="Requests for " + ", ".join(str(one["model"]) for one in record["served"]),
@@ -44,13 +44,13 @@ def service_island(record: Found, command: Sequence[str], pictures: Mapping[str,
         record=record,
         verdict=Verdict(
             _say(record),
-            " ".join((binds_text(record), *_ceilings(served))),
+            " ".join((binds_text(record), *_ceilings(rates))),
             tuple(_levers(record)),
             _sure(record),
         ),
         tiles=tuple(_tiles(record)),
         sections=(
-            *load_sections(served),
+            *load_sections(rates),
             latency_section(record),
             *requests_sections(pictures),
             uses_section(record, order=40),
@@ -150,11 +150,11 @@ def _sure(record: Found) -> str:
     return f"{text}; with each device and link at its bad end it is {told}."
 
 
-def _ceilings(served: Sequence[Found]) -> list[str]:
+def _ceilings(rates: Sequence[Found]) -> list[str]:
     return [
         f"From {one['ceiling_per_s']:.4g} requests a second on more comes than "
         f"{one['ceiling_binds']} can do, however long it goes on."
-        for one in served
+        for one in rates
         if one.get("ceiling_per_s") is not None
     ]
 
@@ -189,27 +189,24 @@ def _tiles(record: Found) -> list[Tile]:
     return found
 
 
-def load_sections(served: Sequence[Found]) -> list[Section]:
-    """Return the view of latency over rate, with a table a deployment; none where there is none."""
-    tables = [one for row in served for one in _curve_tables(row, len(served) > 1)]
-    reasons = dict.fromkeys(
-        f"{one['name']}: {one['why_not']}" if one["name"] else str(one["why_not"])
-        for one in served
-        if one.get("why_not")
-    )
-    if not tables and not any(one.get("load") for one in served):
+def load_sections(rates: Sequence[Found]) -> list[Section]:
+    """View of latency over rate, with a table a deployment; none where no rate was simulated."""
+    tables = [one for row in rates for one in _curve_tables(row, len(rates) > 1)]
+    if not tables:
         return []
     text = (
-        "The same requests closer together or further apart, played by the virtual clock: the "
-        "percentile that is asked for with its 95 % interval, the limit, and what is busiest. "
-        "Hollow: not decided by so many requests. Move a slider and this page plays them again: "
-        "what it says is what the command beside it says."
+        "The same requests closer together or further apart, on the virtual clock: the percentile "
+        "that is asked for with its 95 % interval, the limit, and what is busiest. Hollow: so many "
+        "requests do not decide it. The slider stops at each rate that was simulated; the command "
+        "beside it prints the same figures."
     )
-    if reasons:
-        text += f" Not played again here, as a page cannot: {'; '.join(reasons)}."
-    undrawn = list(dict.fromkeys(one["why_no_curve"] for one in served if "why_no_curve" in one))
-    if undrawn:
-        text += f" Not drawn: {'; '.join(undrawn)}."
+    left = dict.fromkeys(
+        f"{one['name']}: {one['why_not']}" if one["name"] else str(one["why_not"])
+        for one in rates
+        if one.get("why_not")
+    )
+    if left:
+        text += f" Not simulated at other rates: {'; '.join(left)}."
     return [Section("load", "Latency over rate", text, tuple(tables), order=5)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import join
 from typing import Any
 
 from hetsim.base.units import format_bytes, format_seconds
@@ -209,3 +210,24 @@ def sensitivity_levers(record: Found, most: int = 3) -> list[str]:
                 then = f"{percent(best, sign=True)}, {seconds(value * (1 + best))}"
                 found.append((best, f"{change['change']}: {one['figure']} {then}"))
     return [text for _, text in sorted(found, key=lambda pair: pair[0])[:most]]
+
+
+def speeds_sections(pictures: Mapping[str, Any]) -> list[Section]:
+    """Latency of the plan on devices of other speeds; nothing where it was not simulated."""
+    speeds = pictures.get("speeds")
+    if not speeds:
+        return []
+    stops = [f"#x{stop:g}" for stop in speeds["stops"]]
+    rows = [(one["name"], *map(seconds, one["latency_s"])) for one in speeds["devices"]]
+    leave = "" if speeds["leave"] is None else f"`{join(speeds['leave'])}` leaves the plan; "
+    return [
+        Section(
+            "speeds",
+            "Other speeds",
+            "The plan as it is, with one device so many times as fast. A new plan may do better. "
+            f"{leave}`{join(speeds['play'])} --what-if 'device NAME.speed xF'` says the same.",
+            (table("Latency by device and speed", ("device", *stops), rows),),
+            open=True,
+            order=15,
+        )
+    ]

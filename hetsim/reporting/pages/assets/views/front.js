@@ -1,7 +1,6 @@
-// Platforms that were tried, by cost and latency; and the cheapest at other prices.
+// Platforms that were tried, by cost and latency.
 "use strict";
 (() => {
-  const { answers } = hetsim;
   const counted = (counts) => Object.entries(counts).map(([name, n]) => `${n} ${name}`).join(" + ") || "nothing";
 
   // What no other beats in both.
@@ -64,72 +63,12 @@
         }
         return { traces, layout: { shapes, annotations: notes, showlegend: true, margin: { t: 46 }, legend: { y: 1.1 },
           xaxis: { title: { text: name }, rangemode: "tozero" },
-          yaxis: { type: "log", ...answers.ticks(Math.min(...heights), Math.max(...heights)), title: { text: "latency nearest to its limit, ms (logarithmic)" } } } };
+          yaxis: { type: "log", ...hetsim.ticks(Math.min(...heights), Math.max(...heights)), title: { text: "latency nearest to its limit, ms (logarithmic)" } } } };
       };
       return hetsim.plot(picture, make, { alt: "Platforms by cost and latency; the table has them", height: 420,
         then: (inner, library, redraw) => {
           choice.addEventListener("change", () => { across = Number(choice.value); redraw(); });
         } });
-    },
-  });
-
-  // What a page says of prices, one of each kind in USD an hour; absent: as they are.
-  answers.priced = (data, prices) => {
-    const costs = data.kinds.map((kind) =>
-      prices[kind.name] === undefined ? kind.cost : answers.whole(prices[kind.name]));
-    let command = data.command;
-    for (const [name, price] of Object.entries(prices)) {
-      command = answers.dropped(command, (option, value) => option === "--price" && value.startsWith(`${name}=`));
-      const text = price.toFixed(9).replace(/0+$/, "").replace(/\.$/, "");
-      command = [...command, "--price", `${name}=${text}/h`];
-    }
-    // Of drawn requests verdicts share what they may err by, in the order in which they are asked for.
-    const ordered = data.given || Object.keys(prices).length === 0;
-    return { command, found: ordered ? answers.cheapest(data, costs) : null };
-  };
-
-  hetsim.view({
-    id: "prices",
-    title: "Other prices",
-    order: 7,
-    caption: "What one of each kind costs an hour, all in. Which platforms meet does not depend on prices: "
-      + "bounds exclude the same ones, and what was tried stays as it was; only their order changes. Where the "
-      + "cheapest that is left was never tried, only a new search says whether it meets.",
-    shows: (island) => Boolean(island.pictures.vectors && island.pictures.vectors.aim === "cost"
-      && island.pictures.vectors.tried.some((one) => one.answer === "meets")),
-    draw(box, island) {
-      const { element } = hetsim;
-      const data = island.pictures.vectors;
-      let prices = {};
-      const say = element("p", { class: "said", "aria-live": "polite" });
-      const note = element("p", { class: "caption" });
-      const command = answers.command();
-      const answer = () => {
-        const said = answers.priced(data, prices);
-        command.say(said.command);
-        note.textContent = "";
-        if (said.found && said.found.counts) {
-          say.textContent = hetsim.told(`Best: ${counted(said.found.counts)}, ${Number(said.found.cost.toPrecision(4))} USD an hour.`);
-        } else if (said.found) {
-          say.textContent = "Only a new search says it: run the command below.";
-          note.textContent = hetsim.told(`${counted(said.found.unknown)} would cost less than what is known to meet, `
-            + `${Number(said.found.cost.toPrecision(4))} USD an hour: no bound excludes it, and it is not known to miss.`);
-        } else {
-          say.textContent = "Only a new search says it: run the command below.";
-        }
-      };
-      const soon = answers.soon(answer);
-      const build = () => {
-        prices = {};
-        return data.kinds.filter((kind) => kind.cost > 0 && !/[*?[\]=]/.test(kind.name)).map((kind) =>
-          answers.slider({ name: hetsim.told(kind.name, 40), unit: "USD an hour", low: kind.cost / 1e9 / 20,
-            high: (kind.cost / 1e9) * 20, value: Number((kind.cost / 1e9).toPrecision(6)),
-            moved: (value) => { prices[kind.name] = Number(value.toFixed(9)); soon(); } }));
-      };
-      const asking = answers.asking(build, answer, say, note,
-        element("p", { class: "caption", text: "The command line says the same:" }), command);
-      box.append(asking);
-      asking.again();
     },
   });
 })();
