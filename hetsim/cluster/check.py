@@ -1,14 +1,13 @@
-"""What a cluster file offers, held against a platform and against what is installed here."""
+"""What a cluster file offers, held against a platform."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.cluster.file import ClusterFile, Pin
+from hetsim.cluster.file import ClusterFile
 from hetsim.cluster.offers import RESOURCE_PREFIX, named, start_hint
-from hetsim.cluster.versions import Versions, differences
 from hetsim.errors import NotOffered
 
 State = Literal["node", "on demand", "unstated", "anywhere", "full", "none"]
@@ -39,23 +38,6 @@ class Seat:
     device: str
     state: State
     nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PinCheck:
-    """A version that the file installs, beside the one that is installed here.
-
-    Attributes
-    ----------
-    pin : Pin
-    installed : str or None
-    refused : bool
-        Whether a driver with the version here would be refused.
-    """
-
-    pin: Pin
-    installed: str | None
-    refused: bool
 
 
 def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[Seat, ...]:
@@ -90,20 +72,6 @@ def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, 
         for device in kind.offers
         if device not in devices
     )
-
-
-def check_pins(cluster: ClusterFile, here: Versions) -> tuple[PinCheck, ...]:
-    """Compare the exact versions that the file installs with those of this process."""
-    checks = []
-    for pin in cluster.pins:
-        installed = getattr(here, pin.package)
-        prefix = pin.version.removesuffix("*")
-        fits = installed is not None and pin.version.endswith(".*")
-        fits = fits and f"{installed}.".startswith(prefix)
-        there = here if fits else replace(here, **{pin.package: pin.version})
-        refused = any(entry.refused for entry in differences(here, there))
-        checks.append(PinCheck(pin, installed, refused))
-    return tuple(checks)
 
 
 def refuse_unserved(seats: Sequence[Seat], where: str) -> None:

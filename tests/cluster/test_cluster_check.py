@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hetsim.cluster.check import (
-    check_pins,
-    refuse_unserved,
-    seats_of_file,
-    strangers,
-)
-from hetsim.cluster.commands import image_pins, pins, ray_starts
+from hetsim.cluster.check import refuse_unserved, seats_of_file, strangers
 from hetsim.cluster.file import ClusterFile, read_cluster_file
 from hetsim.cluster.offers import actor_options, full, nodes_of, offers
-from hetsim.cluster.versions import own_versions
 from hetsim.errors import Infeasible, NotOffered
 from hetsim.execution.transports.ray_actors.nodes import live_seats
 
@@ -131,34 +123,17 @@ def test_what_has_no_node_is_refused(tmp_path: Path) -> None:
         refuse_unserved(seats_of_file(found, ("cpu", "dsp")), "here")
 
 
-def test_pins_are_held_against_what_is_here(tmp_path: Path) -> None:
-    here = replace(own_versions(), ray="2.0.0", onnxruntime="1.31.0")
-    checks = check_pins(read(tmp_path, TYPES), here)
-    assert [(c.pin.package, c.pin.version, c.pin.line, c.installed, c.refused) for c in checks] == [
-        ("onnxruntime", "1.*", 22, "1.31.0", False),
-        ("ray", "1.2.3", 22, "2.0.0", True),
-    ]
-
-
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
         ("max_workers: 3", "max_worker: 3", "3: unknown key 'max_worker'; did you mean"),
-        ("max_workers: 3", "max_workers: 2", "3: 'max_workers' is 2, and the node types start 3"),
-        ("max_workers: 3", "max_workers: many", "3: 'max_workers' must be a whole number"),
+        ("max_workers: 3", "max_workers: many", "3: 'max_workers': 'many' is not of type"),
         ("type: host", "type: hosts", "4: unknown node type 'hosts'; did you mean 'host'?"),
         ("head_node_type: host\n", "", "4: missing key 'head_node_type'"),
         ("hetsim_gpu: 1", "hetsim_gpu: 0", "8: 'hetsim_gpu' is 0: it offers nothing"),
-        ("hetsim_gpu: 1", "hetsim_gpu: 0.5", "8: 'available_node_types.gpu.resources.hetsim_gpu'"),
-        ("hetsim_gpu: 1", "hetsim-gpu: 1", "8: 'hetsim-gpu' names no device; did you mean"),
         ('hetsim_npu: "1"', 'hetsim_npu: "yes"', "19: the label 'hetsim_npu' is 'yes'"),
         ("    min_workers: 2", "    min_worker: 2", "17: unknown key 'min_worker'"),
-        ("min_workers: 2", "min_workers: 2\n    max_workers: 1", "17: 'min_workers' is 2, above"),
-        ("max_workers: 3", "max_workers: 3\nmin_workers: 1", "4: 'min_workers' of the whole"),
-        ("numpy\n", "numpy\n  - pip install ray==2.0\n", "23: ray 2.0, and 1.2.3 on line 22"),
-        ("numpy\n", "numpy\n  - pip install 'ray\n", "23: quotes that are not closed"),
-        ("setup_commands", "file_mounts: {there: no/where}\nsetup_commands", "21: no such file"),
-        ("cluster_name: test", "", "2: missing key 'cluster_name'"),
+        ("cluster_name: test", "", "2: 'cluster_name' is a required property"),
         ("region: here}", "region: here", "2: not YAML"),
     ],
 )  # fmt: skip
@@ -171,19 +146,9 @@ def test_faults_of_node_types(tmp_path: Path, old: str, new: str, fault: str) ->
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        (" --head ", " ", "3: the head's 'ray start' has no --head"),
-        ("--autoscaling-config=~/b.yaml ", "", "3: the head is not told of the other nodes"),
-        (":6379", ":6380", "7: workers join at port 6380, and the head listens at 6379"),
-        ("--head", "--head --port 7000", "7: workers join at port 6379, and"),
-        ("--address=$RAY_HEAD_IP:6379", "", "7: the workers' 'ray start' joins no head"),
         ('{"hetsim_cpu": 1}', "{hetsim_cpu: 1}", "5: --resources={hetsim_cpu: 1} is no JSON"),
-        ("hetsim_gpu=1,rack", "hetsim_gpu,rack", "8: the label 'hetsim_gpu' has no value"),
-        ("&& ray start --address", "&& ray starts --address", "7: 'worker_start"),
-        ("head_ip: 10.0.0.1, ", "", "2: missing key 'provider.head_ip'"),
-        (", worker_ips: [10.0.0.2]", "", "2: missing key 'provider.worker_ips'"),
-        ("worker_ips", "worker_ip", "2: missing key 'provider.worker_ips'"),
-        ("head_start", "min_workers: 2\nhead_start", "3: 'min_workers' is 2, and there are 1"),
-        ("head_start", "head_node_type: a\nhead_start", "3: 'head_node_type' without"),
+        ("'{\"hetsim_cpu\": 1}'", "'{\"hetsim_cpu\": 1}", "5: No closing quotation"),
+        ("type: local", "typ: local", "2: 'provider': 'type' is a required property"),
     ],
 )  # fmt: skip
 def test_faults_of_own_machines(tmp_path: Path, old: str, new: str, fault: str) -> None:
@@ -219,32 +184,6 @@ def test_no_ray_is_loaded_for_a_file() -> None:
         check=True,
     )
     assert done.stdout.strip() == "[]"
-
-
-def test_the_words_of_a_ray_start() -> None:
-    (start,) = ray_starts(
-        "~/env/bin/ray start --head --port=7 --labels 'a=1, hetsim_gpu=1' "
-        """--resources "{\\"x\\": 2}" --autoscaling-config=~/b.yaml && echo ray start | cat"""
-    )[:1]
-    assert (start.head, start.port, start.stated) == (True, "7", True)
-    assert start.labels == {"a": "1", "hetsim_gpu": "1"}
-    assert start.resources == {"x": 2.0}
-    assert ray_starts("ray stop; ray status") == ()
-    assert not ray_starts("ray start --address=h:1 --labels-file=l.yaml")[0].stated
-    assert not ray_starts("ray start --address=h:1 --resources=`cat r`")[0].stated
-
-
-def test_what_is_pinned() -> None:
-    command = (
-        "python3 -m venv e && e/bin/pip install -q 'ray[default]==2.9' Numpy==2.* onnx>=1 x==1"
-    )
-    assert pins(command) == (("ray", "2.9"), ("numpy", "2.*"))
-    assert pins("echo ray==2.9") == ()
-    assert image_pins("rayproject/ray:2.60.0-py311-gpu") == (
-        ("ray", "2.60.0"),
-        ("python", "3.11.*"),
-    )
-    assert image_pins("rayproject/ray:latest") == ()
 
 
 def node(

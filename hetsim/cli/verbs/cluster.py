@@ -89,9 +89,8 @@ def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> Hetsi
 def _check_file(
     file: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
 ) -> tuple[Seat, ...]:
-    from hetsim.cluster.check import check_pins, seats_of_file, strangers
+    from hetsim.cluster.check import seats_of_file, strangers
     from hetsim.cluster.file import read_cluster_file
-    from hetsim.cluster.versions import own_versions
     from hetsim.reporting.tables.cluster import file_record, file_report
     from hetsim.reporting.words.text import count
 
@@ -112,16 +111,15 @@ def _check_file(
                 invocation.say(str(error))
         raise PlatformError(f"{count(len(errors), 'fault')} in the cluster file", where=file)
     seats = seats_of_file(found, devices)
-    pins = check_pins(found, own_versions())
     for kind, device in () if devices is None else strangers(found, devices):
         invocation.note(
             f"{file}: node type '{kind}' stands for '{device}', which the platform does not have; "
             f"{nearest(device, devices or ())}"
         )
     if as_json:
-        record["file"] = {**file_record(found, seats, pins), "errors": []}
+        record["file"] = {**file_record(found, seats), "errors": []}
     else:
-        invocation.show(file_report(found, seats, pins))
+        invocation.show(file_report(found, seats))
     return seats
 
 

@@ -16,7 +16,7 @@ from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import ABSENT, count, ratio
 
 if TYPE_CHECKING:
-    from hetsim.cluster.check import PinCheck, Seat
+    from hetsim.cluster.check import Seat
     from hetsim.cluster.file import ClusterFile
     from hetsim.execution.transports.ray_actors.link_probe import Transfer
     from hetsim.execution.transports.ray_actors.nodes import LiveCluster, NodeReport
@@ -40,8 +40,8 @@ _WAYS = {
 """What is said of transfers that no link of a network carries."""
 
 
-def file_report(cluster: ClusterFile, seats: Sequence[Seat], pins: Sequence[PinCheck]) -> Stack:
-    """Return what a cluster file starts, where each device goes, and the versions it installs."""
+def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> Stack:
+    """Node types that a cluster file starts, and where each device goes."""
     kinds = new_table()
     for title in ("node type", "nodes", "stands for"):
         kinds.add_column(Text(title), overflow="fold")
@@ -54,19 +54,6 @@ def file_report(cluster: ClusterFile, seats: Sequence[Seat], pins: Sequence[PinC
     parts: list[RenderableType] = [pairs(header), Text(""), kinds]
     if seats:
         parts += [Text(""), _seats_table(seats, {})]
-    if pins:
-        versions = new_table()
-        for title in ("installs", "version", "here", ""):
-            versions.add_column(Text(title), overflow="fold")
-        for check in pins:
-            verdict = "a driver here would be refused" if check.refused else ""
-            versions.add_row(
-                cell(check.pin.package),
-                cell(check.pin.version),
-                cell(check.installed or ABSENT),
-                cell(verdict),
-            )
-        parts += [Text(""), versions]
     return Stack(*parts)
 
 
@@ -118,9 +105,7 @@ def transfers_report(transfers: Sequence[Transfer]) -> Stack:
     return Stack(Text(""), table, Text(""), pairs(notes)) if notes else Stack(Text(""), table)
 
 
-def file_record(
-    cluster: ClusterFile, seats: Sequence[Seat], pins: Sequence[PinCheck]
-) -> dict[str, Any]:
+def file_record(cluster: ClusterFile, seats: Sequence[Seat]) -> dict[str, Any]:
     """Return a cluster file as a record for ``to_json``."""
     return {
         "file": cluster.shown,
@@ -137,16 +122,6 @@ def file_record(
             for kind in cluster.node_types
         ],
         "devices": _seats_record(seats),
-        "pins": [
-            {
-                "package": check.pin.package,
-                "version": check.pin.version,
-                "line": check.pin.line,
-                "installed": check.installed,
-                "refused": check.refused,
-            }
-            for check in pins
-        ],
     }
 
 

@@ -82,21 +82,6 @@ def test_a_file_that_is_wrong_ends_with_3(cli: Cli, file: Path, as_json: bool) -
         ]
 
 
-def test_a_pin_is_shown_beside_what_is_here(cli: Cli, file: Path) -> None:
-    file.write_text(f"{TYPES}setup_commands:\n  - pip install ray==0.0.1\n")
-    result = cli("cluster", "check", file, "--json")
-    assert result.exit_code == 0
-    (pin,) = json.loads(result.stdout)["file"]["pins"]
-    assert (pin["package"], pin["version"], pin["line"], pin["refused"]) == (
-        "ray",
-        "0.0.1",
-        13,
-        True,
-    )
-    shown = cli("cluster", "check", file).stdout
-    assert "a driver here would be refused" in shown
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
