@@ -1,4 +1,4 @@
-# make install   set up .venv with hetsim and everything it needs
+# make install   set up .venv with hetsim and what it needs to run; what tests need, make test adds
 # make demo      does splitting pay on a ROCK 5B? compared, and run to prove it
 # make test      what must hold each time, in minutes
 # make test-all  all tests, the whole sweep too; with SHARE=3/7 the third of seven shares of it; then elsewhere
@@ -18,6 +18,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 # make test tries properties on the same examples each time; all else on those of the day, whose seed
 # is printed: what fails does so again. SEED=7 draws others.
 DRAWN = $(shell expr $$(date +%s) / 86400)
@@ -33,18 +35,22 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "hetsim needs Python 3.11 or newer; set PYTHON=python3.11, say" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) .
 	@touch $(STAMP)
+
+$(DEV): $(STAMP)
+	$(PIP) '.[dev]'
+	@touch $(DEV)
 
 demo: install
 	@echo "GoogLeNet on a ROCK 5B: a CPU, a GPU, and an NPU that lacks one of its ops. Does splitting pay?"
 	$(BIN)/hetsim compare zoo:inception_v1 --platform rock-5b --run
 
 test: DRAWN = 1
-test: install
+test: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST)
 
-test-all: install
+test-all: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all)
 	$(MAKE) elsewhere
 
@@ -54,38 +60,38 @@ $(UV):
 	$(PYTHON) -m venv build/elsewhere/uv
 	build/elsewhere/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
 
-elsewhere: install $(UV)
+elsewhere: $(DEV) $(UV)
 	$(BIN)/python tests/helpers/elsewhere.py $(or $(PLACES),lowest 3.12 3.13 3.14)
 
-sweep: install
+sweep: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),all) --alone
 
-fuzz: install
+fuzz: $(DEV)
 	PYTHONPATH=tests:tests/helpers $(BIN)/python -m fuzz $(if $(AGAIN),--again $(AGAIN)) $(foreach \
 		kind,$(KIND),--kind $(kind)) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed \
 		$(SEED)) $(if $(START),--start $(START)) $(if $(VERBS),--verbs $(VERBS))
 
-coverage: install
+coverage: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST) --sweep $(or $(SHARE),none) --cov --cov-report=json:.coverage.json
 	$(BIN)/python tests/helpers/coverage_table.py .coverage.json
 
-mutants: install
+mutants: $(DEV)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m mutants --seed $(or $(SEED),$(DRAWN)) \
 		$(if $(PACKAGE),--package $(PACKAGE)) $(if $(COUNT),--count $(COUNT)) $(if $(SHARE),--share $(SHARE))
 
-check: install
+check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: install
+bench: $(DEV)
 	@for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
 
 DOCS := $(VENV)/.docs
 
-$(DOCS): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+$(DOCS): $(DEV)
+	$(PIP) '.[docs]'
 	@touch $(DOCS)
 
 docs: export NO_MKDOCS_2_WARNING := 1
@@ -107,7 +113,7 @@ fit: install
 fidelity: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m hetsim.fidelity $(if $(ACCEPT),--accept)
 
-format: install
+format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
