@@ -21,7 +21,7 @@ from hetsim.cost.quantized import (
     quantized_kernel,
     shared_loads,
 )
-from hetsim.device.support.executed import as_int8, integer_node
+from hetsim.device.support.executed import as_int8, fitted_in_int8, integer_node
 from hetsim.device.support.quantized import Quantized
 from hetsim.device.support.rules import Support, by_rules, casts_nothing
 from hetsim.device.support.taken_off import taken_off
@@ -177,7 +177,7 @@ class Prices:
         if figures is None:
             return fused_chains(graph, with_usual_chain(self.spec), free)
         kinds = None
-        if self.spec.executes == INT8 and not self._fitted_int8:
+        if self.spec.executes == INT8 and not fitted_in_int8(self.spec):
             kinds = [integer_node(self.spec, graph, node) for node in graph.nodes]
         return epilogues(graph, works, free, kinds, figures.joins)
 
@@ -231,15 +231,6 @@ class Prices:
                 kernel = replace(kernel, works=(*kernel.works, *converted))
             found.append(Fused(nodes, self.cost.estimate(spec, kernel).seconds, pattern))
         return tuple(found)
-
-    @property
-    def _fitted_int8(self) -> bool:
-        """Whether it executes as if in int8 by figures that were fitted to networks in int8.
-
-        Those networks were measured whole, ops without an integer kernel among them: the figures
-        price all of their kernels, and conversions within are in them.
-        """
-        return self.spec.executes == INT8 and INT8 in self.spec.kernels
 
     def _part(self, fitted: AsFitted, part: FittedPart) -> float:
         """The seconds that a part of a kernel of integers adds to it."""
@@ -306,7 +297,7 @@ class Prices:
 
     def _integers(self, graph: Graph, nodes: Sequence[int]) -> bool:
         """Whether a kernel is one of integers, as if: where the first of its nodes but casts is."""
-        if self._fitted_int8:
+        if fitted_in_int8(self.spec):
             return True
         kinds = (graph.nodes[v] for v in nodes if op_key(graph.nodes[v]) != "Cast")
         first = next(kinds, None)

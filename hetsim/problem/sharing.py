@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hetsim.device.support.executed import integer_node
+from hetsim.device.support.executed import fitted_in_int8, integer_node
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import graph_work
 from hetsim.hardware.bandwidth import at_bandwidth
@@ -92,7 +92,9 @@ def moved_bytes(problem: Problem, device: int, nodes: Sequence[int]) -> float:
         if seconds == 0.0:
             continue
         inside = set(members)
-        whole = all(integer_node(spec, graph, graph.nodes[v]) for v in members)
+        whole = fitted_in_int8(spec) or all(
+            integer_node(spec, graph, graph.nodes[v]) for v in members
+        )
         for index in sorted({index for v in members for index in problem.values_of[v]}):
             value = problem.values[index]
             leaves = value.is_output or not inside.issuperset(value.consumers)

@@ -24,6 +24,15 @@ def integer_node(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
     )
 
 
+def fitted_in_int8(spec: DeviceSpec) -> bool:
+    """Whether a device executes as if in int8 by figures that were fitted to networks in int8.
+
+    Those networks were measured whole, ops without an integer kernel among them: the figures
+    price all of their kernels, and conversions within are in them.
+    """
+    return spec.executes == INT8 and INT8 in spec.kernels
+
+
 def as_int8(spec: DeviceSpec) -> DeviceSpec:
     """Return the device as it computes such a node: every float in int8."""
     return replace(spec, execution_dtype=_AS_INT8)
