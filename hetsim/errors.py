@@ -98,6 +98,10 @@ class ModelError(InvalidInput):
     """The model file is missing, broken, or outside what the installed runtime can read."""
 
 
+class NoKernel(ModelError):
+    """ONNX Runtime's CPU has no kernel for an op of the model in these types."""
+
+
 @dataclass(eq=False, repr=False)
 class UnboundDimension(ModelError):
     """A symbolic dimension is still unknown where a number is needed.

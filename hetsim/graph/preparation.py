@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from hetsim.errors import ModelError, OutOfRoom, RequestError, UsageError
+from hetsim.errors import ModelError, NoKernel, OutOfRoom, RequestError, UsageError
 from hetsim.graph.batching.widened import widen
 from hetsim.graph.canonical.branch_folding import fold_branches
 from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, changed
@@ -24,7 +24,7 @@ from hetsim.graph.model import FileNode, Model
 from hetsim.graph.reading.device_notes import take_device_notes
 from hetsim.graph.reading.extension import Custom, Extension, extend, load_extension
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
-from hetsim.graph.reading.onnx_runtime import NoKernel, check_versions
+from hetsim.graph.reading.onnx_runtime import check_versions
 from hetsim.graph.reading.structure import regularise
 from hetsim.graph.shapes.binding import Binding, bind, several
 from hetsim.graph.shapes.freezing import freeze, without_frozen

@@ -13,7 +13,7 @@ import onnx
 
 from hetsim.base.room import check_memory, no_room_in, out_of_room
 from hetsim.base.scratch import scratch_folder
-from hetsim.errors import ModelError
+from hetsim.errors import ModelError, NoKernel
 from hetsim.graph.reading.limited_memory import limited
 from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
 from hetsim.graph.reading.onnx_types import parse_type
@@ -332,10 +332,6 @@ def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
         return False
     nbytes += external_bytes(proto)
     return nbytes <= min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2)
-
-
-class NoKernel(ModelError):
-    """A model with an op that ONNX Runtime's CPU has no kernel for in these types."""
 
 
 def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:
