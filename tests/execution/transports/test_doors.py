@@ -216,3 +216,14 @@ def test_the_working_directory_is_on_no_path_by_any_name(
     environment = own_environment()
     assert environment["PYTHONPATH"] == left.format(here=here, link=link)
     assert environment["PYTHONSAFEPATH"] == "1"
+
+
+def test_python_m_hetsim_imports_its_packages_from_elsewhere(tmp_path: Path) -> None:
+    for name in ("click", "pydantic", "numpy", "yaml", "rich"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')")
+    done = subprocess.run(
+        [sys.executable, "-m", "hetsim", "devices", "list"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert "planted" not in done.stderr
+    assert done.returncode == 0

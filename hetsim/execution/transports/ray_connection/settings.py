@@ -33,7 +33,6 @@ ENVIRONMENT = {
     "RAY_gcs_server_port_wait_time_s": str(START_S),
     "RAY_gcs_rpc_server_connect_timeout_s": str(START_S),
     "RAY_raylet_start_wait_time_s": str(START_S),
-    "RAY_worker_register_timeout_seconds": str(START_S),
     "RAY_agent_register_timeout_ms": str(START_S * 1000),
 }
 """For a Ray that is started here."""
