@@ -27,14 +27,14 @@ precisions: [{}, {gpu: float16}]
 
 # The tests' own process may be connected to another Ray, so the nodes are another's.
 NODES = """
-import os, signal, sys, tempfile
+import sys
 from ray.cluster_utils import Cluster
 
 health = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
           "health_check_timeout_ms": 2000, "health_check_failure_threshold": 3}
 node = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 cluster = Cluster(initialize_head=True, head_node_args={
-    **node, "_system_config": health, "temp_dir": sys.argv[1]})
+    **node, "_system_config": health})
 cluster.add_node(**node)
 third = cluster.add_node(**node)
 print(cluster.address, flush=True)
@@ -105,9 +105,9 @@ def test_a_node_that_is_lost_loses_no_row(here: Path) -> None:
     out = here / "nodes"
     # Paths of sockets are short.
     files = tempfile.mkdtemp(prefix="hs-", dir="/tmp")
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": files}
     cluster = subprocess.Popen(
-        [sys.executable, "-c", NODES, files],
+        [sys.executable, "-c", NODES],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
