@@ -205,3 +205,10 @@ def test_every_completer_is_of_a_parameter() -> None:
     names = {name for _, name in there}
     assert set(NAMES) | FILES <= names
     assert set(OF_VERB) | FILES_OF_VERB <= there
+
+
+def test_the_help_shows_a_line_for_each_shell(cli: Cli) -> None:
+    lines = cli("completion", "--help").stdout.splitlines()
+    for shell in ("bash", "zsh", "fish"):
+        assert [line for line in lines if line.startswith(f"  {shell}: ")]
+    assert not [line for line in lines if "\\b" in line or "\b" in line]

@@ -15,7 +15,7 @@ from hetsim.cli.options.output import common_options
 @click.argument("shell", type=click.Choice(tuple(SHELLS)))
 @common_options
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
-    r"""Print what a shell reads to complete verbs, options, platforms, strategies and models.
+    """Print what a shell reads to complete verbs, options, platforms, strategies and models.
 
     \b
     bash:  eval "$(hetsim completion bash)"   in ~/.bashrc

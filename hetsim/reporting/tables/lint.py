@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.analysis.linting.change import Change
 from hetsim.analysis.linting.lint import Finding, Lint
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
@@ -32,6 +33,8 @@ def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
     parts: list[RenderableType] = [pairs(_header(lint))]
     if shown:
         parts += [Text(""), _table(shown)]
+        commands = dict.fromkeys(one.change for one in shown if options_of(one.change))
+        parts += [Text(""), _commands(commands)] if commands else []
     parts += [Text(""), Text(_summary(lint, wide=wide))]
     return Stack(*parts)
 
@@ -55,14 +58,23 @@ def _table(shown: Sequence[Finding]) -> Table:
     table.add_column(cell("costs"), justify="right", no_wrap=True)
     table.add_column(cell("change, planned again"), overflow="fold", ratio=2)
     for one in shown:
-        words = shlex.join(options_of(one.change))
         table.add_row(
             cell(_saves(one)),
             cell(format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan"),
             cell(one.what, *_nodes(one)),
             cell(ABSENT if one.cost_s is None else format_seconds(one.cost_s)),
-            cell(one.change.say, *([words] if words else [])),
+            cell(one.change.say),
         )
+    return table
+
+
+def _commands(changes: Iterable[Change]) -> Table:
+    """Options that make each change, to be copied: no line of them is broken."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    for change in changes:
+        table.add_row(cell(change.say), cell(shlex.join(options_of(change))))
     return table
 
 

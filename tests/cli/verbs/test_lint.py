@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,15 @@ def test_what_it_refuses(cli: Cli, words: list[object], more: list[str], said: s
     result = cli(*words, *more)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
+
+
+def test_what_is_to_be_copied_stands_on_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["lint", "zoo:squeezenet", "--platform", "rock-5b"]
+    record = told(cli(*words, "--json"))
+    options = [shlex.join(one["change"]["options"]) for one in record["findings"]]
+    assert any("weights_on_chip" in one for one in options)
+    for columns in ("80", "50"):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = cli(*words).stdout.splitlines()
+        for one in filter(None, options):
+            assert [line for line in lines if line.endswith(one)]
