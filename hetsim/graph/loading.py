@@ -78,9 +78,10 @@ def load_model(
     canonical : "none", "basic" or "extended", optional
         How far ONNX Runtime optimises the graph before anything else sees it. ``basic``
         folds constants and fuses within standard ONNX; ``extended`` also uses
-        com.microsoft ops; ``none`` keeps the file's graph. Absent: ``basic``; above 30,000 nodes,
-        where rewriting costs more than it gives, ``none``, and ``Model.unoptimised`` says so. At
-        every level Constant nodes are constants, and what no output depends on is left out.
+        com.microsoft ops; ``none`` keeps the file's graph. Absent: ``basic``; ``none``
+        above 30,000 nodes and for tree ensembles from 262,144 nodes on, where rewriting costs more
+        than it gives, and ``Model.unoptimised`` says so. At every level Constant nodes are
+        constants, and what no output depends on is left out.
     extensions : sequence of path or Extension, optional
         Custom operators: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``; see
         ``load_extension``.

@@ -26,6 +26,7 @@ from hetsim.graph.reading.extension import Custom, Extension, extend, load_exten
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
 from hetsim.graph.reading.onnx_runtime import check_versions
 from hetsim.graph.reading.structure import regularise
+from hetsim.graph.reading.tree_stubs import LARGE, tree_nodes
 from hetsim.graph.shapes.binding import Binding, bind, several
 from hetsim.graph.shapes.freezing import freeze, without_frozen
 from hetsim.graph.shapes.inference import annotate
@@ -124,7 +125,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     if frozen or wishes.canonical != "none":
         fold_branches(proto, source, custom.libraries)
     arrays = None if wishes.arrays is None else without_frozen(wishes.arrays, frozen, source)
-    level, unoptimised = _level(wishes.canonical, len(proto.graph.node))
+    level, unoptimised = _level(wishes.canonical, proto.graph.node)
     wishes = replace(
         wishes,
         canonical=level,
@@ -215,13 +216,16 @@ def _check_not_empty(graph: Graph, wishes: Wishes, source: str) -> None:
         )
 
 
-def _level(asked: str | None, nodes: int) -> tuple[str, str | None]:
+def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str | None]:
     """How far the graph is rewritten, and why not at all where nobody said so."""
     if asked is not None:
         return asked, None
-    if nodes <= MOST_REWRITTEN:
-        return "basic", None
-    return "none", f"rewriting {nodes:,} nodes costs more than it gives (--canonical basic does it)"
+    unrewritten = "costs more than it gives (--canonical basic does it)"
+    if len(nodes) > MOST_REWRITTEN:
+        return "none", f"rewriting {len(nodes):,} nodes {unrewritten}"
+    if (count := tree_nodes(nodes)) >= LARGE:
+        return "none", f"rewriting {count:,} nodes of trees {unrewritten}"
+    return "basic", None
 
 
 def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | None]:

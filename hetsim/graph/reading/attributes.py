@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 LARGE_BYTES = 65536
 """From here on a list stays as the file has it: Python takes ten times that for its numbers."""
@@ -42,6 +44,10 @@ class Attributes(Mapping[str, object]):
             return self._small[name]
         return _plain(self._large[name])
 
+    def large(self, name: str) -> onnx.AttributeProto | None:
+        """The list of that name as the file has it, where it is large."""
+        return self._large.get(name)
+
     def __iter__(self) -> Iterator[str]:
         yield from self._small
         yield from self._large
@@ -51,6 +57,22 @@ class Attributes(Mapping[str, object]):
 
     def __repr__(self) -> str:
         return f"Attributes({self._small!r}, large={sorted(self._large)!r})"
+
+
+def ints_of(attributes: Mapping[str, object], name: str) -> NDArray[np.int64]:
+    """Integers of a list as an array, without a tuple of a large one; empty where there is none."""
+    large = attributes.large(name) if isinstance(attributes, Attributes) else None
+    if large is None:
+        return np.asarray(attributes.get(name, ()), np.int64)
+    return np.fromiter(large.ints, np.int64, len(large.ints))
+
+
+def are(attributes: Mapping[str, object], name: str, wanted: str) -> NDArray[np.bool_]:
+    """Which texts of a list are `wanted`, as `ints_of` gives integers."""
+    large = attributes.large(name) if isinstance(attributes, Attributes) else None
+    sought = wanted.encode()
+    texts: Any = attributes.get(name, ()) if large is None else large.strings
+    return np.fromiter((text in (wanted, sought) for text in texts), np.bool_, len(texts))
 
 
 def is_large(attribute: onnx.AttributeProto) -> bool:

@@ -19,6 +19,7 @@ from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
 from hetsim.graph.reading.onnx_types import parse_type
 from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 from hetsim.graph.reading.structure import bodies
+from hetsim.graph.reading.tree_stubs import with_leaves
 from hetsim.graph.reading.weights_aside import Aside, pays_to_put_aside, put_aside
 
 LEVELS = ("none", "basic", "extended")
@@ -219,7 +220,7 @@ def _output_types(
     graph.node.extend(nodes)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
     try:
-        with _apart(proto, weights_dir) as (left, weights, _):
+        with _apart(with_leaves(proto), weights_dir) as (left, weights, _):
             session = open_session(left, weights, "none", where, libraries=libraries, runs=False)
             read = session.get_outputs()
             del session

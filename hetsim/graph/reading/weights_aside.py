@@ -70,8 +70,8 @@ def put_aside(proto: onnx.ModelProto, folder: Path) -> Aside:
     """
     large = frozenset(_large(proto))
     light = onnx.ModelProto()
-    _copy(proto, light, but="graph")
-    _copy(proto.graph, light.graph, but="initializer")
+    copy_but(proto, light, but="graph")
+    copy_but(proto.graph, light.graph, but="initializer")
     kept: dict[int, onnx.TensorProto] = {}
     place = 0
     with (folder / _FILE).open("wb") as file:
@@ -103,7 +103,7 @@ def _large(proto: onnx.ModelProto) -> Iterator[int]:
             yield position
 
 
-def _copy(source: Any, target: Any, but: str) -> None:
+def copy_but(source: Any, target: Any, but: str) -> None:
     """Copy the fields of a message, all but one."""
     for field, value in source.ListFields():
         if field.name == but:

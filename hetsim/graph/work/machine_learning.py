@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.graph.reading.attributes import are, ints_of
 from hetsim.graph.work.elementwise import EXP, POW, SIGMOID, TANH
 from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, no_bytes, no_flops, per_output
 
@@ -58,15 +59,15 @@ def _forest(view: NodeView) -> Forest:
     trees, ids = _ints(view, "nodes_treeids"), _ints(view, "nodes_nodeids")
     if not len(trees):
         return Forest(0, 0, 0)
-    modes = view.node.attributes.get("nodes_modes", ())
-    leaves = np.array([mode in ("LEAF", b"LEAF") for mode in modes])  # type: ignore[attr-defined]
+    leaves = are(view.node.attributes, "nodes_modes", "LEAF")
     _, tree = np.unique(trees, return_inverse=True)
     width = int(ids.max()) + 1
     keys = tree.astype(np.int64) * width + ids
     order = np.argsort(keys, kind="stable")
+    ascending = keys[order]
 
     def row(children: Ints) -> Ints:
-        found = np.searchsorted(keys, tree * width + children, sorter=order)
+        found = np.searchsorted(ascending, tree * width + children)
         return order[np.minimum(found, len(order) - 1)]
 
     children = np.stack(
@@ -81,7 +82,8 @@ def _measured(roots: Ints, leaves: NDArray[np.bool_], children: Ints, tree: Ints
     count = int(tree.max()) + 1
     deepest, nearest = np.zeros(count, np.int64), np.zeros(count, np.int64)
     level, depth = roots, 0
-    while len(level) and depth <= len(leaves):
+    # More nodes on a level than there are: what points to them is no forest.
+    while 0 < len(level) <= len(leaves) and depth <= len(leaves):
         at_leaf = level[leaves[level]]
         deepest[tree[at_leaf]] = depth
         first = tree[at_leaf]
@@ -111,7 +113,7 @@ def _linked(view: NodeView) -> Forest:
 
 
 def _ints(view: NodeView, name: str) -> Ints:
-    return np.asarray(view.node.attributes.get(name, ()), dtype=np.int64)
+    return ints_of(view.node.attributes, name)
 
 
 def _samples(view: NodeView) -> int:

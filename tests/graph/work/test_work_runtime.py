@@ -158,6 +158,20 @@ def test_trees_are_walked_from_root_to_leaf(seed, trees, samples):
     assert done.weight_bytes <= samples * 16 * sum(map(min, depths))
 
 
+def test_nodes_that_point_to_one_another_end():
+    """Sixty levels of two nodes, each of which points to both of the next: 2**60 ways."""
+    levels = 60
+    next_pair = [2 * (k // 2 + 1) for k in range(2 * levels)]
+    done = work(
+        "TreeEnsembleRegressor", [(1, 4)], [(1, 1)], domain=ML,
+        nodes_treeids=(0,) * (2 * levels + 2), nodes_nodeids=tuple(range(2 * levels + 2)),
+        nodes_modes=("BRANCH_LEQ",) * (2 * levels) + ("LEAF",) * 2,
+        nodes_truenodeids=(*next_pair, 0, 0),
+        nodes_falsenodeids=(*(k + 1 for k in next_pair), 0, 0),
+    )  # fmt: skip
+    assert done.rule
+
+
 def test_trees_of_operator_set_5():
     """One tree: the root is a branch; its true side a leaf, its false side a branch of leaves."""
     done = work(
