@@ -15,15 +15,28 @@ import numpy as np
 
 from hetsim.analysis.draws import normals
 from hetsim.base.going import say
+from hetsim.confidence.until import FIRST_LOOK
 from hetsim.errors import UsageError
+from hetsim.recommending.losing import lefts
+from hetsim.recommending.playing import play_drawn, play_given
+from hetsim.recommending.policies import Placed, Policy
 from hetsim.recommending.question import SLACK, Ask, Counts, Off, Question, Way
-from hetsim.recommending.searching import Found, Search
+from hetsim.recommending.searching import ERROR, Found, Search
 from hetsim.workloads.workload import Workload
 
 Demand = tuple[tuple[float, float], ...]
 """Factors on what comes, each with its weight; weights add up to 1."""
 
 AS_SAID: Demand = ((1.0, 1.0),)
+
+SAMPLES = 30
+"""Monte Carlo samples on which the answer alone is played, where nothing is said."""
+
+LEAST_SAMPLES = 16
+"""And where a play has so many requests that SAMPLES of them would take long."""
+
+MOST_REQUESTS = 100_000
+"""Requests of all samples together above which there are fewer samples."""
 
 MOST_NEAR = 4
 """Vectors that were tried, and ones with one more of a kind, that are looked at."""
@@ -68,6 +81,9 @@ class Doubt:
         Which of them is recommended.
     none : float
         Share of the draws in which no candidate meets.
+    near : bool
+        Whether vectors near the answer were asked, too; else it is the only candidate, played with
+        the deployment that is recommended.
     """
 
     draws: int
@@ -75,6 +91,12 @@ class Doubt:
     candidates: tuple[Candidate, ...]
     answer: int
     none: float
+    near: bool = True
+
+    @property
+    def meets(self) -> float:
+        """How likely the recommendation meets every objective."""
+        return self.candidates[self.answer].meets
 
     @property
     def right(self) -> float:
@@ -163,6 +185,53 @@ def doubt_of(
                 meets[row, column] = search.meets(counts, first.get(counts))
             row += 1
     return _told(found, vectors, meets, weight, draws, demand)
+
+
+def chance_of(found: Found, workload: Workload, *, seed: int = 0) -> Doubt | None:
+    """Return how likely the answer meets every objective, with its deployment as it is.
+
+    None where nothing is recommended, or all figures are exact. SAMPLES are played, or fewer of
+    many requests; of drawn ones the first FIRST_LOOK, whose percentiles decide where no verdict
+    is sure yet.
+
+    Complexity: of that many runs of one deployment.
+    """
+    sources = sorted({name for off in found.question.off.values() for part in off for name in part})
+    if found.answer is None or not sources:
+        return None
+    best = found.answer.best(found.question)
+    assert best is not None
+    assert isinstance(best.placed, Placed)
+    policy, arrivals = found.policies[best.policies[0]], found.question.arrivals
+    requests = FIRST_LOOK if arrivals is None else len(arrivals)
+    samples = min(max(MOST_REQUESTS // max(requests, 1), LEAST_SAMPLES), SAMPLES)
+    meets = np.zeros((samples, 1), dtype=np.bool_)
+    for at, row in enumerate(normals(samples, len(sources), seed).tolist()):
+        say(at / samples, f"sample {at + 1} of {samples}")
+        question = drawn(found.question, dict(zip(sources, row, strict=True)), 1.0)
+        meets[at] = _holds(question, workload, best.placed, policy, samples)
+    weight = np.full(samples, 1 / samples)
+    counts = [found.answer.counts]
+    return replace(_told(found, counts, meets, weight, samples, AS_SAID), near=False)
+
+
+def _holds(
+    question: Question, workload: Workload, where: Placed, policy: Policy, runs: int
+) -> bool:
+    """Whether a deployment meets every objective, also without what may be lost."""
+    for _, left in lefts(question, where):
+        if isinstance(left, str):
+            return False
+        if question.given:
+            played = play_given(question, left, policy, runs)
+        else:
+            played = play_drawn(question, workload, left, policy, error=ERROR, budget=FIRST_LOOK)
+        for said in played.said:
+            limit_s = question.streams[said.stream].slos[said.slo].latency_s
+            late = said.answer == "undecided" and said.latency_s > limit_s
+            if late or said.answer == "misses":
+                return False
+    return True
 
 
 def _near(found: Found, near: Counts | None) -> list[Counts]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.price import Price
+from hetsim.problem.evidence import Evidence
 from hetsim.recommending.any_plan import AnyPlan
 from hetsim.workloads.slo import Slo
 
@@ -178,6 +179,21 @@ class Off(NamedTuple):
     route: Mapping[str, float]
 
 
+class Priced(NamedTuple):
+    """What the times of a model on a sort of device rest on.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        With the precision of which figures are used.
+    as_if : bool
+        Whether the model does not have that precision, and is priced as if it did.
+    """
+
+    evidence: Evidence
+    as_if: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Class:
     """Requests of one model and shape.
@@ -296,6 +312,8 @@ class Question:
         By class: what no plan goes below, cut however one likes; empty where that is not known.
     off : mapping of (type, model) to Off
         What the figures of devices and links leave open; what is not there is exact.
+    priced : mapping of (type, model) to Priced
+        What times rest on; devices that cannot run a model are absent.
     splits : tuple of Split
         Plans over several devices that are looked at, those that carry most first.
     losses : int
@@ -320,6 +338,7 @@ class Question:
     arrivals: Arrivals | None = None
     free: tuple[AnyPlan, ...] = ()
     off: Mapping[tuple[int, int], Off] = field(default_factory=dict)
+    priced: Mapping[tuple[int, int], Priced] = field(default_factory=dict)
     splits: tuple[Split, ...] = ()
     losses: int = 0
     modes: tuple[tuple[Mode, ...], ...] = field(init=False, repr=False)
@@ -327,6 +346,11 @@ class Question:
     _classes_of: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
     _limit_s: tuple[float, ...] = field(init=False, repr=False)
     _links: tuple[range, ...] = field(init=False, repr=False)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether figures of devices or links may be off, as far as is known."""
+        return any(part for off in self.off.values() for part in off)
 
     def __post_init__(self) -> None:
         ends = list(accumulate((kind.links for kind in self.kinds), initial=len(self.types)))

@@ -21,7 +21,7 @@ from hetsim.recommending.catalog_reader import load_catalog
 from hetsim.recommending.catalog_schema import MOST
 from hetsim.recommending.composing import Pieces
 from hetsim.recommending.deploying import deployment_of, platform_of
-from hetsim.recommending.doubt import AS_SAID, Demand, demand_of_text, doubt_of
+from hetsim.recommending.doubt import AS_SAID, Demand, chance_of, demand_of_text, doubt_of
 from hetsim.recommending.impossible import impossible
 from hetsim.recommending.policies import Placed
 from hetsim.recommending.question import AIMS, Aim
@@ -67,7 +67,7 @@ def recommend(
     tariff_usd_per_kwh: float | None = None,
     lifetime_years: float | None = None,
     most_requests: int = BUDGET,
-    draws: int = 0,
+    draws: int | None = None,
     demand: str | None = None,
     losses: int = 0,
 ) -> Recommendation:
@@ -97,8 +97,9 @@ def recommend(
         For what is bought.
     most_requests : int
         Drawn requests after which a run ends undecided.
-    draws : int
-        How many draws of what figures may be off by to look at, see ``doubt``; 0: none.
+    draws : int, optional
+        Monte Carlo samples of what figures may be off by, in which the answer and what is near it
+        are asked again, see ``doubt``; 0: none. Absent: the answer alone, in SAMPLES of them.
     demand : str, optional
         Factors on what comes, ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``, for the same.
     losses : int
@@ -145,12 +146,12 @@ def recommended(
     terms: Prices,
     asked: Asked | None = None,
     budget: int = BUDGET,
-    draws: int = 0,
+    draws: int | None = None,
     demand: Demand = AS_SAID,
     losses: int = 0,
 ) -> Recommendation:
     """Return what ``recommend`` does, of models read and priced as `asked`."""
-    asks_again = draws or demand != AS_SAID
+    asks_near = bool(draws) or demand != AS_SAID
     with stage("of planning"):
         question, pieces = question_of(
             workload,
@@ -170,13 +171,16 @@ def recommended(
     vectors = all_vectors(question)
     binding = binding_of(found, None if answer is None else answer.counts)
     doubt = None
-    if asks_again:
+    if draws is None and not asks_near:
+        with stage():
+            doubt = chance_of(found, workload)
+    if asks_near:
         near = None
         if binding is not None:
             near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
         with stage():
             doubt = doubt_of(
-                found, workload, draws=max(draws, 1), demand=demand, budget=budget, near=near
+                found, workload, draws=draws or 1, demand=demand, budget=budget, near=near
             )
     return Recommendation(
         workload,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hetsim.base.going import each, part
+from hetsim.device.support.executed import is_quantized
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
@@ -24,6 +25,7 @@ from hetsim.recommending.question import (
     DeviceType,
     Kind,
     Off,
+    Priced,
     Question,
     Stream,
     Way,
@@ -151,6 +153,7 @@ def question_of(
         workload.warm_up_s,
         free=tables.free(),
         off=tables.off,
+        priced=tables.priced,
         losses=losses,
     )
     if given:
@@ -198,6 +201,7 @@ class _Tables:
         self.sizes = [_sizes_of(model, classes, at, asked) for at, model in enumerate(models)]
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         self.off: dict[tuple[int, int], Off] = {}
+        self.priced: dict[tuple[int, int], Priced] = {}
         self._pieces = pieces
         self._made: dict[Counts, tuple[Platform, Made]] = {}
 
@@ -242,6 +246,8 @@ class _Tables:
                 self.ways.update({(of_type, k): found for k, found in zip(mine, ways, strict=True)})
                 p = one.problem.device_index(name)
                 self.off[of_type, at] = off_of(one.problem, p)
+                if one.problem.evidence:
+                    self.priced[of_type, at] = priced_on(one.problem, p)
 
 
 def _sizes_of(model: str, classes: Sequence[Class], at: int, asked: Asked) -> tuple[int, ...]:
@@ -254,3 +260,16 @@ def _sizes_of(model: str, classes: Sequence[Class], at: int, asked: Asked) -> tu
     except WorkloadError:
         return (1,)
     return BATCHES
+
+
+def priced_on(problem: Problem, p: int) -> Priced:
+    """Return what the times of a problem's device `p` rest on.
+
+    A float model is priced as if it were in int8 where that is asked for by ``execute``, and on
+    devices that have figures for int8 alone.
+    """
+    evidence, model = problem.evidence[p], problem.model
+    as_if = problem.devices[p] in problem.executed
+    if evidence.precision == "int8" and model is not None:
+        as_if = not is_quantized(model.graph)
+    return Priced(evidence, as_if)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import exp
 from typing import Any
 
+from hetsim.problem.evidence import Z80
+from hetsim.problem.record import weakest_of
 from hetsim.recommending.answer import Recommendation, devices_of
 from hetsim.recommending.deploying import deployment_file, platform_file
 from hetsim.recommending.question import UNITS
 from hetsim.reporting.service_record import service_record
-from hetsim.reporting.tables.recommendation import sentence
+from hetsim.reporting.tables.recommendation import device_name, sentence
 from hetsim.reporting.tables.surviving import surviving_record
 from hetsim.reporting.tables.workload import objectives_record
+from hetsim.service.resolving import Resolved
 
 
 def recommendation_record(found: Recommendation) -> dict[str, Any]:
@@ -31,6 +36,18 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         ],
         "objectives": objectives_record(question.streams),
         "vectors": found.vectors,
+        "weakest": None if best is None else _weakest(best.service.resolved),
+        "priced": [
+            {
+                "model": question.models[of_model],
+                "device": device_name(question, of_type),
+                "precision": one.evidence.precision or None,
+                "as_if": one.as_if,
+                "status": one.evidence.status,
+                "within_80": exp(Z80 * one.evidence.sd),
+            }
+            for (of_type, of_model), one in sorted(question.priced.items())
+        ],
         "splits": [
             {
                 "model": question.models[one.model],
@@ -71,7 +88,9 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
         else {
             "draws": found.doubt.draws,
             "demand": [list(one) for one in found.doubt.demand],
-            "right": found.doubt.right,
+            "near": found.doubt.near,
+            "meets": found.doubt.meets,
+            "right": found.doubt.right if found.doubt.near else None,
             "none": found.doubt.none,
             "answer": found.doubt.answer,
             "least_regret": found.doubt.candidates.index(found.doubt.least_regret),
@@ -102,3 +121,10 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             ],
         },
     }
+
+
+def _weakest(resolved: Sequence[Resolved]) -> str | None:
+    """The weakest status of what the answer's times rest on; None of arrays."""
+    devices = [each for one in resolved for each in one.problem.evidence]
+    links = [each for one in resolved for each in one.problem.link_evidence]
+    return weakest_of(devices, links) if devices or links else None

@@ -9,7 +9,14 @@ import pytest
 
 import hetsim
 from hetsim.analysis.draws import normals
-from hetsim.recommending.doubt import AS_SAID, demand_of_text, doubt_of, drawn
+from hetsim.recommending.doubt import (
+    AS_SAID,
+    SAMPLES,
+    chance_of,
+    demand_of_text,
+    doubt_of,
+    drawn,
+)
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, placed
 from hetsim.recommending.question import UNIT, Counts, Off, Question
@@ -94,6 +101,28 @@ def test_without_draws_it_is_certain() -> None:
     assert doubt.right == doubt.candidates[doubt.answer].meets == 1.0
     assert doubt.least_regret is doubt.candidates[doubt.answer]
     assert doubt.least_regret.regret == 0.0
+
+
+@sweep("seed", quick=[5], full=[2, 5, 7, 19, 20])
+def test_the_answer_alone_is_played_with_its_own_deployment(seed: int) -> None:
+    question = doubtful(seed)
+    found = Search(question).found()
+    assert found.answer is not None
+    best = found.answer.best(question)
+    assert best is not None
+    assert isinstance(best.placed, Placed)
+    doubt = chance_of(found, WORKLOAD)
+    assert doubt is not None
+    assert (doubt.draws, doubt.near, len(doubt.candidates)) == (SAMPLES, False, 1)
+    sources = sorted({name for off in question.off.values() for part in off for name in part})
+    met = 0
+    for row in normals(SAMPLES, len(sources), 0):
+        other = drawn(question, dict(zip(sources, row.tolist(), strict=True)), 1.0)
+        played = play_given(other, best.placed, found.policies[best.policies[0]])
+        met += played.answer == "meets"
+    assert doubt.meets == pytest.approx(met / SAMPLES)
+    exact = Search(replace(question, off={})).found()
+    assert chance_of(exact, WORKLOAD) is None
 
 
 def test_what_demand_may_be() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from rich.console import Console
 
 import hetsim
 from deployments import model_at
 from hetsim.base.text import to_json
 from hetsim.cli.main import main
+from hetsim.recommending.answer import Recommendation
 from hetsim.recommending.catalog import Catalog
 from hetsim.recommending.catalog_reader import catalog_schema
 from hetsim.recommending.deploying import (
@@ -26,7 +29,9 @@ from hetsim.recommending.deploying import (
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, placed, policies_of
 from hetsim.recommending.tables import question_of
+from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.recommendation_record import recommendation_record
+from hetsim.reporting.tables.recommendation import recommendation_report
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
 from hetsim.verifying import verify
@@ -124,6 +129,47 @@ def test_the_answer_is_two_files_that_simulate_takes(
     for said in best.played.said:
         assert mine[said.stream][said.slo].verdict.late.late == said.late
     assert to_json(recommendation_record(found))
+
+
+def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
+    came = Constant(20.0)
+    stream = hetsim.Stream("photos", "zoo:resnet18", came, slos=(Slo(share=0.9, latency_s=0.1),))
+    workload = hetsim.Workload((stream,), requests=40)
+
+    def found(draws: int | None) -> Recommendation:
+        boards = "rock-5b,pi-5-hailo-8l"
+        return hetsim.recommend(workload, boards, objective="devices", draws=draws, max_devices=1)
+
+    told = found(None)
+    record = recommendation_record(told)
+    assert {one["device"]: (one["precision"], one["as_if"]) for one in record["priced"]} == {
+        "rock-5b-cpu": ("float32", False),
+        "rock-5b-gpu": ("float32", False),
+        # A float model on what computes in int8 alone, and where the platform's file asks for it.
+        "rock-5b-npu": ("int8", True),
+        "pi-5-hailo-8l-cpu": ("float32", False),
+        "pi-5-hailo-8l-npu": ("int8", True),
+    }
+    assert all(one["within_80"] > 1 for one in record["priced"])
+    assert record["weakest"] == "estimate"
+    assert told.doubt is not None
+    share = f"{100 * told.doubt.meets:.3g} % of {told.doubt.draws} Monte Carlo samples"
+    assert f"It meets every objective in {share} of what" in record["verdict"]["say"]
+    assert record["doubt"]["right"] is None
+    page = recommendation_island(record, (), {})
+    assert page.verdict.say == record["verdict"]["say"]
+    (section,) = [one for one in page.sections if one.view == "priced"]
+    assert "estimate" in section.caption
+    shown_in = io.StringIO()
+    console = Console(width=300, file=shown_in)
+    console.print(recommendation_report(told))
+    shown = shown_in.getvalue()
+    assert "as if int8 on rock-5b-npu, pi-5-hailo-8l-npu" in shown
+    assert "weakest: estimate" in shown
+    assert share in shown
+    without = recommendation_record(found(0))
+    assert without["doubt"] is None
+    assert without["verdict"]["say"].startswith("Best by the point estimates: ")
 
 
 def test_nothing_is_recommended_that_does_not_meet(folder: Path, catalog: Catalog) -> None:

@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 @click.option(
     "--draws",
     type=click.IntRange(min=0, max=100_000),
-    default=0,
-    show_default=True,
-    help="Ask again on so many draws of what figures may be off by how sure the answer is.",
+    help="Monte Carlo samples of what figures may be off by, in which the answer and what is near "
+    "it are asked again; 0: none.  [default: up to 30, of the answer alone]",
 )
 @click.option(
     "--demand",
@@ -94,7 +93,7 @@ def recommend(
     lifetime: float | None,
     survive: int | None,
     requests: int | None,
-    draws: int,
+    draws: int | None,
     demand: str | None,
     contention: Contention | None,
     certificate_file: Path | None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.analysis.verdict import LIKELY
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
 from hetsim.recommending.answer import Recommendation, devices_of, nearest
@@ -19,7 +20,9 @@ from hetsim.recommending.question import UNITS, Question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.surviving import surviving_report
 from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.provenance import figures_text
 from hetsim.reporting.words.text import big, latency_text, percent
+from hetsim.service.resolving import Resolved
 
 MOST_EXCUSES = 12
 """Vectors that are told of one by one."""
@@ -62,26 +65,57 @@ def recommendation_report(found: Recommendation) -> RenderableType:
         )
     elif best is not None:
         rows.append(("next", "nothing else meets it"))
+    rows += priced_rows(question)
+    if best is not None:
+        rows += [("figures", text) for text in _figures(best.service.resolved)]
     parts: list[RenderableType] = [pairs(rows)]
     if best is not None:
         parts += ["", _latencies(found)]
     parts += ["", _excuses(found)]
     if found.binding is not None:
         parts += ["", *_binding(found.binding)]
-    if found.doubt is not None:
+    if found.doubt is not None and found.doubt.near:
         parts += ["", _near(found, found.doubt)]
     if best is not None and best.survived is not None:
         parts += ["", surviving_report(best.survived)]
     parts += ["", Text(sentence(found), style="bold")]
-    if found.doubt is not None:
+    if found.doubt is not None and found.doubt.near:
         parts.append(Text(plain(sure_sentence(found, found.doubt))))
     return Stack(*parts)
+
+
+def priced_rows(question: Question) -> list[tuple[str, str]]:
+    """Return a line a model that says in which precision it is priced on which device."""
+    rows = []
+    for at, model in enumerate(question.models):
+        by: dict[str, list[str]] = {}
+        for (of_type, of_model), one in sorted(question.priced.items()):
+            if of_model == at:
+                precision = one.evidence.precision or "rates of the datasheet"
+                told = f"as if {precision}" if one.as_if else precision
+                by.setdefault(told, []).append(device_name(question, of_type))
+        if by:
+            told = "; ".join(f"{what} on {', '.join(names)}" for what, names in by.items())
+            rows.append(("priced", plain(f"{model}: {told}")))
+    return rows
+
+
+def device_name(question: Question, of_type: int) -> str:
+    """Return the name of a sort of device without the number of the copy: ``rock-npu``."""
+    return question.types[of_type].name.removesuffix(".0")
+
+
+def _figures(resolved: Sequence[Resolved]) -> Iterator[str]:
+    for one in resolved:
+        if one.problem.platform is not None:
+            model = f"{plain(one.served.model)}: " if len(resolved) > 1 else ""
+            yield model + figures_text(one.problem.evidence, one.problem.link_evidence)
 
 
 def sure_sentence(found: Recommendation, doubt: Doubt) -> str:
     """Return how likely the answer is right, and what is regretted least."""
     answer, least = doubt.candidates[doubt.answer], doubt.least_regret
-    of = f"{doubt.draws} draws" if doubt.draws > 1 else "what comes"
+    of = f"{doubt.draws} samples" if doubt.draws > 1 else "what comes"
     if len(doubt.demand) > 1 and doubt.draws > 1:
         of += f" by {len(doubt.demand)} demands"
     text = (
@@ -141,13 +175,21 @@ def sentence(found: Recommendation) -> str:
         if not near:
             return f"None meets it with {found.plans}: proved of such plans alone."
         return f"None that was tried meets it. Nearest: {near}."
-    text = f"Best: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
+    doubt = found.doubt
+    head = "Best"
+    if doubt is None or doubt.meets < LIKELY:
+        head = "Best by the point estimates" if found.found.question.unsure else head
+    text = f"{head}: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
     if found.undecided:
-        return f"{text}, but for what is undecided: {_each(found.undecided)}."
-    tried = len(found.found.tried)
-    if not tried:
-        return f"{text}: all that costs less is excluded by proof."
-    return f"{text}: what costs less is excluded by proof, or misses by each policy that was tried."
+        text += f", but for what is undecided: {_each(found.undecided)}."
+    elif not found.found.tried:
+        text += ": all that costs less is excluded by proof."
+    else:
+        text += ": what costs less is excluded by proof, or misses by each policy that was tried."
+    if doubt is None or doubt.draws == 1:
+        return text
+    share = f"{100 * doubt.meets:.3g} % of {doubt.draws} Monte Carlo samples"
+    return f"{text} It meets every objective in {share} of what the figures may be off by."
 
 
 def _each(vectors: tuple[Mapping[str, int], ...]) -> str:

@@ -16,7 +16,7 @@ from hetsim.reporting.pages.islands.service import (
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
 from hetsim.reporting.tables.recommendation import amount, counts_text
-from hetsim.reporting.words.text import ABSENT, big, percent
+from hetsim.reporting.words.text import ABSENT, big, percent, ratio
 
 
 def recommendation_island(
@@ -45,7 +45,9 @@ def recommendation_island(
         service = answer["service"]
         sections += [latency_section(service), uses_section(service, order=40)]
         sections.append(provenance_section(service["problem"]))
-    if record["doubt"] is not None:
+    if record["priced"]:
+        sections.append(_priced(record))
+    if record["doubt"] is not None and record["doubt"]["near"]:
         sections.append(_doubt(record))
     return Island(
         kind="recommend",
@@ -104,12 +106,37 @@ def _sure(record: Found) -> str:
     if undecided:
         text = f"{undecided} that cost less may meet it all the same. "
     if doubt is None:
-        return text + "Not asked: --draws asks again on draws of what figures may be off by."
-    answer = doubt["candidates"][doubt["answer"]]
+        return text + "No Monte Carlo samples: what the figures may be off by is not looked at."
+    if not doubt["near"]:
+        return text + "What is near it was not asked: --draws N asks that, too."
     return (
-        f"{text}It meets in {percent(answer['meets'])} of {doubt['draws']} draws, and is the "
-        f"cheapest near it in {percent(doubt['right'])}."
+        f"{text}Over {doubt['draws']} samples it is the cheapest near it that meets in "
+        f"{percent(doubt['right'])}."
     )
+
+
+def _priced(record: Found) -> Section:
+    rows = [
+        (
+            one["model"],
+            one["device"],
+            (f"as if {one['precision']}" if one["as_if"] else one["precision"]) or ABSENT,
+            one["status"],
+            ratio(one["within_80"]),
+        )
+        for one in record["priced"]
+    ]
+    names = ("model", "device", "precision", "figures", "#80 % within")
+    told = (
+        "In which precision each model is priced on each device of the catalog that runs it, and "
+    )
+    told += 'what its figures rest on; "as if" is a precision that the model does not have.'
+    if record["weakest"] is not None:
+        told += f" The weakest figure of the answer: {record['weakest']}."
+    return Section(
+        "priced", "What it rests on", told, (table("Precisions and figures", names, rows),),
+        open=True, order=45,
+    )  # fmt: skip
 
 
 def _tiles(record: Found) -> list[Tile]:
@@ -227,7 +254,7 @@ def _doubt(record: Found) -> Section:
     return Section(
         "doubt",
         "How sure",
-        "Asked again on draws of what the figures of devices and links may be off by, and on the "
+        "Asked again on Monte Carlo samples of what the figures may be off by, and on the "
         "demand that was told.",
         (table("What is near the answer", names, rows),),
         open=True,
