@@ -230,7 +230,8 @@ def verdict(comparison: Comparison) -> str:
         if tried is None:
             text += fastest
         else:
-            text += f" The best {'copies' if tried.copies else 'split'}: {_judged(comparison)}."
+            which = "best" if found.chance is None else "likeliest"
+            text += f" The {which} {'copies' if tried.copies else 'split'}: {_judged(comparison)}."
     if found.sure is None and not comparison.problem.certain:
         head = f"By the point estimates alone, {head[0].lower()}{head[1:]}"
     return f"{head}: {text}"

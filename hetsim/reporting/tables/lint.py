@@ -98,6 +98,7 @@ def _summary(lint: Lint, *, wide: bool) -> str:
     says = "gains" if len(lint.findings) == 1 else "gain"
     least = percent(lint.least)
     text = f"{len(lint.findings)} of {count(total, 'change')} {says} {least} or more"
+    text += " by the point estimates"
     if lint.before_s is None:
         text = f"{len(lint.findings)} of {count(total, 'change')} would make it run"
     if lint.others and not wide:

@@ -36,7 +36,8 @@ def lint_island(record: Found, command: Sequence[str], pictures: Mapping[str, An
             "" if first is None else f"{first['what']}.",
             tuple(f"{one['change']['what']}: {_saves(record, one)}." for one in findings[:LEVERS]),
             f"Each change is planned again for itself, by {record['strategy']}, on the same "
-            "figures: what it saves is the difference of two plans.",
+            "figures: what it saves is the difference of two plans by the point estimates, without "
+            "what the figures may be off by.",
         ),
         tiles=tuple(_tiles(record)),
         sections=(
@@ -94,7 +95,8 @@ def _say(record: Found) -> str:
         least = percent(record["least"])
         return f"{took}, and none of {count(len(others), 'change')} gains {least} or more."
     best = findings[0]
-    return f"{took}; what saves the most: {best['change']['what']}, {_saves(record, best)}."
+    most = f"{best['change']['what']}, {_saves(record, best)}"
+    return f"{took}; what saves the most by the point estimates: {most}."
 
 
 def _saves(record: Found, one: Found) -> str:
