@@ -12,12 +12,12 @@ from hetsim.verifying.node import Broken, Untrue
 
 
 def main(arguments: list[str]) -> int:
-    """Check one file; print one line."""
+    """Check one file; print what holds and what is on trust."""
     if len(arguments) != 1:
         print("usage: python -m hetsim.verifying FILE", file=sys.stderr)
         return 2
     try:
-        print(verify(arguments[0]))
+        print(verify(arguments[0]).report())
     except OSError as wrong:
         print(f"{arguments[0]}: {wrong.strerror}", file=sys.stderr)
         return 3

@@ -14,7 +14,7 @@ import numpy as np
 from hetsim.verifying.bounds import bounds_of, ways_of
 from hetsim.verifying.node import Broken, Node, read
 from hetsim.verifying.placements import Placements
-from hetsim.verifying.question import Array, Question, question_of
+from hetsim.verifying.question import UNITS, WORDS, Array, Question, question_of
 from hetsim.verifying.runs import Run, counts_of, run_of, shape_of
 from hetsim.verifying.templates import templates_of
 
@@ -39,6 +39,15 @@ class Held:
     undecided: int
     answer: str
     claim: str
+    checked: tuple[str, ...]
+    trusted: tuple[str, ...]
+
+    def report(self) -> str:
+        """Return all lines: what holds, of which question, and what nobody checked."""
+        rows = [str(self)]
+        for title, lines in (("verified", self.checked), ("on trust", self.trusted)):
+            rows += [f"{title}  {line}" for line in lines]
+        return "\n".join(rows)
 
     def __str__(self) -> str:
         return (
@@ -120,7 +129,53 @@ def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
     return Held(
         vectors, before, excluded, len(bounds), len(needed & tried),
         len(runs), len(undecided), question.told(answer) if answer else "none meets", claim,
+        tuple(_checked(root, question)), tuple(_trusted(root, question, len(ways), len(templates))),
     )  # fmt: skip
+
+
+def _checked(root: Node, question: Question) -> Iterator[str]:
+    """Say of which question it holds: streams with their models, rates and objectives, policies."""
+    asked = root["question"]
+    models = [one["name"].value for one in asked["models"].rows()]
+    for at, (node, stream) in enumerate(
+        zip(asked["streams"].rows(), question.streams, strict=True)
+    ):
+        own = question.asks_of(at)
+        count, per_s = (sum(question.came[k][place] for k in own) for place in (0, 1))
+        rate = f"{count:,} requests of a trace"
+        if question.sampled:
+            rate = f"{question.rate_of(at):.6g} requests a second"
+            rate += f", {per_s:.6g} among {count:,} arrivals" if len(question.time) else ""
+        slos = " and ".join(
+            f"{100 * share:.10g} % within {1000 * limit:.10g} ms" for share, limit in stream.slos
+        )
+        name, model = node["name"].value, models[stream.model]
+        yield f"stream {name}: {model}, {rate}, {slos or 'no objective'}"
+    names = [one["name"].value for one in asked["policies"].rows()]
+    yield f"policies played: {'; '.join(names)}"
+    if question.sampled:
+        yield f"verdicts may be wrong by {question.error:.6g} together"
+
+
+def _trusted(root: Node, question: Question, ways: int, templates: int) -> Iterator[str]:
+    """Say what no figure of the certificate is compared with."""
+    yield f"seconds of devices and links: {ways:,} ways to serve a batch, {templates:,} templates"
+    prices = [f"{one.name} {one.cost / UNITS[question.objective]:.10g}" for one in question.kinds]
+    if question.objective != "devices":
+        yield f"prices ({WORDS[question.objective]}): {', '.join(prices)}"
+    yield "which kinds there are and how many, what hosts hold, what devices cannot run or hold"
+    yield "where policies other than 'each' and 'all' place models"
+    if not question.sampled:
+        yield "that the arrivals are those of the trace"
+    elif not len(question.time):
+        yield "rates: there are no arrivals to compare them with"
+    else:
+        yield "the seed and length of the drawn arrivals, and rates within: " + ", ".join(
+            f"{100 * off / rate:.2g} %"
+            for rate, (_, _, off) in zip(question.rates, question.came, strict=True)
+        )
+    files = len(root["made_of"]["files"].entries())
+    yield f"names and objectives are as the certificate says; its {files} digests were not compared"
 
 
 def allowed(question: Question) -> Iterator[Array]:

@@ -18,6 +18,9 @@ from hetsim.verifying.statistic import may_be_late
 HOURS_A_YEAR = 8766
 MOST_REQUESTS = 4_000_000
 MOST_DEVICES = 20_000
+INTERVALS, ERRORS = 32, 6.0
+"""Of equal length, by which the rate of arrivals is told, and how many standard errors it may be
+off by: a right one is off by more once in hundreds of thousands."""
 UNITS = {"cost": 10**9, "energy": 10**6, "devices": 1}
 WORDS = {"cost": "USD an hour", "energy": "W", "devices": "devices"}
 Array = np.ndarray[Any, Any]
@@ -65,7 +68,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """All of it, with the requests that come: `time`, and which ask each of them `is`."""
+    """All of it, with the requests that come: `time`, and which ask each of them `is`.
+
+    `came`: of each ask the arrivals, their rate, and how far a rate may be off and agree with them.
+    """
 
     objective: str
     sampled: bool
@@ -80,6 +86,7 @@ class Question:
     streams: list[Stream]
     asks: list[tuple[int, int]]
     rates: list[float]
+    came: list[tuple[int, float, float]]
     policies: list[Policy]
     warm_up_s: float
     time: Array
@@ -208,6 +215,13 @@ def question_of(root: Node) -> Question:
     if {stream for stream, _ in asks} != set(range(len(streams))) or len(set(asks)) != len(asks):
         node["asks"].broken("a stream without requests, or an ask twice")
     time, ask = _arrivals(root["arrivals"], len(asks))
+    came = [_came(time, time[ask == at], rates[at]) for at in range(len(asks))]
+    for one, rate, (count, per_s, off) in zip(node["asks"].rows(10_000), rates, came, strict=True):
+        if sampled and abs(rate - per_s) > off:
+            one["rate_per_s"].untrue(
+                f"{rate:.6g} a second, and the {count:,} arrivals come at {per_s:.6g} "
+                f"({max(per_s - off, 0):.6g} to {per_s + off:.6g})"
+            )
     return Question(
         objective=objective,
         sampled=sampled,
@@ -222,6 +236,7 @@ def question_of(root: Node) -> Question:
         streams=streams,
         asks=asks,
         rates=rates,
+        came=came,
         policies=[_policy(one, len(devices), len(models)) for one in node["policies"].rows(1000)],
         warm_up_s=node["warm_up_s"].number(),
         time=time,
@@ -299,6 +314,20 @@ def _policy(node: Node, devices: int, models: int) -> Policy:
         delays=node["timeout_action"].text(*ACTIONS) == "delay",
         refused=tuple(refused),
     )
+
+
+def _came(all_s: Array, own_s: Array, rate: float) -> tuple[int, float, float]:
+    """Return how many arrivals there are, their rate, and how far from it a right one may be.
+
+    By how much intervals differ, which arrivals that come in bursts or waves do; no less than
+    independent ones would. Infinite where nothing comes after the first moment.
+    """
+    end_s = float(all_s[-1]) if len(all_s) else 0.0
+    if not end_s:
+        return len(own_s), 0.0, math.inf
+    counts = np.histogram(own_s, INTERVALS, (0.0, end_s))[0]
+    variance = max(INTERVALS * float(counts.var(ddof=1)), len(own_s), rate * end_s)
+    return len(own_s), len(own_s) / end_s, (ERRORS * math.sqrt(variance) + 1) / end_s
 
 
 def _arrivals(node: Node, asks: int) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from itertools import product
 from math import comb
 from pathlib import Path
@@ -85,12 +86,87 @@ def test_it_is_a_program_of_its_own(tmp_path: Path) -> None:
         [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False
     )
     assert told.returncode == 0
-    first, second = told.stdout.splitlines()
+    first, *lines, second = told.stdout.splitlines()
     assert first.startswith("certificate holds")
+    assert {line.split("  ")[0] for line in lines} == {"verified", "on trust"}
     names = eval(second)
     # The face of the package, which is light, says its version.
     names = [name for name in names if name not in ("hetsim", "hetsim.version")]
     assert all(name.startswith("hetsim.verifying") for name in names)
+
+
+@pytest.mark.parametrize("times", [1 / 10, 1 / 3, 3, 10])
+def test_rates_that_are_not_those_of_the_arrivals_are_refused(tmp_path: Path, times: float) -> None:
+    certificate = Maker(3, sampled=True).certificate()
+    held = verify(left(certificate, tmp_path))
+    (stream, *_) = held.checked
+    rate = sum(one["rate_per_s"] for one in certificate["question"]["asks"] if not one["stream"])
+    assert f"{rate:.6g} requests a second" in stream
+    for one in certificate["question"]["asks"]:
+        one["rate_per_s"] *= times
+    with pytest.raises(Untrue, match=r"rate_per_s: .* a second, and the .* arrivals come at"):
+        verify(left(certificate, tmp_path))
+
+
+def test_what_is_changed_is_refused_or_told(tmp_path: Path) -> None:
+    """Ten ways to tamper with a drawn certificate."""
+    whole = json.dumps(Maker(3, sampled=True).certificate())
+
+    def after(change: Callable[[Any], None]) -> str:
+        certificate = json.loads(whole)
+        change(certificate)
+        try:
+            return verify(left(certificate, tmp_path)).report()
+        except (Untrue, Broken) as refused:
+            return f"refused: {refused}"
+
+    def asked(certificate: Any) -> Any:
+        return certificate["question"]
+
+    def objective(certificate: Any) -> None:
+        asked(certificate)["streams"][0]["slos"][0][1] *= 1.5
+
+    def share(certificate: Any) -> None:
+        asked(certificate)["streams"][0]["slos"][0][0] = 0.123
+
+    def price(certificate: Any) -> None:
+        asked(certificate)["kinds"][0]["cost"] += 1
+
+    def policy(certificate: Any) -> None:
+        asked(certificate)["policies"][0]["max_batch"] += 5
+
+    def policy_name(certificate: Any) -> None:
+        asked(certificate)["policies"][0]["name"] = "another policy"
+
+    def model_name(certificate: Any) -> None:
+        asked(certificate)["models"][0]["name"] = "another model"
+
+    def digest(certificate: Any) -> None:
+        certificate["made_of"]["files"] = dict.fromkeys(certificate["made_of"]["files"], "f" * 64)
+
+    def requests(certificate: Any) -> None:
+        certificate["arrivals"]["requests"] -= 1
+
+    def counts(certificate: Any) -> None:
+        certificate["answer"]["counts"][0] += 1
+
+    def error(certificate: Any) -> None:
+        asked(certificate)["error"] = 0.4
+
+    for change, told in (
+        (price, "refused"), (requests, "refused"), (counts, "refused"), (policy, "refused"),
+        (policy_name, "verified  policies played: another policy"),
+        (model_name, "verified  stream "),
+        (digest, "digests were not compared"),
+        (error, "verdicts may be wrong by 0.4 together"),
+    ):  # fmt: skip
+        said = after(change)
+        assert told in said, (change.__name__, said)
+    assert "another model" in after(model_name)
+    limit_ms = 1500 * json.loads(whole)["question"]["streams"][0]["slos"][0][1]
+    for change, told in ((objective, f"within {limit_ms:.10g} ms"), (share, "12.3 % within")):
+        said = after(change)
+        assert said.startswith("refused") or told in said, said
 
 
 def test_it_takes_memory_for_what_there_is_to_read(

@@ -44,4 +44,5 @@ def verify(file: str, events: int | None, as_json: bool) -> None:
     if as_json:
         invocation.show_json({"schema": "hetsim-verified/1", **asdict(held)})
     else:
-        invocation.say(str(held))
+        for line in held.report().splitlines():
+            invocation.say(line)

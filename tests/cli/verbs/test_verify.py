@@ -22,6 +22,8 @@ def test_it_is_checked_by_the_command_line(cli: Cli, tmp_path: Path) -> None:
     told = cli("verify", path)
     assert told.exit_code == 0
     assert told.stdout.startswith("certificate holds: ")
+    assert "\nverified  stream " in told.stdout
+    assert "\non trust  seconds of devices and links: " in told.stdout
     assert json.loads(cli("verify", path, "--json").stdout)["runs"] == len(certificate["runs"])
     few = cli("verify", path, "--events", "10")
     assert few.exit_code == 3
