@@ -124,7 +124,10 @@ def draft_folder(path: Path) -> Iterator[Path]:
     The caller renames it, or moves what it needs out of it; the rest is deleted.
     """
     draft = _draft_of(path)
-    draft.mkdir(parents=True)
+    # Path.mkdir calls itself for each parent.
+    for parent in reversed([parent for parent in draft.parents if not parent.exists()]):
+        parent.mkdir(exist_ok=True)
+    draft.mkdir()
     try:
         yield draft
     finally:

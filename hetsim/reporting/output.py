@@ -113,7 +113,8 @@ def write_file(path: Path, text: Text, *, force: bool = False, option: str = "--
         Where the disk refuses, or is full.
     """
     check_file(path, force=force, option=option)
-    target = path.resolve()
+    # Path.resolve raises RuntimeError for a link that leads to itself.
+    target = Path(os.path.realpath(path))
     try:
         with whole_file(target) as draft:
             _write(draft, text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hetsim.base.files import whole_file
+from hetsim.base.files import read_regular, whole_file
 from hetsim.base.room import out_of_room
 from hetsim.errors import SweepError
 from hetsim.execution.transports.ray_connection.abandoned import end_if_abandoned
@@ -48,7 +48,7 @@ def clear(note: Path) -> None:
     A note is data, which may be from anywhere: see ``end_if_abandoned``.
     """
     with suppress(OSError, ValueError, TypeError, KeyError):
-        files = Path(json.loads(note.read_text(encoding="utf-8"))["files"])
+        files = Path(json.loads(read_regular(note))["files"])
         roots = {Path(root).resolve() for root in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
         if files.parent.resolve() in roots:
             end_if_abandoned(files)

@@ -14,8 +14,10 @@ from cli_calls import call
 from hetsim.base.files import append, create, draft_folder, whole_file
 from hetsim.calibration.journal import Journal
 from hetsim.calibration.record import Setting, Taken
-from hetsim.errors import InvalidInput, SweepError
+from hetsim.errors import InvalidInput, SweepError, UsageError
 from hetsim.partitioning.export.onnx_saving import save as save_onnx
+from hetsim.reporting.output import write_file
+from hetsim.sweeping.leftovers import RUNNING, told_in
 from hetsim.sweeping.store import JOURNAL, Store
 from onnx_builders import make_model, op, save, value
 
@@ -156,3 +158,38 @@ def test_a_calibration_leaves_what_its_journal_links_to(tmp_path: Path, victim: 
     with pytest.raises(InvalidInput, match="cannot write the journal"):
         Journal(path, setting)
     assert victim.read_text() == kept + '["cut off'
+
+
+def test_a_note_of_a_sweep_that_is_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / RUNNING)
+    with told_in(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["loop", "nowhere"])
+@pytest.mark.parametrize("name", ["out", "onnx", "compiled"])
+def test_a_folder_that_is_a_broken_link_is_named(name: str, target: str, tmp_path: Path) -> None:
+    (tmp_path / name).symlink_to(name if target == "loop" else target)
+    path = save(make_model([op("Neg", "x", "y")], [value("x")], [value("y")]), tmp_path)
+    made = call(*(word.format(model=path, to=tmp_path) for word in WRITERS[name]))
+    assert made.exit_code == 2
+    assert "it is a broken link" in made.stderr
+
+
+def test_parents_of_a_folder_are_created_however_many(tmp_path: Path) -> None:
+    place = tmp_path.joinpath(*["a"] * 1200)
+    with draft_folder(place / "b") as folder:
+        folder.rename(place / "b")
+    (place / "b").rmdir()
+    for parent in (place, *place.parents[:1199]):
+        parent.rmdir()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_to_itself_is_replaced_only_with_force(tmp_path: Path) -> None:
+    (tmp_path / "t.json").symlink_to("t.json")
+    with pytest.raises(UsageError, match="it exists"):
+        write_file(tmp_path / "t.json", "x")
+    write_file(tmp_path / "t.json", "x", force=True)
+    assert (tmp_path / "t.json").read_text() == "x"

@@ -16,7 +16,9 @@ from hetsim.problem.problem import Problem
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UsageError where `folder` exists and is no empty folder."""
+    """Raise UsageError where `folder` exists and is no empty folder, or is a broken link."""
+    if folder.is_symlink() and not folder.exists():
+        raise UsageError("it is a broken link", where=str(folder), hint="name a new folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError("it exists and is not empty", where=str(folder), hint="name a new folder")
 
