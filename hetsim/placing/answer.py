@@ -214,7 +214,7 @@ class Placement:
             raise Undecided(
                 f"whether a placement meets the objectives is undecided; the best carries "
                 f"{best.factor:.3g} times the demand",
-                hint="write more requests: in the workload",
+                hint=f"give --requests {self.requests_to_tell}, after which about it is told",
             )
         raise ObjectiveMissed(
             f"each of {len(self.rows)} deployments misses an objective; the best carries "
@@ -222,6 +222,12 @@ class Placement:
             f"{self.bound:.3g}",
             hint="give other --batching or --strategy, a longer latency, or another platform",
         )
+
+    @property
+    def requests_to_tell(self) -> int:
+        """About how many requests it takes until one of the undecided placements is decided."""
+        services = [row.service for row in self.rows if row.answer == "undecided"]
+        return min(one.requests_to_tell for one in services if one is not None)
 
     def _nothing_fits(self) -> str:
         told = [row for one in self.sought for row in one.refused]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import get_args
 
 from hetsim.base import checks, going
@@ -22,6 +23,7 @@ from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.service import Service
 from hetsim.service.serving import played
+from hetsim.sizing.capacity import BUDGET
 from hetsim.sizing.ceiling import rates_of
 from hetsim.workloads.deployment import DynamicBatching, Routing
 from hetsim.workloads.workload import Workload
@@ -34,6 +36,7 @@ from hetsim.workloads.workload import Workload
     strategies=checks.sequence(checks.text),
     routing=checks.one_of(*get_args(Routing)),
     most=checks.whole(1),
+    most_requests=checks.whole(1),
 )
 def place(
     workload: Workload,
@@ -43,6 +46,7 @@ def place(
     strategies: Sequence[str] = SPLITS,
     routing: Routing | None = None,
     most: int = MOST,
+    most_requests: int = BUDGET,
 ) -> Placement:
     """Return where the models of a workload are best placed on a platform.
 
@@ -65,6 +69,10 @@ def place(
     most : int
         Sets of instances that are simulated, of each way to batch; each with requests that are
         sent to an instance at once, and with those that wait in one line for a free one.
+    most_requests : int
+        Where chance makes the requests, what is asked is whether objectives hold in the long run,
+        as in ``capacity``: a run goes on until it tells, whatever `workload` says of its end, and
+        ends undecided after so many requests.
 
     Raises
     ------
@@ -84,6 +92,7 @@ def place(
         strategies=strategies,
         routing=routing,
         most=most,
+        most_requests=most_requests,
     )
 
 
@@ -96,6 +105,7 @@ def place_of(
     strategies: Sequence[str] = SPLITS,
     routing: Routing | None = None,
     most: int = MOST,
+    most_requests: int = BUDGET,
 ) -> Placement:
     """Return what ``place`` does, of models read and planned for as `asked`."""
     asked = Asked() if asked is None else asked
@@ -129,13 +139,24 @@ def place_of(
     # A trace is judged whole: what comes later may be another load.
     asks = any(stream.slos for stream in workload.streams)
     early = asks and not workload.traces
+    lengths = [workload]
+    if early and workload.drawn:
+        # An overloaded placement is seen in the requests of the workload; the rest goes on.
+        lengths.append(replace(workload, duration_s=None, requests=most_requests))
     rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
     looked_at = tuple(candidates(found, most, routing or "least_finish"))
     for candidate in going.each(looked_at, lambda one: "simulating", low=0.3, high=0.9):
         for one in served_ways(candidate, platform, routing=routing):
             resolved = resolve(one.deployment, workload, platform, asked, made)
             setup = set_up(resolved, workload, check_together(resolved, platform))
-            service = played(workload, resolved, setup, until_answered=early)
+            for comes in lengths:
+                # A run that goes on is long enough for machine code to pay.
+                compiled = None if comes is workload else True
+                service = played(
+                    comes, resolved, setup, until_answered=early, machine_code=compiled
+                )
+                if _answer(service) != "undecided":
+                    break
             rows.append((_placed(one, platform, service), resolved, setup))
     rows.sort(key=lambda row: _rank(row[0], asks=asks))
     meets = bool(rows) and rows[0][0].answer == "meets"
@@ -143,7 +164,9 @@ def place_of(
     if rows:
         placed, resolved, setup = rows[0]
         assert placed.service is not None
-        beside = apart(workload, resolved, setup, placed.service, until_answered=early)
+        beside = apart(
+            placed.service.workload, resolved, setup, placed.service, until_answered=early
+        )
     quick = {one.model for each, _ in found for one in each.instances}
     return Placement(
         workload,
@@ -182,6 +205,8 @@ def _placed(one: Candidate, platform: Platform, service: Service) -> Placed:
 def _answer(service: Service) -> Answer:
     """Of all objectives together; without any, whether all models keep up."""
     answers = {one.verdict.answer for stream in service.streams for one in stream.objectives}
+    if service.untold:
+        answers.add("undecided")
     if "misses" in answers or service.state == "overloaded":
         return "misses"
     return "undecided" if "undecided" in answers else "meets"

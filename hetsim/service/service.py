@@ -20,7 +20,7 @@ from hetsim.service.stability import STATES, Stability, State
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.failure import Failure
 from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Workload
+from hetsim.workloads.workload import Stream, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +307,26 @@ class Service:
     def energy_per_1000_j(self) -> float | None:
         """Joules for a thousand requests on time; None where none was."""
         return self.per_1000(self.energy_j)
+
+    @property
+    def untold(self) -> tuple[Stream, ...]:
+        """Streams with objectives of which no request came, though chance may make some."""
+        if not self.workload.drawn:
+            return ()
+        found = zip(self.workload.streams, self.streams, strict=True)
+        return tuple(stream for stream, one in found if stream.slos and not one.objectives)
+
+    @property
+    def requests_to_tell(self) -> int:
+        """About how many requests of all streams together it takes until all objectives are told.
+
+        As many as were played where nothing is undecided.
+        """
+        times = 2.0 if self.untold else 1.0
+        for stream in self.streams:
+            for one in stream.objectives:
+                times = max(times, 1 + one.verdict.more / max(stream.requests, 1))
+        return math.ceil(times * self.requests)
 
     def per_1000(self, whole: float) -> float | None:
         """Return so much of the run for a thousand requests on time; None where none was."""

@@ -88,10 +88,13 @@ class Judge:
             end = run.play(until_answered=True, confidence=confidence)
             verdicts = self._verdicts(run)
             answers = {one.answer for one in verdicts}
-            answer: Answer = "meets" if answers == {"meets"} else "undecided"
+            # Of a stream of which nothing came nothing is known.
+            asked = sum(len(stream.slos) for stream in workload.streams)
+            all_met = answers == {"meets"} and len(verdicts) == asked
+            answer: Answer = "meets" if all_met else "undecided"
             if "misses" in answers:
                 answer = "misses"
-            more = max(one.more for one in verdicts) if answer == "undecided" else 0
+            more = max((one.more for one in verdicts), default=0) if answer == "undecided" else 0
             self.seen[factor] = Judged(factor, answer, run.told, more, run, end)
         return self.seen[factor]
 

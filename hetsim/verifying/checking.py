@@ -142,7 +142,7 @@ def _checked(root: Node, question: Question) -> Iterator[str]:
     ):
         own = question.asks_of(at)
         count, per_s = (sum(question.came[k][place] for k in own) for place in (0, 1))
-        rate = f"{count:,} requests of a trace"
+        rate = f"{count:,} requests that are given"
         if question.sampled:
             rate = f"{question.rate_of(at):.6g} requests a second"
             rate += f", {per_s:.6g} among {count:,} arrivals" if len(question.time) else ""
@@ -166,7 +166,7 @@ def _trusted(root: Node, question: Question, ways: int, templates: int) -> Itera
     yield "which kinds there are and how many, what hosts hold, what devices cannot run or hold"
     yield "where policies other than 'each' and 'all' place models"
     if not question.sampled:
-        yield "that the arrivals are those of the trace"
+        yield "that the arrivals are those of the workload"
     elif not len(question.time):
         yield "rates: there are no arrivals to compare them with"
     else:

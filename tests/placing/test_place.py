@@ -98,7 +98,7 @@ def test_of_a_placement_that_carries_twice_the_demand(
     models: tuple[str, str], platform: hetsim.Platform
 ) -> None:
     slo = hetsim.Slo(0.99, 0.05)
-    place = partial(hetsim.place, platform=platform, strategies=["heft"], most=2)
+    place = partial(hetsim.place, platform=platform, strategies=["heft"], most=2, most_requests=FEW)
     unit = place(two(models, (1.0, 1.0), slo, requests=50))
     rate = unit.factor / 2
     workload = two(models, (rate, rate), slo)
@@ -177,9 +177,42 @@ def test_infeasible_only_where_it_is_proved(
     if not missed.rows:
         with pytest.raises(hetsim.ObjectiveMissed, match="no set of instances"):
             missed.require()
-    few = place(two(models, (10.0, 10.0), slo, requests=40), platform)
+    few = place(two(models, (10.0, 10.0), slo), platform, most_requests=40)
+    with pytest.raises(hetsim.Undecided, match=r"give --requests \d+"):
+        few.require()
+
+
+def test_a_plain_case_is_decided_however_short_the_workload_is(
+    models: tuple[str, str], platform: hetsim.Platform
+) -> None:
+    """At a twentieth of what is carried, with a limit far off and 67 requests of one model."""
+    slo = hetsim.Slo(0.99, 0.08)
+    place = partial(hetsim.place, platform=platform, strategies=["heft"], most=1)
+    rate = place(two(models, (1.0, 0.2), slo, requests=50), most_requests=50).factor / 20
+    found = place(two(models, (rate, 0.2 * rate), slo, requests=400))
+    assert found.factor == pytest.approx(20.0)
+    assert found.require() is found.best
+    assert found.best.service is not None
+    played = found.best.service.requests
+    # Fewer cannot tell, and say about how many do.
+    few = place(two(models, (rate, 0.2 * rate), slo), most_requests=10_000)
     with pytest.raises(hetsim.Undecided):
         few.require()
+    assert 10_000 < few.requests_to_tell <= 4 * played
+    again = place(two(models, (rate, 0.2 * rate), slo), most_requests=4 * few.requests_to_tell)
+    assert again.require() is again.best
+
+
+def test_nothing_is_said_of_a_stream_of_which_no_request_came(
+    models: tuple[str, str], platform: hetsim.Platform
+) -> None:
+    workload = two(models, (100.0, 1e-6), hetsim.Slo(0.99, 0.08))
+    found = hetsim.place(workload, platform, strategies=["heft"], most=1, most_requests=20_000)
+    assert found.best.answer == "undecided"
+    assert found.requests_to_tell >= 40_000
+    served = found.deployment
+    row = hetsim.capacity(served, workload, platform=platform, most_requests=20_000).rows[0]
+    assert row.answer == "undecided"
 
 
 def test_the_bound_of_all_plans_is_above_what_any_placement_carries(

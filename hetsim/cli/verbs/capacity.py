@@ -57,6 +57,7 @@ DEFAULT_STRATEGIES = ("single", "heft")
 )
 @click.option(
     "--requests",
+    "most_requests",
     type=click.IntRange(min=1),
     help="After how many a run at one rate ends undecided.  [default: 1048576]",
 )
@@ -69,7 +70,7 @@ def capacity(
     platform: str | None,
     strategies: tuple[str, ...],
     target_rate: float | None,
-    requests: int | None,
+    most_requests: int | None,
     workload: str | None,
     slos: tuple[Slo, ...],
     survive: int | None,
@@ -106,7 +107,7 @@ def capacity(
     comes = workload_of(load)
     named = dict(_named(load, comes, strategies, batchings))
     asked = with_options(asked, tuple(named.values()))
-    most = requests or BUDGET
+    most = most_requests or BUDGET
     first = next(iter(named.values()))
     told = told_where(comes, load.workload, first, load.deployment)
     with invocation.progress("looking for the rates that meet it"), told:

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     help="How many sets of instances are simulated, of each way to batch.  [default: 4]",
 )
+@click.option(
+    "--requests",
+    "most_requests",
+    type=click.IntRange(min=1),
+    help="After how many drawn requests a run ends undecided, whatever the workload says of its "
+    "end.  [default: 1048576]",
+)
 @place_options
 @limit_options
 @contention_option
@@ -61,6 +68,7 @@ def place(
     platform: str | None,
     strategies: tuple[str, ...],
     most: int | None,
+    most_requests: int | None,
     workload: str | None,
     batchings: tuple[DynamicBatching, ...],
     routing: Routing | None,
@@ -90,6 +98,7 @@ def place(
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.place_record import place_record
     from hetsim.reporting.tables.place import best_sentence, place_report
+    from hetsim.sizing.capacity import BUDGET
     from hetsim.workloads.deployment import Deployment, Instances, Served
     from hetsim.workloads.files.writing import deployment_yaml
 
@@ -112,6 +121,7 @@ def place(
         strategies=splits,
         routing=routing,
         most=most or MOST,
+        most_requests=most_requests or BUDGET,
     )
     with (
         invocation.progress("looking for the best placement"),

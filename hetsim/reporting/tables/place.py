@@ -191,6 +191,8 @@ def _apart(rows: tuple[Apart, ...]) -> Table:
 
 
 def _p99(stream: StreamService) -> str:
+    if not stream.requests:
+        return "no request"
     return latency_text(stream.p99_s) if stream.percentiles else "overloaded"
 
 
