@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hetsim.base import object_code
+from hetsim.base import deadline, object_code
 from hetsim.base.cache import private_folder
 from hetsim.base.code_folder import NAME, is_kept, stem_of
 from hetsim.base.files import whole_file
@@ -78,7 +78,7 @@ def is_due(
     """Add `work` to what was left to Python of a function; return whether that is `least` by now.
 
     What is due counts from nothing again. Where no folder can be written, or no object code is
-    kept, `work` alone counts.
+    kept, `work` alone counts. Where a deadline leaves no time to compile, nothing is due.
 
     Parameters
     ----------
@@ -91,6 +91,8 @@ def is_due(
     Karlin, M. S. Manasse, L. Rudolph, D. D. Sleator, Competitive snoopy caching, Algorithmica 3,
     1988 (the rule of the ski that is rented or bought).
     """
+    if not deadline.may_compile():
+        return False
     if work >= least or not object_code.is_allowed():
         return work >= least
     count = _counts.get(function)

@@ -69,7 +69,11 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
     a connected part; near linear where parts are small. O(r^2) bits of memory. Large graphs
     are worked off by machine code (``selecting``), where a candidate costs no more than the
     edges between the least and the last of its members, a step: O(V + E) memory and the nodes
-    of the candidates at hand, and near linear where groups are local.
+    of the candidates at hand, and near linear where groups are local. Quadratic where one value
+    has many readers that are also joined by other paths, on devices in no order: the readers are
+    one connected part while the node of that value is free, each round takes one group out of it,
+    and which candidates the next round has depends on all that are left, since what an earlier
+    root covers is no root. The published selection gives no order in which a round could be spared.
     Source: hetero plugin design overview, OpenVINO, `Subgraphs selection`.
     """
     # Rounds take twice what the passes of other methods do, and more.

@@ -9,6 +9,7 @@ from operator import add
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.graph.dag import joined
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT
@@ -162,6 +163,7 @@ class _Tasks:
         self._own = {label: [] for label in self.succs if self._width(label) > WIDE}
         self._put((u, v) for u in sorted(self.succs) for v in self.succs[u])
         while self._heap and len(self.succs) > most_tasks:
+            deadline.check()
             entry = heapq.heappop(self._heap)
             _, u, v = entry
             wide = [task for task in (u, v) if task in self._own]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.errors import OutOfMemory
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.groups import Group, as_groups, order_groups
@@ -58,6 +59,7 @@ def best_grouping(
     best: tuple[float, int, int] | None = None
     refused: list[tuple[int, int, OutOfMemory]] = []
     for index, (name, groups) in enumerate(candidates):
+        deadline.check()
         try:
             latency_s = latency_of_groups(problem, groups, name)
         except OutOfMemory as error:
@@ -92,6 +94,7 @@ def _best_of_many(
         ("eager runs", runs(problem.dag, assignment, order, cut_at_exits=True)),
         ("single nodes", nodes),
     ):
+        deadline.check()
         made = Owned.ordered(problem, labels, device_of, rank)
         if made is None:
             raise AssertionError(f"grouping '{name}' is cyclic")

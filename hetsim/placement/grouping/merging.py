@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
 from hetsim.placement.grouping.owned import Owned, are_for
@@ -45,6 +46,7 @@ def merge_where_it_pays(
     kept = owned
     pairs, first = _pairs(problem, kept), kept.first_nodes()
     while trials > 0:
+        deadline.check()
         batch = _disjoint(first, pairs, refused, size)
         if not batch:
             break

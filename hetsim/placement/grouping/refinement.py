@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.errors import Infeasible
 from hetsim.placement.grouping.owned import Owned, are_for
 from hetsim.placement.objective import Objective, measure
@@ -46,8 +47,8 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
 
     Returns
     -------
-    The plan, itself where nothing gains. At most TRIALS simulations of one request, fewer
-    where they would exceed WORK nodes, and O(V + E) for each.
+    The plan, itself where nothing gains; until a deadline passes. At most TRIALS simulations of one
+    request, fewer where they would exceed WORK nodes, and O(V + E) for each.
     """
     problem = plan.problem
     kept = begun = Owned.of(problem, plan.groups)
@@ -58,7 +59,8 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
     while gained and trials > 0:
         gained = False
         for crossing, kind, moved in _moves(problem, kept, tried, refusals):
-            if trials == 0:
+            if trials == 0 or deadline.left_s() <= 0.0:
+                trials = 0
                 break
             tried.add(crossing)
             refusals[kind] += 1

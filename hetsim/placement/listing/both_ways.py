@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.code_folder import is_kept
+from hetsim.base.deadline import may_compile
 from hetsim.placement.listing.insertion_kernel import compiled, insert_nodes
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
@@ -64,7 +65,8 @@ class BothWays:
             loaded = compiled.cache_info().currsize > 0
             kept = loaded or is_kept(insert_nodes)
             machine_code = work >= (COMPILE_FROM if kept else COMPILE_ANEW_FROM)
-        self._compiled = machine_code
+            machine_code = machine_code and (kept or may_compile())
+        self.compiled = machine_code
 
     def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
         """Give the schedule along falling ranks, and `passes` more.
@@ -95,7 +97,7 @@ class BothWays:
             travel, early, late = travel.transpose(0, 2, 1), late, early
         at, other, row = self._edges[back]
         return _Way(
-            self._compiled,
+            self.compiled,
             price,
             _row(self._seconds),
             _row(self._least),

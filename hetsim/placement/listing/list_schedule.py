@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.errors import OutOfMemory, UnsupportedNode
 from hetsim.placement.listing.ranks import made_by, travel_matrices
 from hetsim.placement.listing.room import Gaps, Room
@@ -16,6 +17,9 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
 INFINITY = float("inf")
+
+LOOK = 32
+"""Nodes placed between two looks at a deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,7 @@ class Listing:
         ]
         self.memory = Room(problem, homes) if problem.capacity_bytes is not None else None
         self.device = [-1] * n
+        self._placed = 0
         self.begin_s = [0.0] * n
         self.end_s = [0.0] * n
 
@@ -191,6 +196,9 @@ class Listing:
 
     def place(self, node: int, slot: Slot) -> None:
         """Take a slot that was just given. O(outputs P)."""
+        self._placed += 1
+        if self._placed % LOOK == 0:
+            deadline.check()
         device = slot.device
         self.device[node], self.begin_s[node], self.end_s[node] = device, slot.begin_s, slot.end_s
         self.streams[device][slot.stream].take(slot.begin_s, slot.end_s)

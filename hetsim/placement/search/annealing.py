@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from hetsim.base import deadline
 from hetsim.base.code_folder import is_kept
 from hetsim.base.going import say
 from hetsim.partitioning.groups import Group
@@ -36,14 +36,20 @@ COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 12.0
 ROUND = 1_500
 """Moves a task of a round: what a budget has beyond goes to more rounds."""
 MOST_ROUNDS = 200
+TRIAL_PART = 0.02
+"""Part of a time limit in which the speed is found."""
 FINE = 0.3
 """Worsening accepted at first by tasks: where there are many, each counts for little."""
 HOTTER = (1.0, 3.0, 10.0)
 """Rounds begin so many times as hot, in turns."""
 TRIAL = 2_000
-"""Moves by which the speed is known."""
+"""Moves by machine code before the first look at a budget of moves."""
 LOOKS = 4
 """Drafts that are judged of each of several rounds."""
+MANY_TASKS = 500
+"""Tasks from which on each move in Python is followed by a look at the time."""
+FIRST_WORK = 200_000
+"""Tasks evaluated by machine code before the first look at the time."""
 CHUNK_S = 0.01
 """Seconds between two looks at the time."""
 
@@ -70,8 +76,8 @@ class Budget:
     def spent(self, tried: int) -> float:
         """Return which share of it is spent, after so many moves of one round."""
         if self.moves is not None:
-            return tried / max(self.moves, 1)
-        return (time.process_time() - self.began_s) / max(self.until_s - self.began_s, 1e-9)
+            return tried / max(self.moves, 1) if deadline.left_s() > 0.0 else 1.0
+        return (deadline.now_s() - self.began_s) / max(self.until_s - self.began_s, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +116,21 @@ class PythonWalk:
         fresh = True
         tried, spent = 0, budget.spent(0)
         next_look = spent
+        # A look at the time takes less than a move, but not where there are few tasks.
+        limited = deadline.is_set()
+        every = 16 if budget.moves is not None or problem.n < MANY_TASKS else 1
         scale = best or 1.0
         temperature = heat.hot * scale
         while spent < 1.0:
-            if tried % 16 == 0:
+            if tried % every == 0:
                 spent = budget.spent(tried)
                 say(spent)
                 temperature = scale * heat.hot * (heat.cold / heat.hot) ** min(spent, 1.0)
                 if fresh and spent >= next_look:
                     judge(estimator.groups(best_draft), last=False)
                     fresh, next_look = False, spent + 1.0 / heat.looks
+            elif limited and deadline.left_s() <= 0.0:
+                break
             tried += 1
             undo = mover.propose()
             if undo is None:
@@ -162,13 +173,13 @@ class CompiledWalk:
         figures[SPENT] = figures[NEXT_LOOK] = budget.spent(0)
         kernel.keep(search)
         moves = 0 if budget.moves is None else max(budget.moves, 1)
-        chunk = TRIAL
+        chunk = TRIAL if budget.moves is not None else max(16, FIRST_WORK // problem.n // 16 * 16)
         while True:
-            began_s = time.process_time()
+            began_s = deadline.now_s()
             until = int(counts[TRIED]) + chunk
             why = self._advance(self._asked, search, heat.hot, heat.cold, moves, until)
             tried = int(counts[TRIED])
-            if why == kernel.OVER:
+            if why == kernel.OVER or deadline.left_s() <= 0.0:
                 break
             if why == kernel.JUDGE:
                 judge(estimator.groups(drafted(search)), last=False)
@@ -180,7 +191,7 @@ class CompiledWalk:
                 counts[ANSWER] = self._holds(estimator.groups(now))
             else:
                 # As many moves as take CHUNK_S, a whole number of sixteens.
-                took_s = max(time.process_time() - began_s, 1e-6)
+                took_s = max(deadline.now_s() - began_s, 1e-6)
                 chunk = max(16, min(4 * chunk, int(chunk * CHUNK_S / took_s) // 16 * 16))
             if budget.moves is None:
                 figures[SPENT] = budget.spent(tried)
@@ -205,7 +216,7 @@ def walk(
     kept = loaded or is_kept(kernel.anneal, *kernel.PARTS, inline=True)
     if budget.moves is None:
         least_s = COMPILE_FROM_S if kept else COMPILE_ANEW_FROM_S
-        pays = loaded or budget.until_s - time.process_time() >= least_s
+        pays = loaded or budget.until_s - deadline.now_s() >= least_s
     else:
         least = COMPILE_FROM if kept else COMPILE_ANEW_FROM
         work = budget.moves * problem.n * (GROUPED if estimates_groups(problem) else 1)
@@ -217,8 +228,8 @@ def walk(
 def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:
     """Anneal in rounds of ROUND moves a task, as many as the budget has; return the moves tried.
 
-    The more tasks, the less heat. Where the budget is time, the first moves tell how many
-    rounds it has.
+    The more tasks, the less heat. Where the budget is time, a round of TRIAL_PART of it tells how
+    many rounds it has.
     """
     hot = min(HOT, FINE / max(problem.n, 1))
     most = ROUND * problem.n
@@ -231,14 +242,20 @@ def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:
         )
     # The first call loads machine code.
     trial = Heat(hot, hot / 10, LOOKS)
-    walk.round(Budget(1), trial, judge)
-    began_s = time.process_time()
-    tried = walk.round(Budget(min(TRIAL, most)), trial, judge)
-    left_s = budget.until_s - time.process_time()
-    each_s = max(time.process_time() - began_s, 1e-6) / tried
+    tried = walk.round(Budget(1), trial, judge)
+    began_s = deadline.now_s()
+    part_s = (budget.until_s - began_s) * TRIAL_PART
+    if part_s <= 0.0:
+        return tried
+    of_trial = walk.round(Budget(None, began_s, began_s + part_s), trial, judge)
+    tried += of_trial
+    left_s = budget.until_s - deadline.now_s()
+    each_s = max(deadline.now_s() - began_s, 1e-6) / max(of_trial, 1)
     count = min(MOST_ROUNDS, max(1, int(left_s / each_s) // max(most, 1)))
     for k, heat in enumerate(_heats(hot, count)):
-        now_s = time.process_time()
+        now_s = deadline.now_s()
+        if now_s >= budget.until_s:
+            break
         until_s = now_s + (budget.until_s - now_s) / (count - k)
         tried += walk.round(Budget(None, now_s, until_s), heat, judge)
     return tried

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+from hetsim.base import deadline
 from hetsim.errors import Infeasible
 from hetsim.placement.coarsening.tasks import Coarse
 from hetsim.placement.grouping.best import best_grouping
@@ -24,6 +24,8 @@ LEAST = 0.2
 """What they are over where that is nothing."""
 STRETCHES = (1.0, 2.0, 4.0, 8.0)
 """How much longer transfers are taken to be where they wait for each other."""
+MOST_IN_PYTHON = 1_000
+"""Tasks above which a deadline is not for schedules that are not compiled."""
 FEW, MANY = 3, 20
 """Passes of each price, and of the best at last."""
 NAME = "lists both ways"
@@ -37,7 +39,7 @@ class _Best:
     draft: Draft
 
 
-def priced_start(coarse: Coarse, until_s: float | None = None) -> Start | None:
+def priced_start(coarse: Coarse) -> Start | None:
     """Return the best plan of ``BothWays`` met; None where a node runs on no device alone.
 
     What takes longest where is told by a price: where devices differ by node, a node that goes
@@ -45,11 +47,8 @@ def priced_start(coarse: Coarse, until_s: float | None = None) -> Start | None:
     at each of several prices, and where links are contended for, with transfers that take
     longer than alone; more at the best.
 
-    Parameters
-    ----------
-    coarse : Coarse
-    until_s : float, optional
-        Second of CPU time from which on no other price is tried.
+    Where a deadline passes, the best until then is returned; None where there is none, or too
+    little time to compile for many tasks.
 
     Complexity: O(E P + n^2) for each of 90 schedules, 200 with contention. Source: forward and
     backward passes, K. Y. Li, R. J. Willis, An iterative scheduling technique for
@@ -61,23 +60,19 @@ def priced_start(coarse: Coarse, until_s: float | None = None) -> Start | None:
     contended = problem.contention == "fifo"
     stretches = STRETCHES if contended else STRETCHES[:1]
     made = (len(stretches) * len(PRICES) + len(NEAR)) * (1 + 2 * FEW) + 1 + 2 * MANY
-    ways, estimator = BothWays(problem, made * problem.n), Estimator(problem)
-
-    def over() -> bool:
-        return until_s is not None and time.process_time() >= until_s
-
     best: _Best | None = None
-    for stretch, price in itertools.product(stretches, PRICES):
-        if best is None or not over():
+    with suppress(deadline.OutOfTime):
+        ways, estimator = BothWays(problem, made * problem.n), Estimator(problem)
+        if deadline.is_set() and problem.n > MOST_IN_PYTHON and not ways.compiled:
+            return None
+        for stretch, price in itertools.product(stretches, PRICES):
             best = _better(best, estimator, ways, price, stretch, FEW)
-    assert best is not None
-    known, stretch = best.price or LEAST, best.stretch
-    for near in NEAR:
-        if not over():
+        assert best is not None
+        known, stretch = best.price or LEAST, best.stretch
+        for near in NEAR:
             best = _better(best, estimator, ways, known * near, stretch, FEW)
-    if not over():
         best = _better(best, estimator, ways, best.price, best.stretch, MANY)
-    return _judged(coarse, estimator, best.draft)
+    return None if best is None else _judged(coarse, estimator, best.draft)
 
 
 def _better(
@@ -95,6 +90,7 @@ def _better(
     """
     least = math.inf if best is None or estimator.grouped else best.cost
     for made in ways.schedules(price, stretch, passes):
+        deadline.check()
         if made.makespan_s >= least:
             continue
         least = made.makespan_s
@@ -109,7 +105,7 @@ def _better(
 def _judged(coarse: Coarse, estimator: Estimator, draft: Draft) -> Start | None:
     """The draft as it is, or grouped, whichever the clock finds quicker; None: none fits."""
     found: list[Start] = []
-    with suppress(Infeasible):
+    with suppress(Infeasible, deadline.OutOfTime):
         grouped, _ = best_grouping(coarse.problem, draft.device, draft.order)
         for groups in (estimator.groups(draft), grouped):
             plan = Plan(coarse.fine, "draft", coarse.spread(groups))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from hetsim.base import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen, uncoarsened
@@ -15,6 +19,7 @@ from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
 from hetsim.placement.starting.alone import expand, plan_alone
 from hetsim.placement.starting.constructive import Constructive
+from hetsim.placement.throughput.stages import plan_of_assignment
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -31,6 +36,9 @@ CONSTRUCTIVE: Mapping[str, int] = {
 MOST_PAIRS = 4_000_000_000
 """Tasks x devices x tasks of the widest level, above which ``dls`` and ``etf`` are not tried: they
 look at every ready task each time, some 200 million pairs a second."""
+
+MOST_LIMITED = 2_000
+"""Tasks above which they are not tried before a deadline, at which they do not look."""
 
 MERGED = 2
 """Constructive plans, the best first, whose subgraphs are merged where that pays."""
@@ -61,7 +69,8 @@ class Start:
 def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
     """Return every device alone and the constructive plans, best first, ties in that order.
 
-    Subgraphs of the best MERGED constructive plans are merged where that pays.
+    Subgraphs of the best MERGED constructive plans are merged where that pays. Where a deadline
+    passes, what was found until then is returned.
 
     Raises
     ------
@@ -70,8 +79,49 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
     """
     found: list[Start] = []
     refused: list[Infeasible] = []
+    with suppress(deadline.OutOfTime):
+        _construct(coarse, objective, found, refused)
+    if not found and not refused:
+        raise deadline.OutOfTime
+    if not found:
+        raise refused[0]
+    found.sort(key=lambda start: start.cost)
+    if objective == "latency" and pays_to_coarsen(coarse.fine):
+        with suppress(deadline.OutOfTime):
+            _merge_best(coarse, found)
+        found.sort(key=lambda start: start.cost)
+    return found
+
+
+def quick_start(problem: Problem, objective: Objective) -> Start | None:
+    """Return a plan that takes little to make; None where none such fits. O(n P) and a simulation.
+
+    The whole model on the device where it takes least, or each node on the device where that does.
+    """
+    if not problem.n or problem.unpriced:
+        return None
+    total_s = np.where(problem.runnable, problem.shared_seconds, np.inf).sum(axis=0)
+    for device in np.argsort(total_s, kind="stable").tolist():
+        if np.isfinite(total_s[device]):
+            with suppress(Infeasible):
+                plan = plan_alone(problem, device)
+                return Start(plan.strategy, plan, plan.groups, measure(plan, objective))
+    with suppress(Infeasible):
+        if problem.supported.any(axis=1).all():
+            each_s = np.where(problem.supported, problem.shared_seconds, np.inf)
+            quickest = each_s.argmin(axis=1).tolist()
+            plan = plan_of_assignment(problem, "quick", quickest, "each node where it takes least")
+            return Start("quick", plan, plan.groups, measure(plan, objective))
+    return None
+
+
+def _construct(
+    coarse: Coarse, objective: Objective, found: list[Start], refused: list[Infeasible]
+) -> None:
+    """Add the plans to `found`, and to `refused` why a strategy has none."""
     problem = coarse.fine
     for device, text in enumerate(expand(problem)):
+        deadline.check()
         try:
             plan = plan_alone(problem, device)
             groups = tuple(Group(g.device, tuple(range(coarse.problem.n))) for g in plan.groups)
@@ -82,6 +132,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
     for name in CONSTRUCTIVE:
         if not affordable(name, coarse.problem):
             continue
+        deadline.check()
         try:
             groups, how = constructive(name).groups(coarse)
             if groups in seen:
@@ -91,17 +142,13 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
             found.append(Start(name, plan, groups, measure(plan, objective)))
         except Infeasible as error:
             refused.append(error)
-    if not found:
-        raise refused[0]
-    found.sort(key=lambda start: start.cost)
-    if objective == "latency" and pays_to_coarsen(problem):
-        _merge_best(coarse, found)
-    return found
 
 
 def affordable(name: str, tasks: Problem) -> bool:
     """Whether a constructive strategy is quick enough for a problem of tasks. O(V + E)."""
     if tasks.n > CONSTRUCTIVE[name]:
+        return False
+    if name in ("dls", "etf") and tasks.n > MOST_LIMITED and deadline.is_set():
         return False
     if name not in ("dls", "etf") or tasks.n**2 * len(tasks.devices) <= MOST_PAIRS:
         return True
@@ -155,4 +202,3 @@ def _merge_best(coarse: Coarse, found: list[Start]) -> None:
             continue
         if merged.cost <= best.cost:
             found[found.index(best)] = merged
-    found.sort(key=lambda start: start.cost)

@@ -227,13 +227,13 @@ class Auto(Constrained):
             if not starts:
                 return search.solve(coarse.fine)
             if self.objective == "throughput":
-                return search.spread_out(coarse.fine, starts, 0.0)
-            return search.searched(coarse, starts, 0.0)
+                return search.spread_out(coarse.fine, starts)
+            return search.searched(coarse, starts)
 
         def from_best() -> Plan:
             if self.objective == "throughput":
-                return search.spread_out(coarse.fine, best, 0.0)
-            return search.searched(coarse, best, 0.0)
+                return search.spread_out(coarse.fine, best)
+            return search.searched(coarse, best)
 
         made: list[Start] = []
         for low, run in ((0.35, asked_alone), *([(0.65, from_best)] if further else [])):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.base.going import AT_MOST, before, say
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
@@ -52,8 +53,8 @@ class Exact(Constrained):
     Attributes
     ----------
     time_limit_s : float
-        Wall-clock seconds of the solver. The answer is the same in every process as long as
-        the proof is found in time.
+        Wall-clock seconds, those of the search before the solver included. The answer is the
+        same in every process as long as the proof is found in time.
 
     Complexity: exponential; up to about 50 tasks in seconds to minutes. Needs the extra
     ``exact`` (OR-tools CP-SAT).
@@ -86,16 +87,24 @@ class Exact(Constrained):
                 f"{problem.name} has {coarse.problem.n}",
                 hint="use local-search",
             )
-        coarse, starts = starts_that_fit(coarse, "latency")
+        began = time.monotonic()
+        # The search takes half of the limit at most; a plan to start from comes before the limit.
+        half_s = deadline.now_s() + self.time_limit_s / 2
+        try:
+            with deadline.until(half_s):
+                coarse, starts = starts_that_fit(coarse, "latency")
+        except deadline.OutOfTime:
+            coarse, starts = starts_that_fit(coarse, "latency")
         tasks, start = coarse.problem, starts[0]
-        with before(self.time_limit_s):
-            groups, _, _ = LocalSearch().improve(coarse, start, 0.0)
+        with before(self.time_limit_s), deadline.until(half_s):
+            groups, _, _ = LocalSearch().improve(coarse, start)
         plans = [start.plan, Plan(problem, "exact", coarse.spread(groups))]
         floor = bound_of(problem)
         bound_s = 0.0
         if tasks.n <= MOST_TASKS:
             hint = _timed(tasks, groups)
-            found, bound_s = self._solved(coarse, min(map(_cost, plans)), hint, floor)
+            left_s = self.time_limit_s - (time.monotonic() - began)
+            found, bound_s = self._solved(coarse, min(map(_cost, plans)), hint, floor, left_s)
             plans += found
         cost, best = min(((_cost(plan), index) for index, plan in enumerate(plans)))
         reason = _reason(
@@ -104,9 +113,9 @@ class Exact(Constrained):
         return Plan(problem, "exact", plans[best].groups, reason)
 
     def _solved(
-        self, coarse: Coarse, horizon_s: float, hint: Schedule, floor: float
+        self, coarse: Coarse, horizon_s: float, hint: Schedule, floor: float, left_s: float
     ) -> tuple[list[Plan], float]:
-        """Return the plans made of the solver's schedules, and what is proven.
+        """Return the plans made of the solver's schedules in `left_s`, and what is proven.
 
         The solver knows weights, and what a node reads and makes. Where its schedule's
         activations then do not fit in any grouping, its assignment is forbidden and it is asked
@@ -114,8 +123,7 @@ class Exact(Constrained):
         """
         tasks = coarse.problem
         beside = _beside(coarse)
-        began = time.monotonic()
-        left_s = self.time_limit_s
+        until_s = time.monotonic() + left_s
         say(0.0, "proving", left_s, AT_MOST)
         forbidden: list[Sequence[int]] = []
         bound_s, sound = 0.0, True
@@ -139,7 +147,7 @@ class Exact(Constrained):
                     return [Plan(coarse.fine, "exact", few.groups)], bound_s
                 sound = sound and few.complete
                 forbidden.append(assignment)
-            left_s = self.time_limit_s - (time.monotonic() - began)
+            left_s = until_s - time.monotonic()
         return [], bound_s
 
 

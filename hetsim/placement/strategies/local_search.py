@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hetsim.base import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
@@ -23,7 +23,7 @@ from hetsim.placement.objective import (
 from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.priced import priced_start
-from hetsim.placement.starting.starts import Start, starts_that_fit
+from hetsim.placement.starting.starts import Start, quick_start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
@@ -35,6 +35,8 @@ STAGE_MOVES, CHUNK = 300_000, 50_000
 """Moves for throughput where none are given, and how many go from one start at a time."""
 ORDERS = 10
 """Orders that are cut for throughput."""
+KEPT_BACK = 3.0
+"""Of a time limit, so many times what a quick plan takes is kept back for checking the last one."""
 PRICED_FROM, MOST_PRICED = 200, 10_000
 """Tasks from which on, and up to which, a priced start is looked for."""
 MOST_JUDGED = 1_000
@@ -63,8 +65,10 @@ class LocalSearch(Constrained):
         Moves tried; absent: as many as evaluate WORK tasks in all, or STAGE_MOVES for
         throughput. The answer is the same in every process.
     time_limit_s : float, optional
-        CPU seconds, those for the start included; in place of `moves`, and the answer
-        depends on the machine.
+        CPU seconds, those for the start and for checking the plan included; in place of
+        `moves`, and the answer depends on the machine. Where they are too few for a search a
+        quick plan is returned, and its reason says so; where no quick plan fits the memory,
+        one that does is looked for first, however long that takes.
     seed : int
         Of the moves.
 
@@ -95,26 +99,70 @@ class LocalSearch(Constrained):
         for name, budget in (("moves", self.moves), ("time_limit_s", self.time_limit_s)):
             if budget is not None and not 0 <= budget < math.inf:
                 raise UsageError(f"{name} is {budget}", hint="give 0 or more")
-        began = time.process_time()
-        return self.within(problem, lambda narrowed: self._search(narrowed, began))
+        if self.time_limit_s is None:
+            return self.within(problem, self._search)
+        end_s = deadline.now_s() + self.time_limit_s
+        return self.within(problem, lambda narrowed: self._before(end_s, narrowed))
 
     def _solve(self, problem: Problem) -> Plan:
-        return self._search(problem, time.process_time())
+        return self._search(problem)
 
-    def _search(self, problem: Problem, began: float) -> Plan:
+    def _before(self, end_s: float, problem: Problem) -> Plan:
+        """Return the best plan met before `end_s`, a quick one where nothing else was.
+
+        What the quick one takes is kept back: a look at the time comes that much late at most, and
+        the plan that is found is checked at last.
+        """
+        began_s = deadline.now_s()
+        quick = quick_start(problem, self.objective)
+        took_s = deadline.now_s() - began_s
+        if quick is None:
+            # A plan comes before the limit.
+            try:
+                quick = starts_that_fit(prepared(problem), self.objective)[1][0]
+            except Infeasible:
+                if self.objective == "latency":
+                    raise
+                return replace(self, time_limit_s=None, moves=0).spread_out(problem, [])
+        try:
+            with deadline.until(end_s - KEPT_BACK * took_s):
+                deadline.check()
+                return self._search(problem, quick)
+        except deadline.OutOfTime:
+            reason = f"{quick.plan.reason}: time_limit_s left no time to search"
+            return Plan(problem, "local-search", quick.plan.groups, reason)
+
+    def _search(self, problem: Problem, quick: Start | None = None) -> Plan:
+        """Return the best plan met; `quick` one is known where there is a deadline."""
         coarse = prepared(problem)
         if self.objective == "throughput":
             starts: list[Start] = []
             with suppress(Infeasible):
-                _, starts = starts_that_fit(coarse, self.objective)
-            return self.spread_out(problem, starts, began)
-        return self.searched(*starts_that_fit(coarse, self.objective), began)
+                _, starts = self._starts(coarse, quick)
+            return self.spread_out(problem, starts)
+        return self.searched(*self._starts(coarse, quick))
 
-    def searched(self, coarse: Coarse, starts: Sequence[Start], began: float) -> Plan:
+    def _starts(self, coarse: Coarse, quick: Start | None) -> tuple[Coarse, list[Start]]:
+        """Return ``starts_that_fit``, for which half of the time is at most."""
+        if quick is None:
+            return starts_that_fit(coarse, self.objective)
+        known = replace(quick, groups=coarse.gathered(quick.plan.groups) or ())
+        with deadline.until(deadline.now_s() + deadline.left_s() / 2):
+            try:
+                found, starts = starts_that_fit(coarse, self.objective)
+            except (Infeasible, deadline.OutOfTime):
+                found, starts = coarse, []
+        if found is coarse and known.groups and all(known.cost < one.cost for one in starts):
+            starts = [known, *starts]
+        if not starts:
+            raise deadline.OutOfTime
+        return found, starts
+
+    def searched(self, coarse: Coarse, starts: Sequence[Start]) -> Plan:
         """Return the best plan for latency met from the best of `starts`, which fit the memory."""
         problem = coarse.fine
-        start = self.started(coarse, starts[0], began)
-        groups, cost, tried = self.improve(coarse, start, began)
+        start = self.started(coarse, starts[0])
+        groups, cost, tried = self.improve(coarse, start)
         plan = Plan(problem, "local-search", coarse.spread(groups))
         if cost < start.cost:
             try:
@@ -129,7 +177,7 @@ class LocalSearch(Constrained):
         found = Plan(problem, "local-search", plan.groups, gained)
         return refine(found, self.objective, cost) if pays_to_coarsen(problem) else found
 
-    def spread_out(self, problem: Problem, starts: Sequence[Start], began: float) -> Plan:
+    def spread_out(self, problem: Problem, starts: Sequence[Start]) -> Plan:
         """Return the best plan for throughput: moves of nodes from the best of `starts`.
 
         Raises Infeasible where there are none, and none is found.
@@ -138,9 +186,7 @@ class LocalSearch(Constrained):
         most = STAGE_MOVES if self.moves is None else self.moves
 
         def following(tried: int) -> int:
-            if self.time_limit_s is not None:
-                return CHUNK if time.process_time() - began < self.time_limit_s else 0
-            return min(CHUNK, most - tried)
+            return CHUNK if self.time_limit_s is not None else min(CHUNK, most - tried)
 
         def solve(left: Problem) -> Plan:
             known = [start.plan] if start is not None else []
@@ -148,30 +194,32 @@ class LocalSearch(Constrained):
 
         gained = f"from {start.name if start else 'no plan'} and slices, by moves of nodes"
         try:
-            made = within_memory(problem, solve)
-            if start is None or measure(made, self.objective) < start.cost:
-                return Plan(problem, "local-search", made.groups, gained)
+            with suppress(deadline.OutOfTime):
+                made = within_memory(problem, solve)
+                if start is None or measure(made, self.objective) < start.cost:
+                    return Plan(problem, "local-search", made.groups, gained)
         except Infeasible:
             if start is None:
                 raise
+        if start is None:
+            raise deadline.OutOfTime
         return Plan(problem, "local-search", start.plan.groups, gained)
 
-    def started(self, coarse: Coarse, start: Start, began: float) -> Start:
+    def started(self, coarse: Coarse, start: Start) -> Start:
         """Return `start`, or where there are many tasks what ``priced_start`` finds, if better.
 
-        Half of a time limit goes to that at most.
+        Half of what is left of a time limit goes to that at most.
         """
         if not PRICED_FROM <= coarse.problem.n <= MOST_PRICED:
             return start
-        until_s = None if self.time_limit_s is None else began + self.time_limit_s / 2
-        if memory_binds(coarse.fine) or (until_s is not None and time.process_time() >= until_s):
+        if memory_binds(coarse.fine):
             return start
-        priced = priced_start(coarse, until_s)
+        half_s = deadline.left_s() / 2 if deadline.is_set() else math.inf
+        with deadline.until(deadline.now_s() + half_s):
+            priced = priced_start(coarse)
         return start if priced is None or priced.cost >= start.cost else priced
 
-    def improve(
-        self, coarse: Coarse, start: Start, began: float
-    ) -> tuple[tuple[Group, ...], float, int]:
+    def improve(self, coarse: Coarse, start: Start) -> tuple[tuple[Group, ...], float, int]:
         """Return the best groups met on the tasks, their cost by the clock, and moves tried.
 
         A move that overfills a device with weights is not made; where activations could, what
@@ -187,7 +235,11 @@ class LocalSearch(Constrained):
             judge = _Judge(problem, start, JUDGED)
             tried = way.round(default, Heat(), judge)
         else:
-            given = Budget(self.moves, began, began + (self.time_limit_s or 0.0))
+            if deadline.left_s() <= 0.0:
+                return start.groups, start.cost, 0
+            began_s = deadline.now_s()
+            left_s = deadline.left_s() if deadline.is_set() else 0.0
+            given = Budget(self.moves, began_s, began_s + left_s)
             way = walk(problem, start.groups, self.seed, holds, given)
             judge = _Judge(problem, start, MOST_JUDGED)
             tried = rounds(way, problem, given, judge)
@@ -204,7 +256,7 @@ class _Judge:
 
     def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
         """Judge `groups`; one trial is kept for the last."""
-        if self._left <= (0 if last else 1):
+        if self._left <= (0 if last else 1) or (not last and deadline.left_s() <= 0.0):
             return
         self._left -= 1
         try:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hetsim.base import deadline
+from hetsim.base.code_folder import is_kept
 from hetsim.placement.loads.network import Network
 from hetsim.placement.loads.orders import depth_first
-from hetsim.placement.throughput.moves_kernel import compiled
+from hetsim.placement.throughput.moves_kernel import anneal, compiled
+from hetsim.placement.throughput.waiting import waiting_in_vain
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
 
 LONGEST = 64
 """Nodes of a chain that move together at most."""
+
+LOAD_S = 3.0
+"""CPU seconds before a deadline that are worth loading machine code, and numba with it."""
 
 MOST_STAGES = 60
 """Stages in all, where a device may have several."""
@@ -109,7 +115,7 @@ class StageMoves:
         best = np.array(start.stage, dtype=np.int64)
         # The kernel draws its own numbers from a linear congruence, alike in every process.
         state = int(np.random.default_rng(seed).integers(1, 2**44))
-        load_s = compiled()(
+        load_s = _fitting()(
             net.compute_s, net.lacks, net.dispatch_s, net.capacity,
             net.touch_at, net.touch, net.producer, net.reader_at, net.reader, net.leaves,
             net.nbytes, net.hold_at, net.hold, net.constant_bytes,
@@ -121,6 +127,14 @@ class StageMoves:
             moves, state, best,
         )  # fmt: skip
         return Layout(tuple(int(stage) for stage in best), start.device, float(load_s))
+
+
+def _fitting() -> Callable[..., float]:
+    """Return ``anneal`` as machine code, or as it stands where there is no time to compile it."""
+    if compiled.cache_info().currsize > 0 or deadline.may_compile():
+        return compiled()
+    kept = deadline.left_s() >= LOAD_S and is_kept(anneal, waiting_in_vain)
+    return compiled() if kept else anneal
 
 
 def _chains(problem: Problem) -> list[tuple[int, ...]]:

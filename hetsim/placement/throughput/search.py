@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from random import Random
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.lower_bound import bound_of
@@ -32,6 +34,9 @@ MOST_SWAPPED = 10
 
 STARTS = 2
 """Plans that moves begin with."""
+
+FIRST_CHUNK = 200
+"""Moves before the first look at a deadline."""
 
 SEARCHED_WHOLE, WHOLE_STEPS = 32, 300_000
 """Nodes up to which all assignments are searched, and the steps that this may take."""
@@ -77,7 +82,10 @@ def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
             parts = orders.by_keys(trial)
         order = orders.spread(parts)
         ceiling = float("inf") if best is None else best.bottleneck_s
-        found = cut(costs, order, states, ceiling)
+        try:
+            found = cut(costs, order, states, ceiling)
+        except deadline.OutOfTime:
+            break
         if not keys or (
             found is not None and (best is None or found.bottleneck_s <= best.bottleneck_s)
         ):
@@ -94,6 +102,8 @@ def layouts(moves: StageMoves, known: Sequence[Contracted], count: int, seed: in
     """Return the stages cut from `count` orders, by each of the costs, as the clock counts them."""
     found: list[Layout] = []
     for contracted in known:
+        if found and deadline.left_s() <= 0.0:
+            break
         stages = cut_stages(contracted.costs, count, seed)
         if stages is not None:
             found.append(swapped(moves, moves.layout(assigned(contracted, stages))))
@@ -119,6 +129,8 @@ def swapped(moves: StageMoves, layout: Layout) -> Layout:
     while gained:
         gained = False
         for a, b in combinations(range(count), 2):
+            if deadline.left_s() <= 0.0:
+                return layout
             swap = {a: b, b: a}
             trial = moves.layout([swap.get(p, p) for p in layout.assignment])
             if trial.load_s < layout.load_s * (1.0 - EQUAL):
@@ -161,6 +173,7 @@ def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> Plan:
             if error.device is None or attempt == ATTEMPTS:
                 break
             try:
+                deadline.check()
                 left = with_less(left, left.device_index(error.device), error.over_bytes << attempt)
                 made = solve(left)
             except Infeasible:
@@ -202,6 +215,8 @@ def search_stages(
     by_device : bool
         As ``StageMoves``.
 
+    Where a deadline passes, the best until then is returned.
+
     Raises
     ------
     Infeasible
@@ -209,10 +224,13 @@ def search_stages(
     """
     check_runnable(problem)
     search = StageMoves(problem, contiguous=False, by_device=by_device)
+    deadline.check()
     found = [layout for plan in known if (layout := search.of_plan(plan)) is not None]
-    found += layouts(search, views(problem), orders, seed)
+    with suppress(deadline.OutOfTime):
+        deadline.check()
+        found += layouts(search, views(problem), orders, seed)
     found = found or [first_supported(search)]
-    if problem.n <= SEARCHED_WHOLE:
+    if problem.n <= SEARCHED_WHOLE and deadline.may_compile():
         least = min((layout.load_s for layout in found), default=float("inf"))
         whole = best_assignment(
             problem, least, WHOLE_STEPS, contiguous=False, network=search.network
@@ -223,10 +241,16 @@ def search_stages(
             found += [layout] if layout is not None else []
     best = sorted(found, key=lambda layout: layout.load_s)[:STARTS]
     tried = turn = 0
-    while (count := moves(tried)) > 0:
-        at = turn % len(best)
+    chunk = FIRST_CHUNK
+    while (count := moves(tried)) > 0 and deadline.left_s() > 0.0:
+        at, began_s = turn % len(best), deadline.now_s()
+        count = min(count, chunk) if deadline.is_set() else count
         best[at] = search.improved(best[at], count, seed + turn)
         tried, turn = tried + count, turn + 1
+        if deadline.is_set():
+            # No more moves than take a tenth of what is left.
+            more = deadline.left_s() / 10 / max(deadline.now_s() - began_s, 1e-6)
+            chunk = max(1, int(count * min(4.0, more)))
     chosen = min(best, key=lambda layout: layout.load_s)
     if chosen.load_s == float("inf"):
         raise nothing_met(problem)

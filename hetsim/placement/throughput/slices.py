@@ -9,12 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base import deadline
 from hetsim.placement.loads.costs import Costs, Floats
 
 INFINITY = float("inf")
 
 MOST_STATES = 1024
 """Multisets of kinds of devices that an order is cut for."""
+
+LOOK = 64
+"""Values between two looks at a deadline."""
 
 MOST_BORDERS = 600
 """Places of an order at which it may be cut: the table of segments is quadratic in them."""
@@ -98,6 +102,8 @@ def segment_loads(
         table[high, last] += by
 
     for index, (producer, consumers, leaves) in enumerate(costs.values):
+        if index % LOOK == 0:
+            deadline.check()
         made = int(place[producer]) if producer >= 0 else -1
         before = made
         for at in sorted(int(place[v]) for v in consumers):
@@ -161,6 +167,7 @@ def cut(
     came = np.full((n + 1, known.count, 2), -1, dtype=np.int64)
     able_by_kind = [np.flatnonzero(known.room[:, kind]) for kind in range(len(known.stride))]
     for end in range(1, n + 1):
+        deadline.check()
         for kind, step in enumerate(known.stride):
             starts = np.flatnonzero(table[kind, :end, end] <= ceiling)
             if len(starts) == 0:

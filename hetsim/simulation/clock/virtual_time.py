@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.code_folder import is_kept
+from hetsim.base.deadline import may_compile
 from hetsim.base.machine_code import machine_code
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
 from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
@@ -64,8 +65,10 @@ def pays(events: float, *also: Callable[..., Any]) -> bool:
 
     `also` are functions of the driver that are called besides ``advance``.
     """
-    if events >= COMPILE_FROM or events < KEPT_FROM:
-        return events >= COMPILE_FROM
+    if events < KEPT_FROM:
+        return False
+    if events >= COMPILE_FROM and may_compile():
+        return True
     return all(map(kept, (driver.advance, *also)))
 
 

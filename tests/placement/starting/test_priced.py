@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hetsim
+from hetsim.base import deadline
 from hetsim.placement.listing import both_ways
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import measure
@@ -78,8 +79,13 @@ def test_no_price_is_tried_after_its_time(contention: Any, monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "BothWays", Counted)
     coarse = prepared(layered(30, 0, contention=contention))
-    assert priced_start(coarse, 0.0) is not None
-    assert tried == [(PRICES[0], 1.0, FEW)]
+    # The clock of the deadline goes on by a second each time that it is looked at.
+    ticks = iter(range(1_000_000))
+    monkeypatch.setattr(deadline, "now_s", lambda: float(next(ticks)))
+    with deadline.until(25.0):
+        priced_start(coarse)
+    assert tried[0] == (PRICES[0], 1.0, FEW)
+    assert len(tried) < len(PRICES)
     tried.clear()
     assert priced_start(coarse) is not None
     stretches = STRETCHES if contention == "fifo" else STRETCHES[:1]
@@ -113,4 +119,4 @@ def test_local_search_starts_there_where_there_are_many_tasks() -> None:
     assert module.NAME not in hetsim.plan(many, "local-search", time_limit_s=0.0).reason
     # What is no better is left.
     better = replace(priced, name="mine", cost=priced.cost / 2)
-    assert local_search.LocalSearch().started(coarse, better, 0.0) is better
+    assert local_search.LocalSearch().started(coarse, better) is better

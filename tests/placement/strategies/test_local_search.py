@@ -63,8 +63,9 @@ def test_of_plans_that_keep_the_same_rate_the_cheapest_stays() -> None:
         auto.Start(plan.strategy, plan, (), measure(plan, "throughput")) for plan in (alone, both)
     ]
     assert [start.cost for start in starts] == [2.0, 1.0]
-    assert auto._kept_best(starts) is starts[1]
-    assert auto._kept_best(starts[:1]) is starts[0]
+    least = auto.Auto(objective="throughput")._least
+    assert least(starts)[0] is starts[1]
+    assert least(starts[:1])[0] is starts[0]
 
 
 def test_where_there_is_one_device_and_starts_are_free_nothing_is_searched() -> None:
@@ -120,6 +121,6 @@ def test_where_stages_that_fit_are_not_found_the_best_start_is_the_answer(
     plans = [hetsim.plan(problem, name) for name in ("single", "slice")]
     starts = [Start(plan.strategy, plan, (), measure(plan, "throughput")) for plan in plans]
     best = min(starts, key=lambda start: start.cost)
-    assert search.spread_out(problem, starts, 0.0).groups == best.plan.groups
+    assert search.spread_out(problem, starts).groups == best.plan.groups
     with pytest.raises(OutOfMemory, match="nothing fits"):
-        search.spread_out(problem, (), 0.0)
+        search.spread_out(problem, ())

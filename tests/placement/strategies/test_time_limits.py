@@ -1,0 +1,149 @@
+"""Limits of time are kept, on a clock that goes on with the work and not with the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hetsim
+from hetsim.base import deadline, left_to_python
+from hetsim.placement.listing.list_schedule import Listing
+from hetsim.placement.objective import Objective, measure
+from hetsim.placement.search import annealing
+from hetsim.placement.search.evaluation import Estimator
+from hetsim.placement.throughput import slices
+from hetsim.placement.throughput.moves import StageMoves
+from hetsim.problem.problem import Problem
+from hetsim.simulation.clock import virtual_time
+
+OBJECTIVES: tuple[Objective, ...] = ("latency", "throughput")
+
+
+def drawn(n: int, *, dispatch_s: float = 0.0) -> Problem:
+    rng = np.random.default_rng(n)
+    edges = [
+        (int(rng.integers(max(0, v - 9), v)), v, int(rng.integers(1, 99))) for v in range(1, n)
+    ]
+    return Problem.from_arrays(
+        rng.uniform(1.0, 9.0, (n, 3)),
+        edges,
+        bytes_per_s=50.0,
+        dispatch_s=dispatch_s,
+        contention="fifo" if dispatch_s else "none",
+    )
+
+
+class Work:
+    """Seconds that steps of a search are taken to last, added up."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        self._patch = monkeypatch
+        monkeypatch.setattr(deadline, "now_s", self._look)
+
+    def _look(self) -> float:
+        self.now_s += 1e-5
+        return self.now_s
+
+    def takes(self, owner: Any, name: str, seconds: Callable[..., float]) -> None:
+        own = getattr(owner, name)
+
+        def slow(*given: Any, **named: Any) -> Any:
+            self.now_s += seconds(*given)
+            return own(*given, **named)
+
+        self._patch.setattr(owner, name, slow)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("n", [1, 40, 600])
+def test_without_time_there_is_a_quick_plan_that_says_so(objective: Objective, n: int) -> None:
+    for dispatch_s in (0.0, 0.5):
+        problem = drawn(n, dispatch_s=dispatch_s)
+        made = hetsim.plan(problem, "local-search", objective=objective, time_limit_s=0.0)
+        assert made.reason.endswith("time_limit_s left no time to search")
+        assert len(made.devices_used) == 1
+
+
+def test_where_no_device_runs_all_each_node_goes_where_it_takes_least() -> None:
+    problem = Problem.from_arrays(
+        [[1.0, np.inf], [np.inf, 2.0], [3.0, 1.0]], [(0, 1, 1), (1, 2, 1)]
+    )
+    made = hetsim.plan(problem, "local-search", time_limit_s=0.0)
+    assert made.reason == "each node where it takes least: time_limit_s left no time to search"
+    assert made.assignment == (0, 1, 1)
+
+
+def test_a_plan_that_fits_the_memory_comes_before_the_limit() -> None:
+    made = Problem.from_arrays(
+        [[1.0, 2.0]] * 2, tensors=[(0, 10, (1,)), (1, 10, ())], capacity_bytes=(25, 25)
+    )
+    for objective in OBJECTIVES:
+        plan = hetsim.plan(made, "local-search", objective=objective, time_limit_s=0.0)
+        measure(plan, objective)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("dispatch_s", [0.0, 0.5])
+@pytest.mark.parametrize("limit_s", [2.0, 10.0])
+def test_every_loop_looks_at_the_limit(
+    objective: Objective, dispatch_s: float, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = drawn(600, dispatch_s=dispatch_s)
+    monkeypatch.setattr(annealing, "CompiledWalk", annealing.PythonWalk)
+    work = Work(monkeypatch)
+    # As if there were tens of thousands of nodes.
+    work.takes(Estimator, "cost", lambda *_: 0.06)
+    work.takes(Listing, "place", lambda *_: 0.001)
+    work.takes(slices, "segment_loads", lambda *_: 0.1)
+    work.takes(StageMoves, "improved", lambda _self, _start, moves, _seed: 0.02 + 1e-4 * moves)
+    made = hetsim.plan(problem, "local-search", objective=objective, time_limit_s=limit_s)
+    assert made.groups
+    assert work.now_s <= 1.2 * limit_s
+    # What is left after the start goes to the search.
+    assert work.now_s >= 0.5 * limit_s
+
+
+@pytest.mark.parametrize("limit_s", [1.0, 1e-6])
+def test_an_exact_plan_counts_the_search_before_the_solver(
+    limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ortools")
+    monkeypatch.setattr(annealing, "CompiledWalk", annealing.PythonWalk)
+    work = Work(monkeypatch)
+    work.takes(Estimator, "cost", lambda *_: 0.06)
+    made = hetsim.plan(drawn(12), "exact", time_limit_s=limit_s)
+    assert made.groups
+    assert work.now_s <= 0.6 * limit_s + 0.1
+
+
+def test_nothing_is_compiled_shortly_before_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_time, "kept", lambda *_: False)
+    many = 10 * virtual_time.COMPILE_FROM
+    assert virtual_time.pays(many)
+    assert left_to_python.is_due(drawn, 2.0, 1.0)
+    with deadline.until(deadline.now_s() + deadline.COMPILE_S / 2):
+        assert not virtual_time.pays(many)
+        assert not left_to_python.is_due(drawn, 2.0, 1.0)
+        with deadline.until(deadline.now_s() + 100.0):
+            # The earlier of two deadlines counts.
+            assert not deadline.may_compile()
+    with deadline.until(deadline.now_s() + 2 * deadline.COMPILE_S):
+        assert virtual_time.pays(many)
+    assert not deadline.is_set()
+
+
+def test_moves_of_stages_as_they_stand_are_those_of_machine_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = drawn(40, dispatch_s=0.5)
+    moves = StageMoves(problem, contiguous=False)
+    start = moves.layout([v % 3 for v in range(problem.n)])
+    compiled = moves.improved(start, 300, 1)
+    from hetsim.placement.throughput import moves as module
+
+    monkeypatch.setattr(module, "_fitting", lambda: module.anneal)
+    assert moves.improved(start, 300, 1) == compiled
