@@ -45,9 +45,9 @@ def recommendation_island(
         service = answer["service"]
         sections += [latency_section(service), uses_section(service, order=40)]
         sections.append(provenance_section(service["problem"]))
-    if record["priced"]:
+    if record.get("priced"):
         sections.append(_priced(record))
-    if record["doubt"] is not None and record["doubt"]["near"]:
+    if record["doubt"] is not None and record["doubt"].get("near", True):
         sections.append(_doubt(record))
     return Island(
         kind="recommend",
@@ -107,7 +107,7 @@ def _sure(record: Found) -> str:
         text = f"{undecided} that cost less may meet it all the same. "
     if doubt is None:
         return text + "No Monte Carlo samples: what the figures may be off by is not looked at."
-    if not doubt["near"]:
+    if not doubt.get("near", True):
         return text + "What is near it was not asked: --draws N asks that, too."
     return (
         f"{text}Over {doubt['draws']} samples it is the cheapest near it that meets in "
