@@ -52,7 +52,10 @@ def demand_of(workload: Workload) -> tuple[float, ...]:
     """Requests a second of each stream; raises UsageError unless their sum is a rate."""
     rates = rates_of(workload)
     if not sum(rates) > 0:
-        raise UsageError("nothing comes at a rate above 0", hint="give arrivals at a rate")
+        raise UsageError(
+            "nothing comes at a rate above 0",
+            hint="give arrivals at a rate, or a trace of two requests or more",
+        )
     for stream, rate in zip(workload.streams, rates, strict=True):
         if math.isinf(rate):
             raise UsageError(

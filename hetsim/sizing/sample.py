@@ -18,6 +18,8 @@ from hetsim.workloads.merging import Requests
 from hetsim.workloads.slo import Slo
 from hetsim.workloads.workload import Workload
 
+WINDOW_S = 1e9
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
@@ -100,6 +102,8 @@ def too_many(setup: Setup, sample: Sample, factor: float, *, machine_code: bool 
         setup.duration,
         setup.models,
         setup.sources,
+        # How long queues are is not asked: one window has all the time there is.
+        window_s=WINDOW_S,
         turns=setup.turns,
         machine_code=machine_code,
     )

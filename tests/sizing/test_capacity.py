@@ -12,14 +12,17 @@ import pytest
 import hetsim
 from deployments import alone_s, deployed, poisson
 from hetsim.base.text import to_json
+from hetsim.errors import UsageError
 from hetsim.reporting.capacity_record import capacity_record
 from hetsim.service.serving import serve
 from hetsim.sizing.answer import Capacity, Rates
+from hetsim.sizing.ceiling import demand_of
 from hetsim.workloads.arrivals.burst import Burst
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from hetsim.workloads.slo import Slo
+from hetsim.workloads.workload import Stream, Workload
 from oracles.exact_stretch import least_stretch_of_chains
 from queues import latency_at
 from sweeps import sweep
@@ -282,3 +285,11 @@ def test_served_names_are_told_apart(fixed: str, platform: hetsim.Platform) -> N
         hetsim.capacity({}, workload, platform=platform)
     with pytest.raises(hetsim.WorkloadError):
         hetsim.capacity(hetsim.Deployment((Served("zoo:none"),)), workload, platform=platform)
+
+
+def test_requests_that_come_at_one_moment_have_no_rate(tmp_path: Path) -> None:
+    path = tmp_path / "once.csv"
+    path.write_text("5\n5\n5\n")
+    workload = Workload((Stream("once", "m.onnx", Replay(str(path)), slos=(Slo(0.9, 1.0),)),))
+    with pytest.raises(UsageError, match="all requests of 'once' come at one time"):
+        demand_of(workload)
