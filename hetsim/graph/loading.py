@@ -33,7 +33,7 @@ _READING = {
     "freeze": checks.mapping(checks.text),
     "canonical": checks.text,
     "extensions": checks.sequence(
-        checks.either(checks.path, checks.instance("hetsim.graph.reading.extension:Extension"))
+        checks.either(checks.instance("hetsim.graph.reading.extension:Extension"), checks.path)
     ),
     "measure": checks.flag,
 }
@@ -148,8 +148,6 @@ def model_of(
 
     _check_level(canonical)
     folder = None if weights_dir is None else Path(weights_dir)
-    if folder is not None and "\0" in str(folder):
-        raise ModelError("weights_dir cannot be read: no folder has such a name", where=name)
     with _short_of(name), collecting_put_off():
         file = from_memory(proto, name, folder)
         wishes = _wishes(

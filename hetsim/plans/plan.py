@@ -269,7 +269,7 @@ class Plan:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``to_json`` to `path`, whole or not at all."""
         target = Path(path)
-        if not target.name or "\0" in target.name:
+        if not target.name:
             raise PlanError("cannot write: that is no name of a file", where=str(path))
         try:
             with whole_file(target) as draft:
