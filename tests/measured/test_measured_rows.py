@@ -40,6 +40,13 @@ def test_figures_are_positive(rows):
     assert without == 17  # real-time factors of sound, flagged so
 
 
+def test_a_network_that_is_called_int8_is_no_float(rows):
+    """Ten rows were labelled by the heading of their table, not by the network's own name."""
+    called = [row for row in rows if "int8" in row["model"].lower()]
+    assert len(called) == 10
+    assert {row["model"] for row in called if "int8" not in row["precision"]} == set()
+
+
 def test_rows_are_in_order_and_no_two_are_the_same(rows):
     keys = [(row["kind"], row["source"], row["id"]) for row in rows]
     assert keys == sorted(keys)
