@@ -45,6 +45,8 @@ class Invocation:
         Inputs that are made constants, by name.
     execute : mapping of str to str
         Precisions, by device, that float models are executed in as if.
+    runtime : mapping of str to str
+        Runtimes, by device, whose figures are taken.
     changes, without : tuple of str
         What is supposed of the platform, see ``hetsim.what_if``.
     settings : tuple of str
@@ -68,6 +70,7 @@ class Invocation:
     inputs: Mapping[str, Any] | str | None = None
     frozen: Mapping[str, object] = field(default_factory=dict)
     execute: Mapping[str, str] = field(default_factory=dict)
+    runtime: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()

@@ -54,7 +54,7 @@ def read_platform(platform: str | None, *, as_it_is: bool = False) -> Platform:
             "no platform is given",
             hint=f"give --platform with a YAML file or one of: {', '.join(platform_names())}",
         )
-    read = load_platform(platform)
+    read = load_platform(platform, current().runtime or None)
     if as_it_is or not supposed():
         return read
     return _as_supposed(read)
@@ -133,6 +133,7 @@ def read_plan(
             {
                 "--platform": platform,
                 "--execute": current().execute,
+                "--runtime": current().runtime,
                 "--what-if": () if supposes else current().changes,
                 "--without": current().without,
                 "--strategy": strategy,

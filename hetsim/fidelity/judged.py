@@ -45,7 +45,7 @@ def judged_points(measurements: Measurements) -> list[FidelityPoint]:
         for point in measurements.points.series[asked.series]:
             at = (asked.series, point.network, point.batch)
             one = FidelityPoint(
-                device=asked.device,
+                device=asked.name,
                 precision=asked.precision,
                 network=Path(point.network).stem,
                 batch=point.batch,

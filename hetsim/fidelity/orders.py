@@ -18,8 +18,9 @@ def chip_of(device: str) -> str:
     >>> chip_of("rockchip-rk3588-npu"), chip_of("nvidia-t4")
     ('rockchip-rk3588', 'nvidia-t4')
     """
-    chip, _, unit = device.rpartition("-")
-    return chip if unit in _UNITS else device
+    name = device.partition(":")[0]
+    chip, _, unit = name.rpartition("-")
+    return chip if unit in _UNITS else name
 
 
 def runs_of(points: Iterable[FidelityPoint], predicted: Choose, of_a_chip: bool) -> list[Run]:

@@ -30,7 +30,7 @@ def page_text(points: Sequence[FidelityPoint], server: Sequence[ServerPoint]) ->
 
 
 def _top(points: Sequence[FidelityPoint]) -> str:
-    devices = {point.device for point in points}
+    devices = {point.device.partition(":")[0] for point in points}
     networks = {point.network for point in points}
     rows = sum(point.rows for point in points)
     return f"""\
@@ -40,7 +40,8 @@ Written by `make fidelity` out of `data/fidelity/points.csv`, which `make fit` w
 {len(points)} points: {len(networks)} networks on {len(devices)} devices of the catalog, at the
 batches and in the precisions in which others measured and published them; {rows} rows in all
 (`data/measured/README.md`). A point is the median of comparable rows: one chip, runtime, precision
-and setting. Errors are those of the predicted time as a share of the measured one.
+and setting. Errors are those of the predicted time as a share of the measured one. A device that
+was measured in several runtimes is told by each; `:ncnn` names one that is not its first.
 
 A point is predicted four times:
 
@@ -49,8 +50,10 @@ A point is predicted four times:
 - *left out of the device*: by figures fitted without the device's rows of the network, at any
   batch, and without those of the same chip in other settings or under other names; other devices of
   its kin may have run it: what to expect of a network that somebody has measured elsewhere.
-- *left out of its kin*: by figures fitted without any device's rows of the network: what to expect
-  of a network that nobody has measured, on a device that was.
+- *left out of its kin*: by figures fitted without any device's rows of the network or of another
+  of its family (BERT of any size, MobileNet of any width): what to expect of a network the like of
+  which nobody has measured, on a device that was. Where all networks of a kin are of one family,
+  each is left out alone.
 - *datasheet*: by what other chips of its kin teach, at the device's datasheet, without any row of
   the chip: what to expect of a device that nobody has measured.
 
@@ -105,7 +108,12 @@ def _unmeasured(points: Sequence[FidelityPoint]) -> str:
         "| device | precision | figures | median / 90th percentile at batch 1 |",
         "|---|---|---|---|",
     ]
-    for name in device_names():
+    every = [
+        f"{name}{runtime}"
+        for name in device_names()
+        for runtime in ("", *(f":{other}" for other in sorted(device_of(name).runtimes)))
+    ]
+    for name in every:
         kernels = device_of(name).kernels
         for precision, figures in sorted(kernels.items()):
             if (name, precision) not in measured:

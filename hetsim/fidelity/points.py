@@ -39,7 +39,7 @@ class FidelityPoint:
     Attributes
     ----------
     device : str
-        Name in the catalog.
+        Name in the catalog; with ``:ncnn`` behind it, by that other runtime.
     precision : str
         Of the figures that price it.
     network : str

@@ -18,6 +18,7 @@ from hetsim.fitting.precisions import ITEM_BYTES
 from hetsim.hardware.catalog import device_names, load_device
 from hetsim.hardware.kernel_figures import HALF_WIDTH, KernelFigures
 from hetsim.hardware.kin import Likely
+from hetsim.hardware.runtimes import by_runtime
 from hetsim.hardware.spec import DeviceSpec
 from hetsim.problem.evidence_of_platform import device_evidence
 
@@ -102,15 +103,17 @@ def _names() -> frozenset[str]:
 
 def figures_of(device: str, precision: str) -> KernelFigures | None:
     """Return the figures of a device of the catalog in a precision, if it has them."""
-    if device not in _names():
+    name, _, runtime = device.partition(":")
+    if name not in _names() or (runtime and runtime not in device_of(name).runtimes):
         return None
     return device_of(device).kernels.get(precision)
 
 
 @cache
 def device_of(name: str) -> DeviceSpec:
-    """Return a device of the catalog; each is read once."""
-    return load_device(name)
+    """Return a device of the catalog, by the runtime after a colon; each is read once."""
+    device, _, runtime = name.partition(":")
+    return by_runtime(device_of(device), runtime, name) if runtime else load_device(device)
 
 
 def forget() -> None:

@@ -13,6 +13,7 @@ from hetsim.fitting.graphs import Graphs
 from hetsim.fitting.precisions import ITEM_BYTES
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_platform
+from hetsim.hardware.runtimes import EVERY
 from hetsim.hardware.spec import Platform
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
@@ -40,7 +41,7 @@ def with_whole(
         for index in by_network[network]:
             point = found[index]
             if point.device not in platforms:
-                platforms[point.device] = load_platform(point.device)
+                platforms[point.device] = platform_of(point.device)
             platform = platforms[point.device]
             fitted_s = alone_s(model, platform, point.precision, "fitted")
             figures = figures_of(point.device, point.precision)
@@ -58,6 +59,12 @@ def with_whole(
                 roofline_s=alone_s(model, platform, point.precision, "roofline"),
             )
     return found
+
+
+def platform_of(device: str) -> Platform:
+    """Return the platform of one device, by the runtime after a colon."""
+    name, _, runtime = device.partition(":")
+    return load_platform(name, {EVERY: runtime} if runtime else None)
 
 
 def alone_s(model: Model, platform: Platform, precision: str, cost: str) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hetsim.base.units import GIGA
 from hetsim.errors import PlatformError, nearest
 from hetsim.fitting.chips import Chips
 from hetsim.fitting.points import Points, Series
@@ -32,6 +33,10 @@ class Asked:
         The device's own file.
     of_kin : str
         The precision that rows of the kin name.
+    runtime : str
+        Of the device's ``runtimes``; empty: the one that its file names first.
+    computes : str or None
+        What the runtime computes in, where that is not the precision: ``tf32``.
     """
 
     device: str
@@ -40,6 +45,23 @@ class Asked:
     series: Series | None
     model: DeviceModel
     of_kin: str
+    runtime: str = ""
+    computes: str | None = None
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """The peak that its rates cannot exceed."""
+        return self.model.peak(self.kin, self.of_kin, self.computes)
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The bandwidth of its memory."""
+        return self.model.memory_bandwidth_gbytes_s.value * GIGA
+
+    @property
+    def name(self) -> str:
+        """What tells a device by one runtime from others: ``nvidia-rtx-3090:ncnn``."""
+        return f"{self.device}:{self.runtime}" if self.runtime else self.device
 
     @property
     def datasheet(self) -> Datasheet:
@@ -61,8 +83,12 @@ def catalog_asks(points: Points, chips: Chips, folder: Path | None = None) -> li
         if wrong is not None:
             raise wrong.whole
         assert model is not None
-        for precision, told in sorted(model.measured.items()):
-            where = f"devices/{path.name}: measured.{precision}"
+        told_by = {"": model.measured} | {k: one.measured for k, one in model.runtimes.items()}
+        for runtime, precision, told in (
+            (by, *entry) for by in told_by for entry in sorted(told_by[by].items())
+        ):
+            key = f"runtimes.{runtime}.measured" if runtime else "measured"
+            where = f"devices/{path.name}: {key}.{precision}"
             if not points.kin(told.kin):
                 kin = sorted({series.kin for series in points.series})
                 raise PlatformError(
@@ -73,7 +99,9 @@ def catalog_asks(points: Points, chips: Chips, folder: Path | None = None) -> li
                 asked = {name: str(value) for name, value in told.where.items()}
                 series = picked(points, told.kin, chips.name(told.chip), asked, where)
             of_kin = min(one.precision for one in points.kin(told.kin))
-            found.append(Asked(path.stem, precision, told.kin, series, model, of_kin))
+            found.append(
+                Asked(path.stem, precision, told.kin, series, model, of_kin, runtime, told.computes)
+            )
     return found
 
 

@@ -51,6 +51,12 @@ class Chips:
         """Return what the chip that rows call `told` is called."""
         return self.called.get(told, told)
 
+    def bandwidth(self, series: Series) -> float | None:
+        """Return the bytes/s of the memory of the unit that a series ran on, where it is known."""
+        told = self.units.get((series.chip, series.unit), {})
+        bandwidth = told.get("bandwidth_gbytes_s")
+        return None if bandwidth is None else bandwidth * GIGA
+
     def datasheet(self, series: Series) -> Datasheet:
         """Return what is known of the unit that a series ran on."""
         told = self.units.get((series.chip, series.unit))

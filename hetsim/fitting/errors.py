@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from hetsim.cost.kernels.families import groups_of
 from hetsim.fitting.kin_fits import FittedKin
 from hetsim.fitting.leaving_out import Unseen
 from hetsim.fitting.points import Series
@@ -47,9 +48,9 @@ class LeftOut:
         """Return those of one series."""
         return self._only(lambda one: one.series == series)
 
-    def without(self, network: str) -> LeftOut:
+    def without(self, networks: Collection[str]) -> LeftOut:
         """Return those of other networks."""
-        return self._only(lambda one: one.point.network != network)
+        return self._only(lambda one: one.point.network not in networks)
 
     def known(self) -> list[Unseen]:
         """Return those of networks that others of the kin have run, or their like."""
@@ -123,7 +124,7 @@ def error_of(batch: str, own: LeftOut, pool: LeftOut) -> FigureError:
 def widths(
     pool: LeftOut, wanted: Collection[Series], of_device: bool, noise: float
 ) -> Iterator[tuple[Unseen, float | None]]:
-    """Give predictions of a pool the sd of their intervals, by the misses of other networks alone.
+    """Give predictions of a pool the sd of their intervals, by the misses of other families alone.
 
     None where there is no other network.
 
@@ -142,11 +143,13 @@ def widths(
     for one in pool.of_device if of_device else pool.of_kin:
         if one.series in wanted:
             asked[one.point.network, one.series].append(one)
+    group = groups_of({one.point.network for one in (*pool.of_device, *pool.of_kin)})
     others: dict[str, LeftOut] = {}
     for (network, series), ones in asked.items():
-        if network not in others:
-            others[network] = pool.without(network)
-        rest = others[network]
+        of = group[network]
+        if of not in others:
+            others[of] = pool.without({name for name, its in group.items() if its == of})
+        rest = others[of]
         own = rest.of_series(series)
         error = error_of(BATCHES[0], own if own.of_kin else rest, rest) if rest.of_kin else None
         for one in ones:

@@ -16,6 +16,7 @@ from hetsim.hardware.datasheet import COVARIATES, about
 from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
 from hetsim.hardware.kin import Kin
+from hetsim.hardware.limits import Limits
 from hetsim.hardware.unmeasured import ByDatasheet
 
 _SHARES = ("median", "p90", "spread", "sd", "common", "unseen_median", "unseen_p90")
@@ -28,7 +29,8 @@ def figures_of(measurements: Measurements, asked: Asked) -> KernelFigures:
     data, fit = kin.data, kin.fit
     if asked.series is None:
         covariates = np.array(about(data.middle, covariates_of(asked.datasheet)))
-        theta, status = fit.expected(covariates), "prior"
+        limits = Limits.of(asked.flops_per_s, asked.bytes_per_s)
+        theta, status = limits.within(fit.expected(covariates)[None, :])[0], "prior"
         source = f"the kin's mean at the device's datasheet; {_of_kin(kin)}"
     else:
         index = data.series.index(asked.series)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.fitting.catalog import Asked, catalog_asks, with_catalog
 from hetsim.fitting.chips import Chips, read_chips
@@ -13,7 +16,7 @@ from hetsim.fitting.hearing import are_relatives, misses, with_heard
 from hetsim.fitting.leaving_out import (
     Unseen,
     without_chip,
-    without_network,
+    without_family,
     without_network_on_chip,
 )
 from hetsim.fitting.likeness import kin_of, traits_of_keys
@@ -25,7 +28,9 @@ from hetsim.fitting.priors import Prior, prior_of
 from hetsim.fitting.tables import Tables
 from hetsim.hardware.datasheet import Datasheet
 from hetsim.hardware.datasheet import covariates as covariates_of
+from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 from hetsim.hardware.kin import Kin
+from hetsim.hardware.limits import Limits, together
 
 LEAST_NETWORKS = 3
 """Of a series without a device in the catalog, to be worth fitting."""
@@ -41,7 +46,7 @@ class FittedKin:
     prior : Prior
     fit : KinFit
     networks_out : list of Unseen
-        Each network predicted for each device without any device's rows of it.
+        Each network predicted for each device without any device's rows of its family.
     of_chip_out : list of Unseen
         Each network predicted for each device without the rows of the device's own chip.
     chips_out : list of Unseen
@@ -95,7 +100,53 @@ class Measurements:
         }
         series = series or self.points.kin(kin)
         covariates = {one: covariates_of(self.datasheet(one)) for one in series}
-        return kin_data(kin, series, self.tables, covariates, self.chips.silicon)
+        limits = together(self._limits(one) for one in series)
+        return kin_data(kin, series, self.tables, covariates, self.chips.silicon, limits)
+
+    def _limits(self, series: Series) -> Limits:
+        """What the chip of a series cannot exceed, and what is known of it by its relatives."""
+        asked = next((one for one in self.asks if one.series == series), None)
+        of_chip = (
+            one
+            for one in self.asks
+            if one.series and (one.series.chip, one.series.unit) == (series.chip, series.unit)
+        )
+        beside = asked or next(of_chip, None)
+        found = Limits.of(
+            self.datasheet(series).flops_per_s if asked is None else self._peak(asked),
+            self.chips.bandwidth(series) if beside is None else beside.bytes_per_s,
+        )
+        return replace(found, held=self._held(series)[None, :])
+
+    def _peak(self, asked: Asked) -> float | None:
+        """Of the threads of a processor that ran, else of the device in what it computes in."""
+        if asked.computes is None and asked.series is not None:
+            return self.datasheet(asked.series).flops_per_s
+        return asked.flops_per_s
+
+    def _held(self, series: Series) -> NDArray[np.float64]:
+        """What rows in bulk say nothing of, by the same runtime's rows at batch 1 on the chip.
+
+        How long launches take, and how many outputs fill the device, is the runtime's and the
+        chip's in all precisions.
+        """
+        held = np.full(len(PARAMETERS), np.nan)
+        if any(point.batch == 1 for point in self.points.series[series]):
+            return held
+        alike = []
+        for other in sorted({one.series for one in self.asks if one.series is not None}):
+            same = (other.chip, other.unit, other.where) == (series.chip, series.unit, series.where)
+            alone = sum(point.batch == 1 for point in self.points.series[other])
+            if same and alone and are_relatives(series.kin, other.kin):
+                alike.append((alone, other))
+        if alike:
+            other = max(alike, key=lambda one: one[0])[1]
+            fitted = self.fitted(other.kin)
+            index = fitted.data.series.index(other)
+            theta = fitted.fit.theta(fitted.data.covariates)[index]
+            for name in ("launch_us", "launch_other", "dispatch_us", "fill_outputs"):
+                held[INDEX[name]] = theta[INDEX[name]]
+        return held
 
     def record(self, kin: str) -> Kin:
         """Return what goes to the file of a kin, with what it hears of others."""
@@ -113,7 +164,7 @@ class Measurements:
                 data,
                 prior,
                 fit,
-                without_network(data, prior, fit),
+                without_family(data, prior, fit),
                 without_network_on_chip(data, prior, fit),
                 without_chip(data, prior, fit),
             )

@@ -1,4 +1,4 @@
-"""Predictions of what the fit has not seen: a network, a network on one chip, a chip."""
+"""Predictions of what the fit has not seen: a family of networks, a network on a chip, a chip."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.fitting.likeness import Said, said
+from hetsim.cost.kernels.families import groups_of
+from hetsim.fitting.likeness import Said, called, said
 from hetsim.fitting.mixed import Floats, KinFit, refit, with_slopes
 from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
@@ -65,20 +66,25 @@ class Unseen:
         return self.miss + self.by_others
 
 
-def without_network(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
-    """Predict each network for every device from a fit that no device's rows of it were in.
+def without_family(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
+    """Predict each family of networks for every device from a fit without any device's rows of it.
 
-    Mean, devices and effects are fitted anew without it, from where the whole fit stands;
-    variances and slopes of the datasheet stay. The effect is what the other networks say of it.
+    A network alone would be told by its siblings: BERT of 384 tokens by that of 128. Where all
+    networks of the kin are of one family, each network is left out alone. Mean, devices and
+    effects are fitted anew, from where the whole fit stands; variances and slopes of the datasheet
+    stay. The effect is what the other networks say of it.
     """
-    count = int(kin.network.max()) + 1
+    of_key = [called(file) for file, _ in kin.keys]
+    group = groups_of(of_key)
+    groups = np.array([group[name] for name in of_key])
+    names = sorted(set(group.values()))
     found = []
-    for network in range(count):
-        gone = kin.network[kin.key] == network
+    for name in names:
+        gone = (groups == name)[kin.key]
         left = _left(kin, gone)
         state = refit(left, prior, fit, STEPS)
         theta = state.theta(kin.covariates)
-        found += _predicted(kin, theta, gone, said(left, state) if count > 1 else None)
+        found += _predicted(kin, theta, gone, said(left, state) if len(names) > 1 else None)
     return found
 
 
@@ -100,7 +106,7 @@ def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
         state = with_slopes(left, prior, fit)
         state = replace(state, own=np.where(gone[:, None], 0.0, state.own))
         state = with_slopes(left, prior, refit(left, prior, state, STEPS))
-        theta = state.expected(kin.covariates)
+        theta = kin.limits.within(state.expected(kin.covariates))
         found += _predicted(kin, theta, gone[kin.owner], said(left, state))
     return found
 

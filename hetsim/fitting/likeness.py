@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,8 @@ from hetsim.cost.kernels.table import of_batch
 from hetsim.fitting.kins import runtime_of
 from hetsim.fitting.mixed import Floats, KinFit
 from hetsim.fitting.observing import KinData
-from hetsim.fitting.tables import bytes_of
+from hetsim.fitting.sisters import dies
+from hetsim.fitting.tables import kin_bytes
 from hetsim.hardware.files.kin_schema import MOST_NETWORKS
 from hetsim.hardware.kin import Kin, KnownNetwork
 
@@ -20,6 +22,25 @@ SHARED = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 FAR = 3.0
 """Scales of effects beyond which one counts no more for their variance."""
 SD_LEAST = 0.03
+OF_ONE_SOURCE = 0.1
+"""How far one chip may move the logarithm of a network's effect."""
+
+
+def agreed(effects: Sequence[float]) -> float:
+    """Return what independent sources say of an effect, as far as they agree.
+
+    The mode of an effect with a normal prior about 0 and Laplace noise: a median drawn to 0. Adding
+    one source, whatever it says, moves it by `OF_ONE_SOURCE` at most, so that no row that is wrong
+    in its precision or network carries a family. The minimum of ``t^2 / 2 + c sum |t - x_i|`` is
+    the median of the x_i and of ``c (n - 2 j)``: Li, Y. and Osher, S., A new median formula with
+    applications to PDE based denoising, Communications in Mathematical Sciences 7 (2009).
+
+    >>> agreed([0.7]), agreed([0.02, 0.7]), agreed([0.7, 0.72, 0.7, 0.71, 0.69, 0.7, 0.7, 0.7])
+    (0.1, 0.02, 0.69)
+    """
+    count = len(effects)
+    drawn = (OF_ONE_SOURCE * (count - 2 * j) for j in range(count + 1))
+    return float(np.median([*effects, *drawn]))
 
 
 def traits_of_keys(data: KinData, fit: KinFit) -> Placed:
@@ -27,10 +48,9 @@ def traits_of_keys(data: KinData, fit: KinFit) -> Placed:
     mean = np.exp(fit.mean).tolist()
     found, alone = [], []
     for key, (_, batch) in enumerate(data.keys):
-        at = int(np.flatnonzero(data.key == key)[0])
-        part = slice(data.kernels.first[at], data.kernels.first[at + 1])
-        rows, counts = data.kernels.rows[part], data.kernels.counts[part]
-        weight_bytes = float(data.kernels.weight_bytes[at])
+        part = slice(data.places.first[key], data.places.first[key + 1])
+        rows, counts = data.places.rows[part], data.places.counts[part]
+        weight_bytes = float(data.places.weight_bytes[key])
         found.append(traits(rows, counts, weight_bytes, mean))
         one = found[-1]
         if batch > 1:
@@ -41,7 +61,7 @@ def traits_of_keys(data: KinData, fit: KinFit) -> Placed:
 
 
 def kin_of(data: KinData, fit: KinFit, places: Placed) -> Kin:
-    """Return the record of a kin: its mean, and the median of what devices leave of each network.
+    """Return the record of a kin: its mean, and what its chips agree on of each network.
 
     Parameters
     ----------
@@ -51,26 +71,29 @@ def kin_of(data: KinData, fit: KinFit, places: Placed) -> Kin:
     places : Placed [keys]
     """
     left = data.log_seconds - data.logs(fit.theta(data.covariates))
-    chips = np.array([series.chip for series in data.series])[data.owner]
+    chips = {series.chip for series in data.series}
+    sources = dies(data)[data.owner]
     networks = []
     for key, (file, batch) in enumerate(data.keys):
         ran = (data.key == key) & (data.weights > 0)
         if ran.any():
-            effect = float(np.median(left[ran]))
-            devices = len(set(chips[ran].tolist()))
+            of_each = [
+                float(np.median(left[ran & (sources == one)])) for one in np.unique(sources[ran])
+            ]
+            effect, devices = agreed(of_each), len(of_each)
             told = tuple(places.traits[key].tolist())
             alone = tuple(places.alone[key].tolist())
             networks.append(KnownNetwork(called(file), batch, devices, effect, told, alone))
     most = sorted(range(len(networks)), key=lambda at: (-networks[at].devices, at))
     networks = [networks[at] for at in sorted(most[:MOST_NETWORKS])]
     precision = data.series[0].precision
-    activation_bytes, weight_bytes = bytes_of(data.name, precision)
+    activation_bytes, weight_bytes = kin_bytes(data.name, precision)
     effects = np.array([one.effect for one in networks])
     sd = max(float(np.sqrt(np.minimum(effects**2, (FAR * fit.tau) ** 2).mean())), SD_LEAST)
     kin = Kin(
         name=data.name,
         runtime=runtime_of(data.name),
-        source=f"data/measured: {len(set(chips.tolist()))} chips",
+        source=f"data/measured: {len(chips)} chips",
         activation_bytes=float(activation_bytes),
         weight_bytes=float(weight_bytes),
         mean=tuple(np.exp(fit.mean).tolist()),

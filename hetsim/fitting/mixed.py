@@ -48,6 +48,8 @@ TAU_BOUNDS = (0.04, 0.5)
 EPS_LEAST = 0.05
 _HELD = 1e-4
 """Deviation of a mean that stays."""
+_AT_LIMIT, _NO_MOVE = 1e-9, 1e12
+"""How near to a limit is at it; the precision of what does not move."""
 FREEDOM_LEAST = 0.1
 """Share of the points that is left to noise at the least, however many unknowns there are."""
 
@@ -147,11 +149,17 @@ def _turn(kin: KinData, prior: Prior, state: KinFit, steps: int) -> tuple[KinFit
     apart = state.theta(kin.covariates) - state.mean
     mean = common_mean(kin, prior, state.mean, apart, state.tau, state.eps)
     held = replace(prior, mean=mean, mean_sd=np.full_like(mean, _HELD))
-    state, solved = _steps(kin, held, replace(state, mean=mean), steps)
+    state, solved = _steps(kin, held, _within(kin, replace(state, mean=mean)), steps)
     if not state.trust.any():
         return state, solved
     middle = np.average(state.own, axis=0, weights=state.trust)
     return replace(state, mean=state.mean + middle, own=state.own - middle), solved
+
+
+def _within(kin: KinData, state: KinFit) -> KinFit:
+    """Return the state with no device beyond what its chip can do."""
+    theta = state.theta(kin.covariates)
+    return replace(state, own=state.own + kin.limits.within(theta) - theta)
 
 
 def _begin(kin: KinData, prior: Prior) -> KinFit:
@@ -191,7 +199,7 @@ def _steps(
         solved = _solve(kin, prior, state, at, precision, damping, alone)
         share = 1.0
         for _ in range(4):
-            tried = _moved(state, solved, share)
+            tried = _within(kin, _moved(state, solved, share))
             logs = kin.logs(tried.theta(kin.covariates))
             if _objective(kin, prior, tried, kin.log_seconds - logs, precision) <= at.objective:
                 state, damping = tried, max(damping / 5, 1e-6)
@@ -268,29 +276,42 @@ def _solve(
     left = at.residuals - state.effects[kin.key]
     far = np.abs(left) / state.eps
     weight = kin.weights * np.minimum(1.0, HUBER / np.maximum(far, 1e-9)) / state.eps**2
-    weighted = at.slopes * weight[:, None]
+    raw = at.slopes * weight[:, None]
+    alone_gradients: Floats = np.add.reduceat(raw * left[:, None], kin.first[:-1], axis=0)
+    pushed = _pushed(kin, state, alone_gradients - state.own @ precision)
+    # What is at a limit together with another parameter moves against it: along the limit.
+    along = kin.limits.along(pushed)
+    slopes = np.einsum("ip,ipq->iq", at.slopes, along[kin.owner])
+    weighted = slopes * weight[:, None]
     # Rows of the common unknowns for each series: the mean, and the effects of its keys.
     crosses = np.zeros((len(kin.series), size, parameters))
     np.add.at(crosses, (kin.owner, parameters + kin.key), weighted)
+    squares = np.zeros((len(kin.series), parameters, parameters))
     for index, part in enumerate(kin.slices()):
         crosses[index, :parameters] = at.slopes[part].T @ weighted[part]
-    squares = crosses[:, :parameters]
-    gradients: Floats = np.add.reduceat(
-        at.slopes * (weight * left)[:, None], kin.first[:-1], axis=0
-    )
-    system[:parameters, :parameters] += squares.sum(axis=0)
-    both = crosses[:, parameters:].sum(axis=0)
+        squares[index] = slopes[part].T @ weighted[part]
+    gradients: Floats = np.add.reduceat(slopes * (weight * left)[:, None], kin.first[:-1], axis=0)
+    system[:parameters, :parameters] += at.slopes.T @ raw
+    both = np.zeros((keys, parameters))
+    np.add.at(both, kin.key, raw)
     system[parameters:, :parameters] += both
     system[:parameters, parameters:] += both.T
     at_key = parameters + np.arange(keys)
     system[at_key, at_key] += np.bincount(kin.key, weight, keys)
-    right[:parameters] += gradients.sum(axis=0)
+    right[:parameters] += alone_gradients.sum(axis=0)
     right[parameters:] += np.bincount(kin.key, weight * left, keys)
-    gradients -= state.own @ precision
-    inner = squares + precision
+    back = np.swapaxes(along, 1, 2)
+    gradients -= np.einsum("ipq,iq->ip", back, state.own @ precision)
+    inner = squares + back @ precision @ along
     diagonal = np.arange(parameters)
     damped = inner.copy()
     damped[:, diagonal, diagonal] *= 1 + damping
+    # What a device is pushed beyond its chip's limits in stays there, and the others take it up.
+    series, parameter = np.nonzero(pushed)
+    gradients[series, parameter] = 0.0
+    crosses[series, :, parameter] = 0.0
+    damped[series, :, parameter] = damped[series, parameter, :] = 0.0
+    damped[series, parameter, parameter] = _NO_MOVE
     inverses = _inverse(damped)
     spreads = crosses @ inverses  # [series, size, parameters]
     system -= np.tensordot(spreads, crosses, axes=([0, 2], [0, 2]))
@@ -298,14 +319,15 @@ def _solve(
     common = _inverse(system + damping * np.diag(np.diag(system)))
     change = np.zeros(size) if alone else common @ right
     own = np.einsum("ipq,iq->ip", inverses, gradients) - np.einsum("ijp,j->ip", spreads, change)
-    covariance = inverses + np.swapaxes(spreads, 1, 2) @ common @ spreads
+    own = np.einsum("ipq,iq->ip", along, own)
+    covariance = along @ (inverses + np.swapaxes(spreads, 1, 2) @ common @ spreads) @ back
     spent = 0.0
     for index, part in enumerate(kin.slices()):
         # What a point shares with the others, less what its device takes over of that.
-        shared = -at.slopes[part] @ spreads[index].T
+        shared = -slopes[part] @ spreads[index].T
         shared[:, :parameters] += at.slopes[part]
         shared[np.arange(len(shared)), parameters + kin.key[part]] += 1.0
-        variance = np.einsum("ip,pq,iq->i", at.slopes[part], inverses[index], at.slopes[part])
+        variance = np.einsum("ip,pq,iq->i", slopes[part], inverses[index], slopes[part])
         variance += np.einsum("ip,pq,iq->i", shared, common, shared)
         spent += float(weight[part] @ variance)
     return _Solved(
@@ -316,6 +338,15 @@ def _solve(
         np.diag(common)[parameters:],
         spent,
     )
+
+
+def _pushed(kin: KinData, state: KinFit, gradients: Floats) -> NDArray[np.bool_]:
+    """Whether a device [series, parameters] is at a limit of its chip and would go beyond it."""
+    theta = state.theta(kin.covariates)
+    least, most = kin.limits.bounds(theta)
+    above, below = theta >= most - _AT_LIMIT, theta <= least + _AT_LIMIT
+    pushed: NDArray[np.bool_] = (above & (gradients > 0)) | (below & (gradients < 0))
+    return pushed
 
 
 def _variances(kin: KinData, prior: Prior, state: KinFit, solved: _Solved) -> KinFit:
@@ -355,4 +386,5 @@ def with_slopes(kin: KinData, prior: Prior, state: KinFit) -> KinFit:
     slopes, trust = slopes_of(kin, prior, state.mean)
     own = state.own + kin.covariates @ (state.slopes - slopes)
     more = slopes_of_parameters(kin.covariates, own, trust, prior)
-    return replace(state, slopes=slopes + more, own=own - kin.covariates @ more, trust=trust)
+    own = own - kin.covariates @ more
+    return replace(state, slopes=slopes + more, own=own, trust=trust)

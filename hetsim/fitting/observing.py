@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from hetsim.cost.kernels.totals import Networks, log_total, log_total_and_gradient
 from hetsim.fitting.chips import centre
 from hetsim.fitting.points import Point, Series
-from hetsim.fitting.tables import Tables, bytes_of
-from hetsim.hardware.datasheet import about
+from hetsim.fitting.tables import Tables, bytes_of, kin_bytes
+from hetsim.hardware.datasheet import COVARIATES, about
+from hetsim.hardware.limits import Limits, together
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+
+_ARM = COVARIATES.index("arm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,9 @@ class KinData:
     middle : array [covariates]
     silicon : tuple of str [series]
         The chip, or the one that it is the same die as.
+    limits : Limits [series]
+    places : Networks [keys]
+        Kernels of the keys at the bytes of `kin_bytes`.
     """
 
     name: str
@@ -64,6 +70,8 @@ class KinData:
     covariates: Floats
     middle: Floats
     silicon: tuple[str, ...]
+    limits: Limits
+    places: Networks
 
     def slices(self) -> list[slice]:
         """Return where the points of each series are."""
@@ -84,6 +92,7 @@ def kin_data(
     tables: Tables,
     covariates: Mapping[Series, Sequence[float]],
     silicon: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
 ) -> KinData:
     """Lay out a kin.
 
@@ -96,7 +105,9 @@ def kin_data(
         Logs as ``datasheet.covariates`` gives them, NaN where unknown.
     silicon : mapping of str to str, optional
         What chip another one is the same die as.
+    limits : Limits [series], optional
     """
+    precision = next(iter(series)).precision
     pairs = [(point.network, point.batch) for found in series.values() for point in found]
     keys = sorted(set(pairs))
     index = {key: at for at, key in enumerate(keys)}
@@ -105,7 +116,8 @@ def kin_data(
     asked, weights = [], []
     for one, found in series.items():
         batches = Counter(point.network for point in found)
-        item_bytes, weight_bytes = bytes_of(name, one.precision)
+        halves = covariates[one][_ARM] == 1.0
+        item_bytes, weight_bytes = bytes_of(name, one.precision, halves)
         asked += [(point.network, point.batch, item_bytes, weight_bytes) for point in found]
         weights += [batches[point.network] ** -0.5 for point in found]
     raw = [covariates[one] for one in series]
@@ -126,4 +138,6 @@ def kin_data(
         covariates=np.array([about(middle, values) for values in raw]),
         middle=middle,
         silicon=tuple((silicon or {}).get(one.chip, one.chip) for one in series),
+        limits=limits or together(Limits.of(None, None) for _ in series),
+        places=tables.networks((*key, *kin_bytes(name, precision)) for key in keys),
     )

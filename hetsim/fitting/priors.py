@@ -143,10 +143,15 @@ _KINS: Sequence[tuple[str, Mapping[str, float]]] = (
 )  # fmt: skip
 """Where kins lie by order of magnitude, by the start of their name; the first that fits holds."""
 
+_LARGE_CACHE = _Belief(1e7, 1.5, 1.0)
+"""Of servers and their cards: 4 to 100 MB, which is why near memory may outrun memory there."""
+
 _HAVE: Sequence[tuple[str, Mapping[str, _Belief]]] = (
     ("aihub-npu", {"concat": _Belief(0.135, 0.7, 0.3), "tile_compute": _Belief(1.62, 0.28, 0.21),
                    "tile_traffic": _Belief(1.62, 0.28, 0.21)}),
-    ("openvino", {"concat": _Belief(0.135, 0.7, 0.3)}),
+    ("openvino", {"concat": _Belief(0.135, 0.7, 0.3), "cache_mib": _LARGE_CACHE}),
+    ("tensorrt", {"cache_mib": _LARGE_CACHE}),
+    ("mlperf-cpu", {"cache_mib": _LARGE_CACHE}),
     ("edgetpu", {"weights_on_chip_mib": _Belief(7.6e6, 0.08, 0.08)}),
 )  # fmt: skip
 """What some kin have and others have not, or what is known of them well."""

@@ -32,11 +32,17 @@ class Tables:
         )
 
 
-def bytes_of(kin: str, precision: str) -> tuple[int, int]:
+def bytes_of(kin: str, precision: str, halves: bool = False) -> tuple[int, int]:
     """Return the bytes of an activation and of a weight in a kin's precision.
 
-    Runtimes of floats hold halves on graphics; processors of that kin are counted as float32.
+    Runtimes of ``float`` hold halves on graphics, and where processors can convert them (`halves`:
+    those of Arm), whether they compute in them or in float32; float32 elsewhere.
     """
-    if precision == "float" and "-gpu-" in kin:
+    if precision == "float" and (halves or "-gpu-" in kin):
         return 2, 2
     return ITEM_BYTES[precision], WEIGHT_BYTES[precision]
+
+
+def kin_bytes(kin: str, precision: str) -> tuple[int, int]:
+    """Return the same for what its networks are told apart by, on all devices alike."""
+    return bytes_of(kin, precision, halves=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import indent
 
 from hetsim.base.files import whole_file
 from hetsim.base.units import significant
@@ -19,9 +20,21 @@ kernels:
 """
 
 
-def fitted_text(device: str, figures: Iterable[KernelFigures]) -> str:
+Fitted = tuple[str, KernelFigures]
+"""Figures of a device with their runtime; empty: the one that its file names first."""
+
+
+def fitted_text(device: str, figures: Iterable[Fitted]) -> str:
     """Return the file of ``devices/fitted`` for the catalog's `device`."""
-    return _HEADER.format(device=device) + "".join(_precision(one) for one in figures)
+    by_runtime: dict[str, list[KernelFigures]] = {"": []}
+    for runtime, one in figures:
+        by_runtime.setdefault(runtime, []).append(one)
+    text = _HEADER.format(device=device) + "".join(map(_precision, by_runtime.pop("")))
+    if by_runtime:
+        text += "runtimes:\n"
+    for runtime, found in by_runtime.items():
+        text += f"  {runtime}:\n    kernels:\n" + indent("".join(map(_precision, found)), " " * 4)
+    return text
 
 
 def kin_text(kin: Kin) -> str:
@@ -77,7 +90,7 @@ def _flow(values: Mapping[str, float]) -> str:
 
 def write_fitted(
     folder: Path,
-    figures: Mapping[str, Iterable[KernelFigures]],
+    figures: Mapping[str, Iterable[Fitted]],
     kins: Iterable[Kin],
     all_of_them: bool = True,
 ) -> list[Path]:
@@ -87,8 +100,8 @@ def write_fitted(
     ----------
     folder : Path
         Made where it is not there.
-    figures : mapping of str to iterable of KernelFigures
-        By device.
+    figures : mapping of str to iterable of (str, KernelFigures)
+        By device, each with its runtime.
     kins : iterable of Kin
         Go to ``kin`` below it.
     all_of_them : bool

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hetsim.base import checks
 from hetsim.hardware.files.catalog_files import find, names
+from hetsim.hardware.runtimes import platform_by_runtime
 from hetsim.hardware.spec import DeviceSpec, Platform
 
 if TYPE_CHECKING:
@@ -32,16 +34,23 @@ def load_device(source: str | os.PathLike[str]) -> DeviceSpec:
     return read_device(path, shown)
 
 
-@checks.takes(source=checks.path)
-def load_platform(source: str | os.PathLike[str]) -> Platform:
+@checks.takes(source=checks.path, runtime=checks.mapping(checks.text, checks.text))
+def load_platform(
+    source: str | os.PathLike[str], runtime: Mapping[str, str] | None = None
+) -> Platform:
     """Return a platform by catalog name, or from a YAML file.
 
     What has a path separator or ends in ``.yaml`` or ``.yml`` is a path. Devices and links
     that the file names by path are looked up relative to it. The name or file of a device
     stands for the platform of that device alone, called as its kind.
 
+    `runtime` names by device the runtime whose figures are taken, ``"*"`` all devices that have
+    figures by it; absent: the one that the device's file names.
+
     Raises
     ------
+    UsageError
+        Where `runtime` names no device, or a runtime that it has no figures by.
     PlatformError
         Where there is no such platform; where its description, or that of a device or link
         it names, is broken; where a link names an unknown device or no link leads to a
@@ -52,7 +61,8 @@ def load_platform(source: str | os.PathLike[str]) -> Platform:
     given = os.fspath(source)
     lone = given in names("device") and given not in names("platform")
     path, shown = find("device" if lone else "platform", given)
-    return read_platform(path, shown, given)
+    platform = read_platform(path, shown, given)
+    return platform_by_runtime(platform, runtime) if runtime else platform
 
 
 def load_link(source: str | os.PathLike[str]) -> LinkModel:

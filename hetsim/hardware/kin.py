@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hetsim.hardware.datasheet import Datasheet
 from hetsim.hardware.kernel_figures import KernelFigures
+from hetsim.hardware.limits import Limits
 from hetsim.hardware.unmeasured import ByDatasheet
 
 TRAITS = (
@@ -107,10 +108,12 @@ class Kin:
     heard: tuple[Heard, ...] = ()
     by_datasheet: ByDatasheet | None = None
 
-    def figures(self, precision: str, sheet: Datasheet) -> KernelFigures:
+    def figures(
+        self, precision: str, sheet: Datasheet, limits: Limits | None = None
+    ) -> KernelFigures:
         """Return the figures of a device of which `sheet` alone is known, where it says some."""
         assert self.by_datasheet is not None
-        values = self.by_datasheet.values(self.mean, sheet)
+        values = self.by_datasheet.values(self.mean, sheet, limits)
         return self.by_datasheet.figures(self.name, self.runtime, self.source, precision, values)
 
 

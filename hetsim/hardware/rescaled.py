@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from hetsim.hardware.kernel_figures import LEAST_S, KernelFigures
@@ -23,11 +23,15 @@ def rescaled(spec: DeviceSpec, base: DeviceSpec, overrides: Collection[str]) -> 
     """
     if "kernels" in overrides or not spec.kernels:
         return spec
-    kernels = {
-        precision: _follows(figures, precision, spec, base, overrides)
-        for precision, figures in spec.kernels.items()
-    }
-    return replace(spec, kernels=kernels)
+
+    def follow(kernels: Mapping[str, KernelFigures]) -> dict[str, KernelFigures]:
+        return {
+            precision: _follows(figures, precision, spec, base, overrides)
+            for precision, figures in kernels.items()
+        }
+
+    runtimes = {name: follow(kernels) for name, kernels in spec.runtimes.items()}
+    return replace(spec, kernels=follow(spec.kernels), runtimes=runtimes)
 
 
 def _follows(

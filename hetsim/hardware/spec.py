@@ -171,7 +171,11 @@ class DeviceSpec:
         it themselves.
     kernels : mapping of str to KernelFigures
         By precision: what its kernels take, for the cost model ``fitted``; empty where nobody
-        measured.
+        measured. Those of one runtime.
+    runtime : str
+        The runtime that `kernels` are figures of; empty where its file names none.
+    runtimes : mapping of str to mapping
+        `kernels` by the other runtimes that it was measured in, see ``hetsim.hardware.runtimes``.
     price : Price or None
         What it costs alone; None where nothing says it.
     availability : DeviceAvailability or None
@@ -202,6 +206,8 @@ class DeviceSpec:
     custom_ops: frozenset[str] = frozenset(CUSTOM_OPS)
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     kernels: Mapping[str, KernelFigures] = field(default_factory=dict)
+    runtime: str = ""
+    runtimes: Mapping[str, Mapping[str, KernelFigures]] = field(default_factory=dict)
     price: Price | None = None
     availability: DeviceAvailability | None = None
 
@@ -320,6 +326,9 @@ class Platform:
         What is otherwise than it was read, see ``hetsim.what_if``.
     price : Price or None
         Of all of it, in the place of those of its devices; None where nothing says it.
+    runtime : mapping of str to str
+        Runtimes that the caller chose, by device, see ``hetsim.hardware.runtimes``; those of the
+        file where it names none.
     """
 
     name: str
@@ -333,6 +342,7 @@ class Platform:
     power_provenance: tuple[str, str] = ("estimate", "")
     supposed: Supposed | None = None
     price: Price | None = None
+    runtime: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from hetsim.hardware.datasheet import COVARIATES, Datasheet, about, covariates
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,21 @@ class ByDatasheet:
     slopes: Mapping[str, Mapping[str, float]]
     errors: tuple[FigureError, ...]
 
-    def values(self, mean: tuple[float, ...], sheet: Datasheet) -> tuple[float, ...]:
-        """Return the figures at `sheet` of a kin with this mean, both in SI units."""
+    def values(
+        self, mean: tuple[float, ...], sheet: Datasheet, limits: Limits | None = None
+    ) -> tuple[float, ...]:
+        """Return the figures at `sheet` of a kin with this mean, both in SI units.
+
+        None is beyond `limits`, those of the device; absent: those of its datasheet.
+        """
         usual = (self.middle.get(name, 0.0) for name in COVARIATES)
         logs = [0.0] * len(PARAMETERS)
         for name, value in zip(COVARIATES, about(usual, covariates(sheet)), strict=True):
             for parameter, slope in self.slopes.get(name, {}).items():
                 logs[INDEX[parameter]] += value * slope
-        return tuple(one * math.exp(log) for one, log in zip(mean, logs, strict=True))
+        limits = limits or Limits.of(sheet.flops_per_s, sheet.bytes_per_s)
+        theta = np.log(mean) + logs
+        return tuple(np.exp(limits.within(theta[None, :])[0]).tolist())
 
     def figures(
         self, kin: str, runtime: str, source: str, precision: str, values: tuple[float, ...]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from hetsim.base import checks
 from hetsim.base.files import read_regular
@@ -17,6 +17,7 @@ from hetsim.graph.reading.extension import Extension, load_extension, names_libr
 from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.changing.platform import what_if
+from hetsim.hardware.runtimes import platform_by_runtime
 from hetsim.plans.plan import Plan, parse
 from hetsim.problem.parts import check_contention
 from hetsim.problem.problem import Problem
@@ -151,12 +152,14 @@ def _problem(
         platform = load_platform(platform_of["source"])
     _check_same("platform", platform.sha256, platform_of["sha256"], where)
     changes, without = platform_of.get("what_if", []), platform_of.get("without", [])
-    if not _are_texts(changes) or not _are_texts(without):
+    runtime = platform_of.get("runtime", {})
+    if not _are_texts(changes) or not _are_texts(without) or not _by_text(runtime):
         raise _broken("platform", where)
     with _named_by("platform", where):
+        platform = platform_by_runtime(platform, runtime)
         platform = what_if(platform, *changes, without=without)
     execute = record.get("execute", {})
-    if not isinstance(execute, dict) or not all(isinstance(p, str) for p in execute.values()):
+    if not _by_text(execute):
         raise _broken("execute", where)
     cost = record.get("cost")
     if not isinstance(cost, str):
@@ -181,6 +184,11 @@ def _problem(
         is_now = problem.profiles[own].profile.sha256
         _check_same(f"profile of {device}", is_now, entry["sha256"], where)
     return problem
+
+
+def _by_text(stated: object) -> TypeGuard[dict[str, str]]:
+    """Whether a part of a record has a text for each of its keys."""
+    return isinstance(stated, dict) and all(isinstance(one, str) for one in stated.values())
 
 
 def _checked_profiles(stated: object, where: str) -> dict[str, Mapping[str, str]]:

@@ -76,11 +76,17 @@ def problem_record(problem: Problem) -> Record:
 
 
 def supposed_record(platform: Platform) -> Record:
-    """Return what is supposed of a platform, as ``what_if`` takes it; nothing where nothing is."""
-    supposed = platform.supposed
-    if supposed is None:
-        return {}
-    return {"what_if": list(supposed.changes), "without": list(supposed.without)}
+    """Return what was asked of a platform: its runtimes, and what ``what_if`` takes.
+
+    Nothing where nothing was asked.
+    """
+    record: Record = {}
+    if platform.runtime:
+        record["runtime"] = dict(platform.runtime)
+    if platform.supposed is not None:
+        record["what_if"] = list(platform.supposed.changes)
+        record["without"] = list(platform.supposed.without)
+    return record
 
 
 def weakest_of(

@@ -17,7 +17,7 @@ from hetsim.fidelity.points import FidelityPoint, Predicted, read_points
 from hetsim.fidelity.server.points import read_server
 from hetsim.fidelity.shipped import with_shipped
 from hetsim.fidelity.summary import Summary
-from hetsim.fidelity.whole import alone_s
+from hetsim.fidelity.whole import alone_s, platform_of
 from hetsim.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES, told
 from hetsim.fitting.catalog import catalog_asks
 from hetsim.fitting.chips import Chips
@@ -25,7 +25,6 @@ from hetsim.fitting.graphs import Graphs, read_graphs
 from hetsim.fitting.measured import measured_folder
 from hetsim.fitting.points import points_of
 from hetsim.fitting.precisions import ITEM_BYTES
-from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.kernel_figures import BATCHES, INDEX, batch_range
 from hetsim.hardware.spec import DeviceSpec
 from sweeps import sweep
@@ -111,7 +110,7 @@ def test_all_that_was_measured_of_the_catalog_is_there(
 ) -> None:
     points = points_of(rows, chips.called)
     measured = {
-        (asked.device, asked.precision, Path(one.network).stem, one.batch): (one.rows, one.seconds)
+        (asked.name, asked.precision, Path(one.network).stem, one.batch): (one.rows, one.seconds)
         for asked in catalog_asks(points, chips)
         if asked.series is not None
         for one in points.series[asked.series]
@@ -188,7 +187,7 @@ def test_points_are_priced_as_users_have_them_priced(
     figures = shipped.figures_of(point.device, point.precision)
     assert figures is not None
     assert now.shipped is not None
-    model, platform = graphs.load(f"{point.network}.onnx"), load_platform(point.device)
+    model, platform = graphs.load(f"{point.network}.onnx"), platform_of(point.device)
     seconds = alone_s(model, platform, point.precision, "fitted")
     assert seconds is not None
     nbytes = tables[point.network].io_bytes(1, ITEM_BYTES[point.precision])

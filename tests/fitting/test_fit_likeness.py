@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hetsim.cost.kernels.likeness import Likeness
-from hetsim.fitting.leaving_out import without_chip, without_network, without_network_on_chip
+from hetsim.fitting.leaving_out import without_chip, without_family, without_network_on_chip
 from hetsim.fitting.likeness import called, kin_of, said, traits_of_keys
 from hetsim.fitting.mixed import KinFit, fit_kin
 from hetsim.fitting.observing import KinData
@@ -70,7 +70,7 @@ def test_points_without_weight_are_not_there(made: KinData, fit: KinFit) -> None
 def test_a_network_that_was_left_out_is_told_by_the_others_and_a_known_one_by_itself(
     made: KinData, prior: Prior, fit: KinFit
 ) -> None:
-    for one in without_network(made, prior, fit):
+    for one in without_family(made, prior, fit):
         assert one.effect == one.by_others
         assert one.total == one.of_new == one.miss + one.effect
     for way in (without_network_on_chip, without_chip):

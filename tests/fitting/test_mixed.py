@@ -9,7 +9,7 @@ import pytest
 
 from hetsim.fitting import mixed
 from hetsim.fitting.common_mean import FAR, common_mean
-from hetsim.fitting.leaving_out import without_chip, without_network, without_network_on_chip
+from hetsim.fitting.leaving_out import without_chip, without_family, without_network_on_chip
 from hetsim.fitting.mixed import KinFit, fit_kin
 from hetsim.fitting.priors import Prior, prior_of
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
@@ -124,7 +124,7 @@ def test_where_all_is_left_out_the_fit_stays_as_it_is(made, prior, fit):
 
 
 def test_networks_and_chips_that_were_left_out_are_predicted(made, prior, fit):
-    networks = without_network(made, prior, fit)
+    networks = without_family(made, prior, fit)
     assert len(networks) == len(made.points)
     assert np.median([abs(one.miss) for one in networks]) < 0.1
     chips = without_chip(made, prior, fit)
@@ -136,8 +136,8 @@ def test_what_is_left_out_is_not_looked_at(made, prior, fit):
     """A network measured a thousand times too slow changes nothing in its own prediction."""
     gone = made.network[made.key] == 5
     wrong = replace(made, log_seconds=made.log_seconds + np.where(gone, np.log(1000), 0))
-    told = {(one.series, one.point): one.miss for one in without_network(made, prior, fit)}
-    for one in without_network(wrong, prior, fit):
+    told = {(one.series, one.point): one.miss for one in without_family(made, prior, fit)}
+    for one in without_family(wrong, prior, fit):
         if one.point.network == made.keys[5][0]:
             assert one.miss + np.log(1000) == pytest.approx(told[one.series, one.point], abs=1e-9)
 

@@ -10,6 +10,7 @@ from hetsim.fitting.observing import KinData
 from hetsim.fitting.points import Point, Series
 from hetsim.fitting.priors import Prior
 from hetsim.hardware.datasheet import COVARIATES
+from hetsim.hardware.limits import Limits, together
 
 KIN = "rknn-int8"
 NETWORKS, DEVICES, NOISE = 12, 6, 0.02
@@ -73,5 +74,7 @@ def kin(rng: np.random.Generator, prior: Prior) -> tuple[KinData, np.ndarray]:
         covariates=covariates,
         middle=np.zeros(len(COVARIATES)),
         silicon=tuple(f"chip {d}" for d in range(DEVICES)),
+        limits=together(Limits.of(None, None) for _ in range(DEVICES)),
+        places=Networks.of(nets),
     )
     return data, theta

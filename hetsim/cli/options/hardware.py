@@ -8,6 +8,7 @@ import click
 
 from hetsim.cli.options.values import all_of, by_name
 from hetsim.cost.default import DEFAULT_COST
+from hetsim.hardware.runtimes import EVERY
 
 platform_option = click.option(
     "--platform",
@@ -36,6 +37,30 @@ execute_option = click.option(
     expose_value=False,
     callback=_set_execute,
     help="Ask as if a device ran the model quantized, or in half, e.g. npu=int8,gpu=float16.",
+)
+
+
+def _set_runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+    """Read ``DEVICE=RUNTIME,...`` values; a runtime alone is for all that have figures by it."""
+
+    def one(text: str) -> tuple[str, str]:
+        device, equals, runtime = (part.strip() for part in text.partition("="))
+        if not device or (equals and not runtime):
+            raise ValueError(f"'{text}' is not DEVICE=RUNTIME, e.g. gpu=tensorrt, or RUNTIME")
+        return (device, runtime) if equals else (EVERY, device)
+
+    listed = [part for text in given for part in text.split(",")]
+    ctx.find_root().obj.runtime = by_name(ctx, param, listed, one)
+
+
+runtime_option = click.option(
+    "--runtime",
+    metavar="[DEVICE=]RUNTIME,...",
+    multiple=True,
+    expose_value=False,
+    callback=_set_runtime,
+    help="Take a device's figures by another runtime that it was measured in, e.g. gpu=ncnn; "
+    "'hetsim devices show' lists them. A runtime alone is for all devices that have it.",
 )
 
 
@@ -68,7 +93,7 @@ what_if_options = all_of(
     ),
 )
 
-platform_options = all_of(platform_option, execute_option, what_if_options)
+platform_options = all_of(platform_option, execute_option, runtime_option, what_if_options)
 """Where it would run, in what, and what is supposed of it."""
 
 contention_option = click.option(

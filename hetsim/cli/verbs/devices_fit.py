@@ -57,14 +57,15 @@ def fit_devices(
             raise UsageError(
                 f"no device '{name}' of the catalog names measurements", hint=nearest(name, known)
             )
-    figures: dict[str, list[KernelFigures]] = {}
+    figures: dict[str, list[tuple[str, KernelFigures]]] = {}
     with invocation.progress("fitting") as step:
         wanted = [one for one in measurements.asks if not names or one.device in names]
         for at, asked in enumerate(wanted):
             step(asked.kin, share=at / len(wanted))
-            figures.setdefault(asked.device, []).append(figures_of(measurements, asked))
+            found = asked.runtime, figures_of(measurements, asked)
+            figures.setdefault(asked.device, []).append(found)
     folder = out or catalog_folder() / "fitted"
-    kins = sorted({one.kin for found in figures.values() for one in found})
+    kins = sorted({one.kin for found in figures.values() for _, one in found})
     records = [record_of(measurements, kin) for kin in kins]
     changed = write_fitted(folder, figures, records, all_of_them=not names and out is None)
     total = len(figures) + len(kins)

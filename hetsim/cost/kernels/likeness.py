@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.cost.kernels.families import groups_of
 from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import kernel_seconds, streamed_share
 from hetsim.cost.kernels.table import KernelTable
@@ -166,7 +167,7 @@ class Likeness:
     inverse : float array [n, n]
         Of the covariance of what was measured.
     told, left_out : float array [n]
-        The effect of each as all networks of other names tell it, and its variance.
+        The effect of each as all networks of other families tell it, and its variance.
     """
 
     kin: Kin
@@ -196,7 +197,8 @@ class Likeness:
         clipped = np.clip(effects, -most, most)
         effects[len(kin.networks) :] = clipped[len(kin.networks) :]
         weights = inverse @ clipped
-        names = np.array([one.name for one in networks])
+        group = groups_of(one.name for one in networks)
+        names = np.array([group[one.name] for one in networks])
         told, left_out = np.zeros(len(networks)), np.zeros(len(networks))
         for name in sorted(set(names.tolist())):
             own = np.flatnonzero(names == name)

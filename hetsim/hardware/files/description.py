@@ -35,7 +35,14 @@ def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, 
         return None, Broken(first.whole, tuple(each))
     assert isinstance(read, DeviceModel)
     assert fitted is not None
-    return read.model_copy(update={"kernels": {**read.kernels, **fitted.kernels}}), None
+    runtimes = {
+        name: one.model_copy(update={"kernels": {**one.kernels, **fitted.runtimes[name].kernels}})
+        if name in fitted.runtimes
+        else one
+        for name, one in read.runtimes.items()
+    }
+    kernels = {**read.kernels, **fitted.kernels}
+    return read.model_copy(update={"kernels": kernels, "runtimes": runtimes}), None
 
 
 def _read_fitted(

@@ -43,7 +43,7 @@ from hetsim.hardware.files.figures import (
     refusal,
     refusals,
 )
-from hetsim.hardware.files.kernels_schema import Kernels, MeasuredModel, Precision
+from hetsim.hardware.files.kernels_schema import Kernels, MeasuredModel, Precision, RuntimeModel
 from hetsim.hardware.files.price_schema import PriceModel
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 
@@ -146,7 +146,9 @@ class DeviceModel(Strict):
     threads: AtOnce = 1
     custom_ops: tuple[CustomOp, ...] | None = None
     kernels: Kernels = Field(default_factory=dict)
+    runtime: Text | None = None
     measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
+    runtimes: dict[Text, RuntimeModel] = Field(default_factory=dict)
     cores: tuple[CoreCluster, ...] = ()
     family: Annotated[StrictStr, OneOf("family", FAMILIES)] | None = None
     price: PriceModel | None = None
@@ -162,6 +164,18 @@ class DeviceModel(Strict):
                 "a busy device draws its idle power at least",
             )
         return busy_w
+
+    @field_validator("runtimes")
+    @classmethod
+    def _others(
+        cls, runtimes: dict[str, RuntimeModel], info: ValidationInfo
+    ) -> dict[str, RuntimeModel]:
+        default = info.data.get("runtime")
+        if runtimes and default is None and "runtime" in info.data:
+            raise refusal("KEY stands without 'runtime'", "name the runtime of 'measured', too")
+        if default in runtimes:
+            raise refusals([("KEY is 'runtime', whose rows 'measured' names", "", (default,))])
+        return runtimes
 
     @field_validator("execution_dtype")
     @classmethod
@@ -189,6 +203,12 @@ class DeviceModel(Strict):
         if self.kind == "cpu":
             return Datasheet(peak_of(peaks, precision), None, family=self.family)
         return Datasheet(peak_of(peaks, precision), bandwidth, family=self.family)
+
+    def peak(self, kin: str, precision: str, computes: str | None) -> float | None:
+        """Return the peak that no rate by a kin's runtime exceeds; TF32's is half of float16's."""
+        if computes == "tf32":
+            return self.peak_tflops["float16"].value * TERA / 2
+        return self.datasheet(kin, precision).flops_per_s
 
     def to_spec(self, name: str) -> DeviceSpec:
         """Return the record, in SI units, of a device kind called `name`."""
@@ -231,6 +251,14 @@ class DeviceModel(Strict):
             kernels={
                 precision: kernels.to_figures(precision)
                 for precision, kernels in self.kernels.items()
+            },
+            runtime=self.runtime or "",
+            runtimes={
+                name: {
+                    precision: kernels.to_figures(precision)
+                    for precision, kernels in one.kernels.items()
+                }
+                for name, one in self.runtimes.items()
             },
             price=None if self.price is None else self.price.to_price(),
             availability=None if self.availability is None else self.availability.to_availability(),

@@ -21,6 +21,7 @@ from hetsim.hardware.files.kernels_schema import (
     FittedModel,
     KernelsModel,
     MeasuredModel,
+    RuntimeModel,
 )
 from hetsim.hardware.files.kin_schema import ByDatasheetModel, KinModel, LikenessModel
 from hetsim.hardware.files.platform_schema import (
@@ -74,7 +75,9 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
         "custom_ops": "Operators outside ONNX that it takes: those with a function as body, "
         "and those of onnxruntime custom-op libraries.",
         "kernels": "What kernels take, by precision, for the cost model 'fitted'.",
+        "runtime": "The runtime that 'measured' and 'kernels' are figures of.",
         "measured": "By precision: the published measurements that its figures are fitted to.",
+        "runtimes": "By name: other runtimes that it was measured in, for --runtime.",
         "cores": "Of a processor: a list of [cores, GHz, core], the fastest first, for what its "
         "kin say of it.",
         "family": "Of graphics or a processor: the make, e.g. mali, for what its kin say of it.",
@@ -83,6 +86,7 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     FittedModel.__name__: {
         "kernels": "What was fitted for the device of the catalog that the file is named after.",
+        "runtimes": "The same by other runtimes than the one that its file names first.",
     },
     KinModel.__name__: {
         "runtime": "What software ran what was measured.",
@@ -150,8 +154,13 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     MeasuredModel.__name__: {
         "kin": "Runtime and precision family.",
+        "computes": "What the runtime computes in, where it is not the precision: tf32.",
         "chip": "Name of the chip in the data; absent: the device has what its kin have.",
         "where": "Further fields that pick one series of rows, e.g. threads: 4.",
+    },
+    RuntimeModel.__name__: {
+        "measured": "By precision: the published measurements that its figures are fitted to.",
+        "kernels": "What kernels take, by precision.",
     },
     SupportModel.__name__: {
         "ops": "Accepted op types; absent: all but those of 'except'.",
@@ -246,6 +255,7 @@ def _definitions() -> dict[str, Any]:
         KernelsModel.__name__: KernelsModel,
         ErrorModel.__name__: ErrorModel,
         MeasuredModel.__name__: MeasuredModel,
+        RuntimeModel.__name__: RuntimeModel,
         LinkUse.__name__: LinkUse,
         DeviceUse.__name__: DeviceUse,
         "PositiveFigure": Figure[Positive],
@@ -301,6 +311,7 @@ def _add_rules(definitions: dict[str, Any]) -> None:
     use["properties"]["execute"]["description"] = (
         "What float models are priced in as if: int8 for quantized."
     )
+    use["properties"]["runtime"]["description"] = "The runtime whose figures are taken."
     definitions[DeviceUse.__name__] = {"anyOf": [name, use]}
     link = definitions[LinkUse.__name__]
     link["properties"]["link"] = {"anyOf": [_name_or_path(names("link")), {"type": "null"}]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo
 from pydantic import field_validator as checked
@@ -210,12 +210,6 @@ class KernelsModel(Strict):
 Kernels = dict[Precision, KernelsModel]
 
 
-class FittedModel(Strict):
-    """A file of ``devices/fitted``: what was fitted for the device of the same name."""
-
-    kernels: Annotated[Kernels, Field(min_length=1)]
-
-
 class MeasuredModel(Strict):
     """The published measurements that the figures of one precision are fitted to.
 
@@ -224,6 +218,7 @@ class MeasuredModel(Strict):
     """
 
     kin: Text
+    computes: Literal["tf32"] | None = None
     chip: Text | None = None
     where: dict[Text, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(
         default_factory=dict
@@ -235,3 +230,17 @@ class MeasuredModel(Strict):
         if where and info.data.get("chip") is None and "chip" in info.data:
             raise refusal("KEY stands without 'chip'", "name the chip whose rows it picks")
         return where
+
+
+class RuntimeModel(Strict):
+    """What is known of a device by another runtime, an entry of ``runtimes:``."""
+
+    measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
+    kernels: Kernels = Field(default_factory=dict)
+
+
+class FittedModel(Strict):
+    """A file of ``devices/fitted``: what was fitted for the device of the same name."""
+
+    kernels: Annotated[Kernels, Field(min_length=1)]
+    runtimes: dict[Text, RuntimeModel] = Field(default_factory=dict)

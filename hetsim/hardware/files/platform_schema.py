@@ -87,6 +87,7 @@ class DeviceUse(Strict):
     device: Annotated[Any, BeforeValidator(_name_or_description)]
     overrides: dict[str, Any] = Field(default_factory=dict)
     execute: Precision | None = None
+    runtime: Text | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -20,6 +20,7 @@ from hetsim.hardware.files.catalog_files import Sort, find, in_catalog, kin_file
 from hetsim.hardware.files.complaints import Broken, broken, parse
 from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
+from hetsim.hardware.files.kernels_schema import MeasuredModel
 from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.files.platform_schema import (
     DeviceUse,
@@ -37,7 +38,9 @@ from hetsim.hardware.files.topology import (
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Kin
+from hetsim.hardware.limits import Limits
 from hetsim.hardware.rescaled import rescaled
+from hetsim.hardware.runtimes import by_runtime
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, SharedMemory
 
 M = TypeVar("M", bound=BaseModel)
@@ -71,30 +74,45 @@ def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: s
     PlatformError
         Where there are no such kin.
     """
-    kernels = {}
-    for precision, figures in spec.kernels.items():
-        file = None if path is None else kin_file(path, figures.kin)
-        kernels[precision] = figures if file is None else _with_likeness(figures, file)
-    if path is None or not in_catalog(path):
-        for precision, told in model.measured.items():
-            if precision in kernels:
-                continue
-            by_kin = _by_kin(model, precision, told.kin, shown)
-            if by_kin is not None:
-                kernels[precision] = by_kin
-    return dataclasses.replace(spec, kernels=kernels)
+
+    def completed(
+        kernels: Mapping[str, KernelFigures], measured: Mapping[str, MeasuredModel], key: str
+    ) -> dict[str, KernelFigures]:
+        found = {}
+        for precision, figures in kernels.items():
+            file = None if path is None else kin_file(path, figures.kin)
+            found[precision] = figures if file is None else _with_likeness(figures, file)
+        if path is None or not in_catalog(path):
+            for precision, told in measured.items():
+                if precision in found:
+                    continue
+                by_kin = _by_kin(model, precision, told, f"{shown}: {key}.{precision}")
+                if by_kin is not None:
+                    found[precision] = by_kin
+        return found
+
+    return dataclasses.replace(
+        spec,
+        kernels=completed(spec.kernels, model.measured, "measured"),
+        runtimes={
+            name: completed(spec.runtimes[name], one.measured, f"runtimes.{name}.measured")
+            for name, one in model.runtimes.items()
+        },
+    )
 
 
 def _with_likeness(figures: KernelFigures, file: Path) -> KernelFigures:
     return dataclasses.replace(figures, likeness=sha256_of(file))
 
 
-def _by_kin(model: DeviceModel, precision: str, name: str, shown: str) -> KernelFigures | None:
+def _by_kin(
+    model: DeviceModel, precision: str, told: MeasuredModel, where: str
+) -> KernelFigures | None:
     """Return the figures of a device that nobody measured: those of its kin at its datasheet.
 
     None where these do not say how they follow from one: it has a roofline then.
     """
-    where = f"{shown}: measured.{precision}"
+    name = told.kin
     if name not in names("kin"):
         raise PlatformError(
             f"no kin '{name}' in the catalog", where=where, hint=nearest(name, names("kin"))
@@ -103,8 +121,10 @@ def _by_kin(model: DeviceModel, precision: str, name: str, shown: str) -> Kernel
     kin = read_kin(file, said)
     if kin.by_datasheet is None:
         return None
-    sheet = model.datasheet(name, kin.by_datasheet.precision)
-    return _with_likeness(kin.figures(precision, sheet), file)
+    of_kin = kin.by_datasheet.precision
+    bandwidth = model.memory_bandwidth_gbytes_s.value * GIGA
+    limits = Limits.of(model.peak(name, of_kin, told.computes), bandwidth)
+    return _with_likeness(kin.figures(precision, model.datasheet(name, of_kin), limits), file)
 
 
 def _read(model: type[M], path: Path, shown: str) -> M:
@@ -294,7 +314,18 @@ class _Parts:
                 line = self.source.line(at)
                 self.complaints.append(Complaint(line, str(error.what), error.hint or ""))
                 return None
+        if use.runtime is not None:
+            try:
+                spec = by_runtime(spec, use.runtime, "")
+            except UsageError as error:
+                self.complain((*at, "runtime"), error)
+                return None
         return self.executing(spec, use, at)
+
+    def complain(self, at: YamlPath, error: UsageError) -> None:
+        """Note what is wrong with the value at `at` of this file."""
+        what = f"'{'.'.join(map(str, at))}': {error.what}"
+        self.complaints.append(Complaint(self.source.line(at), what, error.hint or ""))
 
     def executing(self, spec: DeviceSpec, use: DeviceUse, at: YamlPath) -> DeviceSpec | None:
         """Return the device as its entry says that it computes float models."""
@@ -303,12 +334,7 @@ class _Parts:
         try:
             return executing(spec, use.execute, "")
         except UsageError as error:
-            complaint = Complaint(
-                self.source.line((*at, "execute")),
-                f"'{'.'.join(map(str, (*at, 'execute')))}': {error.what}",
-                error.hint or "",
-            )
-            self.complaints.append(complaint)
+            self.complain((*at, "execute"), error)
             return None
 
     def links(self) -> list[Link] | None:

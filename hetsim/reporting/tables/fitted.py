@@ -13,8 +13,11 @@ from hetsim.reporting.tables.kernel_figures import error_record, median_and_p90
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.text import percent
 
+Fitted = tuple[str, KernelFigures]
+"""Figures with the runtime that they are of; empty: the device's first."""
 
-def fitted_report(figures: Mapping[str, Sequence[KernelFigures]]) -> Table:
+
+def fitted_report(figures: Mapping[str, Sequence[Fitted]]) -> Table:
     """Return a line for each device, precision and range of batch sizes.
 
     Errors are medians and 90th percentiles.
@@ -29,8 +32,9 @@ def fitted_report(figures: Mapping[str, Sequence[KernelFigures]]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(Text("repeats"), justify="right", no_wrap=True)
     for device, found in figures.items():
-        for one in found:
-            start = (device, one.precision, one.kin, one.status)
+        for runtime, one in found:
+            name = f"{device}:{runtime}" if runtime else device
+            start = (name, one.precision, one.kin, one.status)
             if not one.errors:
                 table.add_row(*map(cell, (*start, "", "", "", "", "")))
             for error in one.errors:
@@ -47,18 +51,18 @@ def fitted_report(figures: Mapping[str, Sequence[KernelFigures]]) -> Table:
     return table
 
 
-def fitted_record(figures: Mapping[str, Sequence[KernelFigures]]) -> dict[str, Any]:
+def fitted_record(figures: Mapping[str, Sequence[Fitted]]) -> dict[str, Any]:
     """Return the same as JSON takes it."""
     return {
         "schema": "hetsim-fitted/1",
         "devices": {
             device: {
-                one.precision: {
+                f"{runtime}:{one.precision}" if runtime else one.precision: {
                     "kin": one.kin,
                     "status": one.status,
                     "errors": [error_record(error) for error in one.errors],
                 }
-                for one in found
+                for runtime, one in found
             }
             for device, found in figures.items()
         },

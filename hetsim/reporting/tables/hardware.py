@@ -178,6 +178,9 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     )
     rows.append(("fusions", count(len(spec.fusions), "chain")))
     rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
+    if spec.runtimes:
+        others = ", ".join(sorted(spec.runtimes))
+        rows.append(("runtime", f"{spec.runtime}; --runtime takes {others}, too"))
     rows.append(("figures", f"of float models: {evidence_text(float_evidence(name, spec))}"))
     parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
     if spec.kernels:
@@ -315,6 +318,8 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
             figure: {"status": status, "source": source}
             for figure, (status, source) in spec.provenance.items()
         },
+        "runtime": spec.runtime or None,
+        "runtimes": sorted(spec.runtimes),
         "kernels": kernels_record(spec.kernels),
         "figures": evidence_record(float_evidence(name, spec)),
     }

@@ -1,0 +1,101 @@
+"""Devices by the figures of the runtime that the user names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hetsim
+from cli_calls import call, told
+from hetsim.errors import PlatformError, UsageError
+from hetsim.hardware.catalog import device_names, load_device, load_platform
+from hetsim.hardware.runtimes import by_runtime, runtimes_of
+
+SEVERAL = [name for name in device_names() if load_device(name).runtimes]
+
+
+def alone_s(runtime: dict[str, str] | None) -> float:
+    platform = load_platform("nvidia-rtx-3090", runtime)
+    problem = hetsim.Problem.of(
+        hetsim.load_model("zoo:squeezenet"), platform, execute={"gpu": "float16"}
+    )
+    return hetsim.simulate(hetsim.plan(problem, "single")).latency_s
+
+
+def test_figures_of_a_device_are_those_of_one_runtime() -> None:
+    """Five cards had float16 by ncnn on Vulkan beside float32 by TensorRT."""
+    assert "nvidia-rtx-3090" in SEVERAL
+    for name in device_names():
+        spec = load_device(name)
+        assert bool(spec.kernels) == bool(spec.runtime)
+        assert spec.runtime not in spec.runtimes
+        for kernels in (spec.kernels, *spec.runtimes.values()):
+            vulkan = {figures.kin.startswith("ncnn") for figures in kernels.values()}
+            assert len(vulkan) <= 1, name
+
+
+def test_another_runtime_is_named_by_device_or_for_all() -> None:
+    first, other = alone_s(None), alone_s({"gpu": "ncnn"})
+    assert other > 1.5 * first
+    assert alone_s({"*": "ncnn"}) == other
+    assert alone_s({"gpu": "tensorrt"}) == first
+    spec = by_runtime(load_device("nvidia-rtx-3090"), "ncnn", "")
+    assert runtimes_of(spec) == ("ncnn", "tensorrt")
+    assert by_runtime(spec, "tensorrt", "") == load_device("nvidia-rtx-3090")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "told"),
+    [
+        ({"gpu": "vulkan"}, "no figures by runtime 'vulkan'"),
+        ({"npu": "ncnn"}, "no device 'npu'"),
+        ({"*": "vulkan"}, "no device of platform 'nvidia-rtx-3090'"),
+    ],
+)
+def test_what_is_not_there_is_said(runtime: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        load_platform("nvidia-rtx-3090", runtime)
+
+
+def test_a_precision_that_a_runtime_did_not_measure_is_derived_and_less_sure() -> None:
+    platform = load_platform("rockchip-rk3588-cpu")
+    model = hetsim.load_model("zoo:squeezenet")
+    (own,), (derived,) = (
+        hetsim.Problem.of(model, platform, execute={"cpu": precision}).evidence
+        for precision in ("float16", "float32")
+    )
+    assert derived.status == "derived"
+    assert derived.sd > own.sd + 0.1
+
+
+def test_a_saved_plan_is_read_back_by_its_runtime(tmp_path: Path) -> None:
+    platform = load_platform("nvidia-rtx-3090", {"gpu": "ncnn"})
+    problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), platform)
+    plan = hetsim.plan(problem, "single")
+    plan.save(tmp_path / "plan.json")
+    again = hetsim.load_plan(tmp_path / "plan.json")
+    assert again.problem.platform is not None
+    assert again.problem.platform.runtime == {"gpu": "ncnn"}
+    assert hetsim.simulate(again).latency_s == hetsim.simulate(plan).latency_s
+
+
+def test_the_command_line_takes_a_runtime() -> None:
+    asked = ("simulate", "zoo:squeezenet", "--platform", "nvidia-rtx-3090", "--json")
+    first = told(call(*asked, "--execute", "gpu=float16"))
+    other = told(call(*asked, "--execute", "gpu=float16", "--runtime", "ncnn"))
+    assert other["problem"]["platform"]["runtime"] == {"*": "ncnn"}
+    assert other["latency_s"] > 1.5 * first["latency_s"]
+    wrong = call(*asked, "--runtime", "gpu=vulkan")
+    assert wrong.exit_code == 2
+    assert "tensorrt" in wrong.stderr
+
+
+def test_a_platform_file_names_a_runtime(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    text = "host: gpu\ndevices:\n  gpu: {device: nvidia-rtx-3090, runtime: RUNTIME}\n"
+    path.write_text(text.replace("RUNTIME", "ncnn"), encoding="utf-8")
+    assert load_platform(path).devices["gpu"].runtime == "ncnn"
+    path.write_text(text.replace("RUNTIME", "vulkan"), encoding="utf-8")
+    with pytest.raises(PlatformError, match=r"devices\.gpu\.runtime"):
+        load_platform(path)
