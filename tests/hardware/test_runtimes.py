@@ -85,7 +85,7 @@ def test_the_command_line_takes_a_runtime() -> None:
     first = told(call(*asked, "--execute", "gpu=float16"))
     other = told(call(*asked, "--execute", "gpu=float16", "--runtime", "ncnn"))
     assert other["problem"]["platform"]["runtime"] == {"*": "ncnn"}
-    assert other["latency_s"] > 1.5 * first["latency_s"]
+    assert other["timeline"]["latency_mean_s"] > 1.5 * first["timeline"]["latency_mean_s"]
     wrong = call(*asked, "--runtime", "gpu=vulkan")
     assert wrong.exit_code == 2
     assert "tensorrt" in wrong.stderr

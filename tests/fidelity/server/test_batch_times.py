@@ -56,5 +56,6 @@ def test_devices_stand_for_the_chips_that_their_files_name(chips: Chips) -> None
             DeviceModel, catalog_folder() / f"{device}.yaml", f"{device}.yaml", catalog=True
         )
         assert model is not None
-        named = {chips.name(told.chip) for told in model.measured.values() if told.chip}
+        every = (model.measured, *(one.measured for one in model.runtimes.values()))
+        named = {chips.name(t.chip) for told in every for t in told.values() if t.chip}
         assert chip in named
