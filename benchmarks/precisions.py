@@ -116,8 +116,13 @@ def alone_s(model: Model, platform: Platform, precision: str | None) -> float | 
 
 def line(platform: Platform, network: str, floats: Model, integers: Model) -> Line:
     """Return the line of a network, in floats and quantized, on the one device of a platform."""
-    took = (alone_s(floats, platform, name) for name in ("float32", "float16"))
-    return Line(platform.name, network, *took, alone_s(integers, platform, None))
+    return Line(
+        device=platform.name,
+        network=network,
+        float32_s=alone_s(floats, platform, "float32"),
+        float16_s=alone_s(floats, platform, "float16"),
+        int8_s=alone_s(integers, platform, None),
+    )
 
 
 def main(devices: list[str]) -> int:
