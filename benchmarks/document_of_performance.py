@@ -32,11 +32,10 @@ PARTITIONS = """\
 
 `hetsim.partition` of a problem that is there, {least} to {most} nodes, two devices, one of which
 takes 70 % of the nodes. Machine code is loaded (0.05 s once a process; of `greedy` half a second,
-from 25,000 nodes on) and not counted; the first time on a machine it is
-made, in 5 to 10 seconds, and kept. `stage` has it from 40,000 nodes on where it is kept, and takes
-0.03 to 0.05 s more without. Edges of *uniform random* join nodes anywhere: for methods that
-contract or level. `compact` scans graphs of up to 10,000 nodes more often: hence its small
-exponents.
+from 25,000 nodes on) and not counted. It is made, in 5 to 10 seconds, and kept once it would have
+paid: after scans of 600,000 nodes in all. Edges of *uniform random* join nodes anywhere: for
+methods that contract or level. `compact` scans graphs of up to 10,000 nodes more often: hence its
+small exponents.
 """
 
 VERBS = """\

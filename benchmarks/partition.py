@@ -28,11 +28,12 @@ from unittest import mock
 
 import numpy as np
 
+from hetsim.base import left_to_python
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import on_arrays
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import order_groups
-from hetsim.partitioning.growing import compiled
+from hetsim.partitioning.growing import scans
 from hetsim.partitioning.methods.registry import method_named, methods
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.problem import Problem
@@ -164,7 +165,7 @@ def main() -> None:
 
 def verbs() -> None:
     """``hetsim.partition`` by every method, beside plain loops, and how both grow."""
-    dag, device_of = instance("random layered", compiled.COMPILE_FROM)
+    dag, device_of = instance("random layered", scans.COMPILE_FROM)
     for name in ("compact", "convex", "greedy"):
         merge = import_module(method_named(name).module).merge
         first, again = (timed(lambda: merge(dag, device_of))[0] for _ in range(2))  # noqa: B023
@@ -222,8 +223,7 @@ def plain_loops() -> Iterator[None]:
     """No arrays and no machine code, whatever the size."""
     with (
         mock.patch.object(on_arrays, "LARGE_FROM", math.inf),
-        mock.patch.object(compiled, "pays", return_value=False),
-        mock.patch.object(compiled, "scan_pays", return_value=False),
+        mock.patch.object(left_to_python, "pays", return_value=False),
     ):
         yield
 

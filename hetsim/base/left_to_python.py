@@ -43,6 +43,7 @@ def pays(
     kept_from: float,
     compile_from: float,
     *parts: Callable[..., Any],
+    inline: bool = False,
 ) -> bool:
     """Return whether so much work is for machine code; where it is not, it is left to Python.
 
@@ -51,21 +52,24 @@ def pays(
     compiled : callable
         What gives the machine code, and has been asked before where its cache says so.
     function : callable
-        What that is made of, with `parts`.
+        What that is made of, with `parts` and ``inline`` as ``machine_code`` takes them.
     work, kept_from, compile_from : float
         In one unit: what is asked for now, from which on machine code that is loaded or kept pays,
         and from which on, of all that is asked for, having it made.
     """
     if work < kept_from:
         return False
-    loaded = compiled.cache_info().currsize > 0
-    return loaded or _was_kept(function, *parts) or is_due(function, work, compile_from, *parts)
+    return (
+        compiled.cache_info().currsize > 0
+        or _was_kept(function, *parts, inline=inline)
+        or is_due(function, work, compile_from, *parts, inline=inline)
+    )
 
 
 @functools.cache
-def _was_kept(function: Callable[..., Any], *parts: Callable[..., Any]) -> bool:
+def _was_kept(function: Callable[..., Any], *parts: Callable[..., Any], inline: bool) -> bool:
     """Whether machine code of it was most likely kept when this was first asked."""
-    return is_kept(function, *parts)
+    return is_kept(function, *parts, inline=inline)
 
 
 def is_due(

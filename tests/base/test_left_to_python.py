@@ -99,7 +99,7 @@ def test_what_is_loaded_or_kept_pays_early_and_the_rest_once_it_is_due(
     loaded: int, kept: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = SimpleNamespace(cache_info=lambda: SimpleNamespace(currsize=loaded))
-    monkeypatch.setattr(left_to_python, "_was_kept", lambda *_: kept)
+    monkeypatch.setattr(left_to_python, "_was_kept", lambda *_, **_inline: kept)
     assert not left_to_python.pays(compiled, one, 9, 10, 100)
     found = [left_to_python.pays(compiled, one, 50, 10, 100) for _ in range(2)]
     assert found == [bool(loaded) or kept, True]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing.condensed import Condensed
+from hetsim.graph.dag import Dag, joined
+from hetsim.partitioning.growing import condensed
+from hetsim.partitioning.growing.scans import graph_of_groups
 
 GRAPHS = 100
 
@@ -80,25 +82,22 @@ def of_shape(shape: str, n: int = 600) -> Iterator[tuple[Dag, list[int]]]:
             yield dag, [int(rng.random() < share) for _ in range(dag.n)]
 
 
-def by_plain_loops(
-    dag: Dag, kind: Sequence[int], start: Sequence[int] | None
-) -> tuple[list[int], int]:
-    """Groups that a scan of all edges within a kind contracts from `start` on, and its cost."""
-    groups = Condensed(dag.preds, dag.succs, 0)
-    if start is not None:
-        groups.adopt(start)
-    for node in range(dag.n):
-        for other in reversed(dag.preds[node]):
-            if kind[other] == kind[node]:
-                groups.contract(other, node)
-    return [groups.find(v) for v in range(dag.n)], -groups.budget
-
-
 def drawn_labels(rng: random.Random, dag: Dag) -> list[int]:
     """Groups that are connected by half of the edges, in circles or not."""
-    drawn = Condensed(dag.preds, dag.succs, 0)
-    for u, v in dag.edges():
-        if rng.random() < 0.5:
-            a, b = drawn.find(u), drawn.find(v)
-            drawn.parent[max(a, b)] = min(a, b)
-    return [drawn.find(v) for v in range(dag.n)]
+    return joined(dag.n, [edge for edge in dag.edges() if rng.random() < 0.5])
+
+
+class Condensed:
+    """The graph of a DAG's groups on lists, contracted edge by edge."""
+
+    def __init__(self, dag: Dag) -> None:
+        lists: Any = [array.tolist() for array in graph_of_groups(dag)]
+        self.groups, self.search = lists[:4], lists[9:]
+        self.preds, self.succs = ([one[way] for one in lists[4:9]] for way in range(2))
+        self.parent, self.position, self.following = lists[:3]
+
+    def find(self, node: int) -> int:
+        return condensed.find(self.parent, node)
+
+    def contract(self, u: int, v: int) -> bool:
+        return condensed.contract(self.groups, self.preds, self.succs, self.search, u, v)

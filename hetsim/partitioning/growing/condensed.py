@@ -1,163 +1,260 @@
-"""The graph of groups while edges are contracted, and a topological order of it."""
+"""The graph of groups while edges are contracted, acyclic at every step, in a topological order.
+
+Functions in numba's subset of Python, on sequences of integers: lists for small graphs, arrays for
+large ones, for which they are compiled. A group is known by one of its nodes, which `parent` leads
+to. Its edges either way, one a pair of nodes, are a linked list (`Edges`); those that have come to
+lie inside the group are dropped when a search meets them.
+
+Source: the order is maintained by searches from both ends of an edge that go no further than it
+allows, in turns, as in M. A. Bender, J. T. Fineman, S. Gilbert, R. E. Tarjan, A new approach to
+incremental cycle detection and related problems, ACM TALG 12(2), 2016; there edges are inserted and
+each search goes along the order, here they are contracted, and it goes breadth first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from typing import Any
 
-from hetsim.graph.dag import topological_order
-from hetsim.partitioning.growing.positions import move, put_behind, standing, take_out
+from hetsim.partitioning.growing.positions import move, put_behind, take_out
+
+Ints = Any
+"""A list or an array of integers."""
+
+Edges = Any
+"""Edges to one side: `head`, `tail` and `size` by group, and by edge `behind`, the next of its list
+or -1, and `raw`, a node at the other end."""
+
+Groups = Any
+"""`parent`, `position`, `following` and `leading`, the last three as in ``positions``."""
+
+Search = Any
+"""`seen`, `above`, `below` and `tally`: what searches note."""
+
+COUNT, CLOCK, BETWEEN, MOVED = 0, 1, 2, 3
+"""In `tally`: edges that searches have looked at, a mark of the last search, and of it a group on
+the path that it found, and how many groups are to be moved."""
+
+PATH, BEFORE, AFTER = 0, 1, 2
+"""What a search finds: another path, or what is to be moved, before the one or after the other."""
 
 
-class Condensed:
-    """A graph of groups that is acyclic at every step.
+def find(parent: Ints, node: int) -> int:
+    """Representative of the node's group."""
+    while parent[node] != node:
+        parent[node] = parent[parent[node]]
+        node = parent[node]
+    return node
 
-    Groups are known by one of their nodes; edges are kept as node ids, one a pair of nodes, and
-    those that have come to lie inside a group are dropped when a search has met them. ``budget``
-    counts down the edges that searches look at and may go below zero; its owner decides what
-    then. ``between`` is a group on the path that forbade the contraction asked for last.
 
-    Source: the order is maintained by searches from both ends of an edge that go no further than
-    it allows, in turns, as in M. A. Bender, J. T. Fineman, S. Gilbert, R. E. Tarjan, A new
-    approach to incremental cycle detection and related problems, ACM TALG 12(2), 2016; there
-    edges are inserted and each search goes along the order, here they are contracted, and it goes
-    breadth first. ``kernels`` does the same for machine code, step by step.
+def looked(
+    parent: Ints, position: Ints, edges: Edges, seen: Ints, found: Ints, tally: Ints, count: int,
+    forwards: bool, group: int, start: int, goal: int, mine: int, theirs: int,
+) -> int:  # fmt: skip
+    """Number of groups in `found` after the edges of `group`; -1 for a path of two edges or more.
+
+    The path leads from `start` to `goal`, the ends of the edge to be contracted. A search goes on
+    through groups that stand on its own side of the goal.
     """
-
-    def __init__(
-        self, preds: Iterable[Iterable[int]], succs: Iterable[Iterable[int]], budget: int
-    ) -> None:
-        self.preds = list(map(list, preds))
-        self.succs = list(map(list, succs))
-        self.parent = list(range(len(self.preds)))
-        self.position, self.following, self.leading = standing(self.parent)
-        self.budget = budget
-        self.between = -1
-
-    def find(self, node: int) -> int:
-        """Representative of the node's group."""
-        parent = self.parent
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    def adopt(self, labels: Sequence[int]) -> None:
-        """Start from the groups of equal labels, which must not depend on each other in a circle.
-
-        Complexity: O(V log V + E).
-        """
-        first: dict[int, int] = {}
-        parent = self.parent = [first.setdefault(label, v) for v, label in enumerate(labels)]
-        for edges in (self.preds, self.succs):
-            for node, group in enumerate(parent):
-                outside = [other for other in edges[node] if parent[other] != group]
-                if node == group:
-                    edges[node] = outside
-                else:
-                    edges[group] += outside
-                    edges[node] = []
-        order = topological_order([[parent[node] for node in targets] for targets in self.succs])
-        if order is None:
-            raise AssertionError("the groups to start from depend on each other in a circle")
-        self.position, self.following, self.leading = standing(order)
-
-    def contract(self, u: int, v: int) -> bool:
-        """Merge the groups of the edge (u, v), unless that closes a cycle; say if they are one.
-
-        The group of u represents both. Where no other path joins the two, one of two sets of
-        groups has been found whole: those between them in the maintained order that lead to v's,
-        and those that u's leads to. The former go before u's group, which then represents both,
-        or the latter behind v's, whose place it takes.
-
-        Complexity: O(edges of the smaller of the two sets), twice, and a sort of it.
-        """
-        a, b = self.find(u), self.find(v)
-        if a == b:
-            return True
-        found = self._searched(a, b)
-        if found is None:
-            return False
-        moved, upwards = found
-        following, leading = self.following, self.leading
-        moved.sort(key=self.position.__getitem__)
-        before = leading[a]
-        if not upwards:
-            take_out(following, leading, a)
-            put_behind(following, leading, b, a)
-            self.position[a] = self.position[b]
-            before = a
-        take_out(following, leading, b)
-        if moved:
-            move(self.position, following, leading, before, moved, 0, len(moved))
-        self.parent[b] = a
-        self.preds[a] = _joined(self.preds[a], self.preds[b])
-        self.succs[a] = _joined(self.succs[a], self.succs[b])
-        self.preds[b] = self.succs[b] = []
-        return True
-
-    def _searched(self, a: int, b: int) -> tuple[list[int], bool] | None:
-        """The groups to move, and whether they lead to `b`; None where another path does.
-
-        The next list to be read is the one after which its side has read less; of equals the
-        upper one's.
-        """
-        above, below = [b], [a]
-        leads, reached = {b}, {a}
-        up = down = 0
-        up_steps, down_steps = len(self.preds[b]), len(self.succs[a])
-        while True:
-            if up_steps <= down_steps:
-                group = above[up]
-                up += 1
-                self.budget -= len(self.preds[group])
-                if self._looked(self.preds, group, b, a, above, leads, reached):
-                    return None
-                if up == len(above):
-                    return above[1:], True
-                up_steps += len(self.preds[above[up]])
+    head, tail, size, behind, raw = edges
+    tally[COUNT] += size[group]
+    limit = position[goal]
+    inner = False
+    at = head[group]
+    while at >= 0:
+        other = parent[raw[at]]
+        if parent[other] != other:
+            other = find(parent, other)
+            raw[at] = other
+        mark = seen[other]
+        if mark == theirs:
+            if other != goal or group != start:
+                tally[BETWEEN] = other if other != goal else group
+                return -1
+        elif other == group:
+            inner = True
+        elif mark != mine and (position[other] < limit) == forwards:
+            seen[other] = mine
+            found[count] = other
+            count += 1
+        at = behind[at]
+    if inner:
+        last, at = -1, head[group]
+        head[group] = -1
+        while at >= 0:
+            if find(parent, raw[at]) == group:
+                size[group] -= 1
             else:
-                group = below[down]
-                down += 1
-                self.budget -= len(self.succs[group])
-                if self._looked(self.succs, group, a, b, below, reached, leads):
-                    return None
-                if down == len(below):
-                    return below[1:], False
-                down_steps += len(self.succs[below[down]])
-
-    def _looked(
-        self, edges: list[list[int]], group: int, start: int, goal: int, found: list[int],
-        seen: set[int], theirs: set[int],
-    ) -> bool:  # fmt: skip
-        """Whether the edges of `group` show a path of two edges or more from `start` to `goal`."""
-        position, parent = self.position, self.parent
-        limit = position[goal]
-        forwards = position[start] < limit
-        inner = False
-        for raw in edges[group]:
-            other = parent[raw]
-            if parent[other] != other:
-                other = self.find(raw)
-            if other in theirs:
-                if other != goal:
-                    self.between = other
-                    return True
-                if group != start:
-                    self.between = group
-                    return True
-            elif other == group:
-                inner = True
-            elif other not in seen and (position[other] < limit) == forwards:
-                seen.add(other)
-                found.append(other)
-        if inner:
-            edges[group] = [raw for raw in edges[group] if self.find(raw) != group]
-        return False
+                if last < 0:
+                    head[group] = at
+                else:
+                    behind[last] = at
+                last = at
+            at = behind[at]
+        if last >= 0:
+            behind[last] = -1
+        tail[group] = last
+    return count
 
 
-def _joined(left: list[int], right: list[int]) -> list[int]:
-    """Both in one list, the longer first."""
-    if len(left) < len(right):
-        left, right = right, left
-    left += right
-    return left
+def searched(
+    parent: Ints, position: Ints, preds: Edges, succs: Edges, search: Search, a: int, b: int
+) -> int:
+    """Which groups move for the edge (a, b), `above` or `below`; PATH where another joins its ends.
+
+    The next list to be read is the one after which its side has read less; of equals the upper
+    one's.
+    """
+    seen, above, below, tally = search
+    up_size, down_size = preds[2], succs[2]
+    tally[CLOCK] += 2
+    leads = tally[CLOCK]
+    reached = leads + 1
+    seen[b], seen[a] = leads, reached
+    above[0], below[0] = b, a
+    up, ups, down, downs = 0, 1, 0, 1
+    up_steps, down_steps = up_size[b], down_size[a]
+    while True:
+        if up_steps <= down_steps:
+            ups = looked(
+                parent, position, preds, seen, above, tally, ups, False, above[up], b, a, leads,
+                reached,
+            )  # fmt: skip
+            up += 1
+            if ups < 0:
+                return PATH
+            if up == ups:
+                tally[MOVED] = ups - 1
+                return BEFORE
+            up_steps += up_size[above[up]]
+        else:
+            downs = looked(
+                parent, position, succs, seen, below, tally, downs, True, below[down], a, b,
+                reached, leads,
+            )  # fmt: skip
+            down += 1
+            if downs < 0:
+                return PATH
+            if down == downs:
+                tally[MOVED] = downs - 1
+                return AFTER
+            down_steps += down_size[below[down]]
+
+
+def sort(position: Ints, nodes: Ints, first: int, end: int) -> None:
+    """Sort nodes[first:end] by their positions, in a heap whose greatest goes to the end."""
+    count = end - first
+    begin = count // 2
+    while count > 1:
+        if begin > 0:
+            begin -= 1
+            node = nodes[first + begin]
+        else:
+            count -= 1
+            node = nodes[first + count]
+            nodes[first + count] = nodes[first]
+        at = begin
+        while 2 * at + 1 < count:
+            below = 2 * at + 1
+            if below + 1 < count:
+                left, right = nodes[first + below], nodes[first + below + 1]
+                below += position[left] < position[right]
+            if position[nodes[first + below]] <= position[node]:
+                break
+            nodes[first + at] = nodes[first + below]
+            at = below
+        nodes[first + at] = node
+
+
+def joined(edges: Edges, a: int, b: int) -> None:
+    """Give the list of `b` to `a`, the longer of both first."""
+    head, tail, size, behind, _ = edges
+    first, second = (a, b) if size[a] >= size[b] else (b, a)
+    if head[second] >= 0:
+        behind[tail[first]] = head[second]
+        tail[first] = tail[second]
+    head[a], tail[a] = head[first], tail[first]
+    size[a] += size[b]
+
+
+def contract(groups: Groups, preds: Edges, succs: Edges, search: Search, u: int, v: int) -> bool:
+    """Merge the groups of the edge (u, v), unless that closes a cycle; say if they are one.
+
+    The group of u represents both. Where no other path joins the two, one of two sets of groups
+    has been found whole: those between them in the maintained order that lead to v's, and those
+    that u's leads to. The former go before u's group, which then represents both, or the latter
+    behind v's, whose place it takes.
+
+    Complexity: O(edges of the smaller of the two sets), twice, and a sort of it.
+    """
+    parent, position, following, leading = groups
+    _, above, below, tally = search
+    a, b = find(parent, u), find(parent, v)
+    if a == b:
+        return True
+    # An only edge, into b or out of a, is this one: no search would go further.
+    if preds[2][b] == 1:
+        found, tally[MOVED] = BEFORE, 0
+        tally[COUNT] += 1
+    elif succs[2][a] == 1:
+        found, tally[MOVED] = AFTER, 0
+        tally[COUNT] += 1
+    else:
+        found = searched(parent, position, preds, succs, search, a, b)
+        if found == PATH:
+            return False
+    nodes, end = above if found == BEFORE else below, tally[MOVED] + 1
+    sort(position, nodes, 1, end)
+    before = leading[a]
+    if found == AFTER:
+        take_out(following, leading, a)
+        put_behind(following, leading, b, a)
+        position[a] = position[b]
+        before = a
+    take_out(following, leading, b)
+    if end > 1:
+        move(position, following, leading, before, nodes, 1, end)
+    parent[b] = a
+    joined(preds, a, b)
+    joined(succs, a, b)
+    return True
+
+
+def scan(
+    parent: Ints, position: Ints, following: Ints, leading: Ints, head: Any, tail: Any, size: Any,
+    behind: Any, raw: Any, seen: Ints, above: Ints, below: Ints, tally: Ints, order: Ints,
+    at: Ints, near: Ints, kind: Ints, downwards: bool, budget: int,
+) -> bool:  # fmt: skip
+    """Contract the edges within a kind once; whether the budget has lasted.
+
+    Parameters
+    ----------
+    parent, ..., tally
+        The graph of groups; `head` to `raw` have the edges that enter, then those that leave.
+    order : int [n]
+        Nodes in the order of the scan.
+    at, near : int
+        The neighbours to one side by node, ascending, as in ``Rows``.
+    kind : int [n]
+        An edge is contracted where its ends are of one.
+    downwards : bool
+        Whether a node's last neighbour comes first.
+    budget : int
+        Edges that searches may look at before the scan ends, after the node at hand.
+    """
+    groups, search = (parent, position, following, leading), (seen, above, below, tally)
+    preds = head[0], tail[0], size[0], behind[0], raw[0]
+    succs = head[1], tail[1], size[1], behind[1], raw[1]
+    for node in order:
+        first, count = at[node], at[node + 1] - at[node]
+        for k in range(count):
+            other = near[first + (count - 1 - k if downwards else k)]
+            if kind[other] == kind[node]:
+                u, v = (node, other) if node < other else (other, node)
+                contract(groups, preds, succs, search, u, v)
+        if tally[COUNT] > budget:
+            return False
+    return True
+
+
+PARTS = (find, looked, searched, sort, take_out, put_behind, move, joined, contract)
+"""What ``scan`` calls, each behind what it calls itself."""

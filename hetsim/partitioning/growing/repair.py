@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import order_groups
-from hetsim.partitioning.growing import compiled
-from hetsim.partitioning.growing.condensed import Condensed
+from hetsim.partitioning.growing.scans import scanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +58,5 @@ def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...
 
 def _grown(dag: Dag, labels: Sequence[int], members: Sequence[Sequence[int]]) -> list[int]:
     """Put `members` together anew, one after another; a label a node."""
-    if compiled.pays(dag.n):
-        order = [node for nodes in members for node in nodes]
-        rows = dag.pred_rows, dag.succ_rows
-        return compiled.scanned(*rows, labels, budget=2**62, order=order)[0]
-    groups = Condensed(dag.preds, dag.succs, budget=0)
-    for nodes in members:
-        for node in nodes:
-            for source in reversed(dag.preds[node]):
-                if labels[source] == labels[node]:
-                    groups.contract(source, node)
-    return [groups.find(node) for node in range(dag.n)]
+    order = [node for nodes in members for node in nodes]
+    return scanned(dag, labels, 2**62, order=order)[0]

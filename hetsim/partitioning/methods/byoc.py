@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing import compiled
-from hetsim.partitioning.growing.condensed import Condensed
+from hetsim.partitioning.growing.scans import scanned
 
 VISITS_PER_EDGE = 256
 """Edges that searches may look at, an edge and node, before the walk stops; it needs a few."""
@@ -33,23 +32,6 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
     graph partitioning flow.
     """
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
-    # One scan takes half of what the passes of other methods do.
-    if compiled.pays(dag.n // 2):
-        labels, lasted = compiled.scanned(
-            dag.pred_rows, dag.succ_rows, device_of, budget, downwards=False
-        )
-    else:
-        labels, lasted = _scanned(dag, device_of, budget)
+    labels, lasted = scanned(dag, device_of, budget, downwards=False)
     notes = () if lasted else ("the search budget ran out before all regions were visited",)
     return labels, notes
-
-
-def _scanned(dag: Dag, device_of: Sequence[int], budget: int) -> tuple[list[int], bool]:
-    condensed = Condensed(dag.preds, dag.succs, budget)
-    for node in range(dag.n):
-        for feeding in dag.preds[node]:
-            if device_of[feeding] == device_of[node]:
-                condensed.contract(feeding, node)
-        if condensed.budget < 0:
-            break
-    return [condensed.find(node) for node in range(dag.n)], condensed.budget >= 0

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import components
-from hetsim.partitioning.growing import compiled
-from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.fewest import improve
+from hetsim.partitioning.growing.scans import scanned
 from hetsim.partitioning.methods import stage
 
 VISITS_PER_EDGE = 32
@@ -116,21 +115,6 @@ def _contract(
     visits: int | None = None,
 ) -> tuple[list[int], bool]:
     """Scan the edges once, from `groups` or single nodes on; whether the visit budget lasted."""
-    n = dag.n
     each = VISITS_PER_EDGE if visits is None else visits
-    budget = each * max(n + sum(map(len, dag.preds)), LEAST_BUDGETED)
-    if compiled.scan_pays(n):
-        return compiled.scanned(
-            dag.pred_rows, dag.succ_rows, device_of, budget, groups=groups, by_producer=by_producer
-        )
-    condensed = Condensed(dag.preds, dag.succs, budget)
-    if groups is not None:
-        condensed.adopt(groups)
-    neighbours = dag.succs if by_producer else dag.preds
-    for node in range(n):
-        for other in reversed(neighbours[node]):
-            if device_of[other] == device_of[node]:
-                condensed.contract(min(node, other), max(node, other))
-        if condensed.budget < 0:
-            break
-    return [condensed.find(v) for v in range(n)], condensed.budget >= 0
+    budget = each * max(dag.n + sum(map(len, dag.preds)), LEAST_BUDGETED)
+    return scanned(dag, device_of, budget, groups=groups, by_producer=by_producer)

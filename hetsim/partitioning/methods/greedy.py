@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing import compiled
 from hetsim.partitioning.growing.greedy_trace import explain as explain
 from hetsim.partitioning.growing.greedy_trace import trace as trace
 from hetsim.partitioning.growing.growth import PathNodes, grow, neighbours
 from hetsim.partitioning.growing.repair import Split, repair
 from hetsim.partitioning.growing.selecting import compiled_select
+
+LOADED_FROM, COMPILE_FROM = 1_000, 25_000
+"""Nodes from which machine code pays where this process has it, and where it must be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,10 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
     root covers is no root. The published selection gives no order in which a round could be spared.
     Source: hetero plugin design overview, OpenVINO, `Subgraphs selection`.
     """
-    # Rounds take twice what the passes of other methods do, and more.
-    if compiled.pays(2 * dag.n, compiled_select.cache_info().currsize, lambda: False):
-        labels = compiled.selected(dag.pred_rows, dag.succ_rows, device_of)
+    if dag.n >= (LOADED_FROM if compiled_select.cache_info().currsize else COMPILE_FROM):
+        kinds = np.array(device_of, dtype=np.int64)
+        rows = dag.succ_rows.at, dag.succ_rows.node, dag.pred_rows.at, dag.pred_rows.node
+        labels = compiled_select()(*rows, kinds, np.unique(kinds)).tolist()
     else:
         around = neighbours(dag)
         labels = [-1] * dag.n

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
-import numpy as np
-
-from hetsim.graph.dag import Dag, Ints
-from hetsim.partitioning.growing import compiled
-from hetsim.partitioning.growing.levels import compiled_levels, levels_are_kept
+from hetsim.graph.dag import Dag
 
 ALL_ORDERS_UP_TO = 3
 """Devices up to which every order within a level is tried; above, the given and its reverse."""
@@ -43,34 +38,18 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
         orders = list(permutations(used))
     else:
         orders = [tuple(used), tuple(reversed(used))]
-    # Of 500,000 nodes plain loops take as long as numba takes to load.
-    by_machine_code = compiled.pays(dag.n // 10, int("numba" in sys.modules), levels_are_kept)
-    column = np.searchsorted(used, device_of) if by_machine_code else np.empty(0, dtype=np.int64)
-    best: Sequence[int] | Ints = []
+    best: list[int] = []
     fewest = (dag.n + 1, dag.n + 1)
     for order in orders:
         place = {device: index for index, device in enumerate(order)}
+        keys = _levels(dag, map(place.__getitem__, device_of), len(order))
+        groups = set(keys)
         hosts = place.get(host, -1) if host is not None else -1
-        keys: Sequence[int] | Ints
-        if by_machine_code:
-            keys, groups, off = _counted(dag, np.argsort(order)[column], len(order), hosts)
-        else:
-            keys = _levels(dag, map(place.__getitem__, device_of), len(order))
-            every = set(keys)
-            of_host = range(hosts, max(every, default=0) + 1, len(order)) if hosts >= 0 else ()
-            groups, off = len(every), len(every.difference(of_host))
-        if (off, groups) < fewest:
-            best, fewest = keys, (off, groups)
-    return best.tolist() if isinstance(best, np.ndarray) else list(best)
-
-
-def _counted(dag: Dag, place: Ints, width: int, hosts: int) -> tuple[Ints, int, int]:
-    """Levels by machine code, how many groups they leave, and how many are not the host's."""
-    keys = np.empty(dag.n, dtype=np.int64)
-    compiled_levels()(dag.pred_rows.at, dag.pred_rows.node, place, width, keys)
-    groups = np.flatnonzero(np.bincount(keys))
-    off = groups.size if hosts < 0 else int((groups % width != hosts).sum())
-    return keys, groups.size, off
+        of_host = range(hosts, max(groups, default=0) + 1, len(order)) if hosts >= 0 else ()
+        size = len(groups.difference(of_host)), len(groups)
+        if size < fewest:
+            best, fewest = keys, size
+    return best
 
 
 def _levels(dag: Dag, place: Iterable[int], width: int) -> list[int]:

@@ -8,9 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.positions import WIDTH, move, standing
-from merge_graphs import random_graphs
+from merge_graphs import Condensed, random_graphs
 from sweeps import sweep
 
 
@@ -63,7 +62,7 @@ def test_room_is_made_where_all_go_to_one_place() -> None:
 @sweep("seed", quick=[0], full=range(20))
 def test_the_order_of_groups_is_topological_after_every_contraction(seed: int) -> None:
     for rng, dag, kind in random_graphs(seed):
-        groups = Condensed(dag.preds, dag.succs, 0)
+        groups = Condensed(dag)
         edges = [(u, v) for u, v in dag.edges() if kind[u] == kind[v]]
         rng.shuffle(edges)
         for k, (u, v) in enumerate(edges):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from builders import dags
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.groups import components, condense, order_groups
-from hetsim.partitioning.growing.condensed import Condensed
 from hetsim.partitioning.growing.repair import repair
+from merge_graphs import Condensed
 from sweeps import examples
 
 
@@ -21,7 +21,7 @@ from sweeps import examples
 def test_contraction_is_refused_exactly_where_it_closes_a_cycle(
     dag: Dag, rng: random.Random
 ) -> None:
-    groups = Condensed([list(p) for p in dag.preds], [list(s) for s in dag.succs], budget=0)
+    groups = Condensed(dag)
     edges = list(dag.edges())
     rng.shuffle(edges)
     for u, v in edges:
