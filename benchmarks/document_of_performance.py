@@ -31,11 +31,10 @@ PARTITIONS = """\
 ## Partitions
 
 `hetsim.partition` of a problem that is there, {least} to {most} nodes, two devices, one of which
-takes 70 % of the nodes. Machine code is loaded (0.05 s once a process; of `greedy` half a second,
-from 25,000 nodes on) and not counted. It is made, in 5 to 10 seconds, and kept once it would have
-paid: after scans of 600,000 nodes in all. Edges of *uniform random* join nodes anywhere: for
-methods that contract or level. `compact` scans graphs of up to 10,000 nodes more often: hence its
-small exponents.
+takes 70 % of the nodes. Machine code is loaded (0.05 s once a process) and not counted. It is made,
+in 5 to 10 seconds, and kept once it would have paid: after scans of 600,000 nodes in all. Edges of
+*uniform random* join nodes anywhere: for methods that contract or level. `compact` scans graphs of
+up to 10,000 nodes more often: hence its small exponents.
 """
 
 VERBS = """\

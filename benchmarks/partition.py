@@ -166,7 +166,7 @@ def main() -> None:
 def verbs() -> None:
     """``hetsim.partition`` by every method, beside plain loops, and how both grow."""
     dag, device_of = instance("random layered", scans.COMPILE_FROM)
-    for name in ("compact", "convex", "greedy"):
+    for name in ("compact", "convex"):
         merge = import_module(method_named(name).module).merge
         first, again = (timed(lambda: merge(dag, device_of))[0] for _ in range(2))  # noqa: B023
         emit(verb="loading", method=name, loading_s=round(first - again, 2))

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.growing.greedy_trace import explain as explain
 from hetsim.partitioning.growing.greedy_trace import trace as trace
 from hetsim.partitioning.growing.growth import PathNodes, grow, neighbours
 from hetsim.partitioning.growing.repair import Split, repair
-from hetsim.partitioning.growing.selecting import compiled_select
-
-LOADED_FROM, COMPILE_FROM = 1_000, 25_000
-"""Nodes from which machine code pays where this process has it, and where it must be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +64,21 @@ def solve(dag: Dag, device_of: Sequence[int]) -> GreedyResult:
     ever its members has been taken.
 
     Complexity: O(V E) steps at most, each on sets of r bits, where r is the range of ids of
-    a connected part; near linear where parts are small. O(r^2) bits of memory. Large graphs
-    are worked off by machine code (``selecting``), where a candidate costs no more than the
-    edges between the least and the last of its members, a step: O(V + E) memory and the nodes
-    of the candidates at hand, and near linear where groups are local. Quadratic where one value
-    has many readers that are also joined by other paths, on devices in no order: the readers are
-    one connected part while the node of that value is free, each round takes one group out of it,
-    and which candidates the next round has depends on all that are left, since what an earlier
-    root covers is no root. The published selection gives no order in which a round could be spared.
+    a connected part; near linear where parts are small. O(r^2) bits of memory. Quadratic where
+    one value has many readers that are also joined by other paths, on devices in no order: the
+    readers are one connected part while the node of that value is free, each round takes one
+    group out of it, and which candidates the next round has depends on all that are left, since
+    what an earlier root covers is no root.
     Source: hetero plugin design overview, OpenVINO, `Subgraphs selection`.
     """
-    if dag.n >= (LOADED_FROM if compiled_select.cache_info().currsize else COMPILE_FROM):
-        kinds = np.array(device_of, dtype=np.int64)
-        rows = dag.succ_rows.at, dag.succ_rows.node, dag.pred_rows.at, dag.pred_rows.node
-        labels = compiled_select()(*rows, kinds, np.unique(kinds)).tolist()
-    else:
-        around = neighbours(dag)
-        labels = [-1] * dag.n
-        for device in sorted(set(device_of)):
-            free = bytearray(other == device for other in device_of)
-            for group in _grown(dag, around, free):
-                first = min(group)
-                for node in group:
-                    labels[node] = first
+    around = neighbours(dag)
+    labels = [-1] * dag.n
+    for device in sorted(set(device_of)):
+        free = bytearray(other == device for other in device_of)
+        for group in _grown(dag, around, free):
+            first = min(group)
+            for node in group:
+                labels[node] = first
     fixed, splits = repair(dag, labels)
     return GreedyResult(tuple(fixed), splits)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import pytest
 
-from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing import scans
 from hetsim.partitioning.growing.repair import repair
-from hetsim.partitioning.methods import byoc, compact, convex, greedy
+from hetsim.partitioning.methods import byoc, compact, convex
 from merge_graphs import SHAPES, drawn_labels, of_shape, random_graphs
 from sweeps import sweep
 
@@ -23,8 +21,6 @@ def either_way(call: Callable[[], object]) -> tuple[object, object]:
     for which in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(scans.left_to_python, "pays", lambda *_, **_more: which)  # noqa: B023
-            for name in ("LOADED_FROM", "COMPILE_FROM"):
-                patch.setattr(greedy, name, 0 if which else math.inf)
             found.append(call())
     return found[0], found[1]
 
@@ -56,24 +52,10 @@ def test_methods_give_the_same(seed: int) -> None:
     assert lasted > 100
 
 
-@sweep("seed", quick=[0], full=range(50))
-def test_greedy_selects_the_same(seed: int) -> None:
-    """Where few nodes are on another device, groups are large, come back, and are rolled back."""
-    apart = 0
-    for rng, dag, kind in random_graphs(seed):
-        most = rng.random()
-        few = [one * (rng.random() < most) for one in kind]
-        quick, plain = either_way(lambda: greedy.solve(dag, few))  # noqa: B023
-        assert quick == plain
-        apart += list(plain.labels) != components(dag, few)  # type: ignore[attr-defined]
-    # Most that are drawn have groups that are whole as they are connected; some are not.
-    assert apart > 5
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_methods_give_the_same_on_graphs_of_every_shape(shape: str) -> None:
     for dag, kind in of_shape(shape):
-        for solve in (greedy.solve, byoc.merge, compact.merge, convex.merge):
+        for solve in (byoc.merge, compact.merge, convex.merge):
             quick, plain = either_way(lambda: solve(dag, kind))  # noqa: B023
             assert quick == plain
 
