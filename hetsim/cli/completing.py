@@ -211,6 +211,18 @@ def _executed(context: click.Context) -> list[str]:
     ]
 
 
+def _runtimes(context: click.Context) -> list[str]:
+    """Runtimes that a device of the platform has figures by; of the catalog where none is named."""
+    from hetsim.hardware.catalog import device_names, load_device, load_platform
+    from hetsim.hardware.runtimes import runtimes_of
+
+    name = context.params.get("platform")
+    if name is None:
+        return sorted({one for each in device_names() for one in runtimes_of(load_device(each))})
+    devices = load_platform(name).devices
+    return [f"{device}={one}" for device, spec in devices.items() for one in runtimes_of(spec)]
+
+
 def _keyed(context: click.Context) -> list[str]:
     return [f"{device}=" for device in _devices(context)]
 
@@ -254,6 +266,7 @@ NAMES: Mapping[str, Names] = {
     "strategies": _strategies,
     "cost": _costs,
     "execute": _executed,
+    "runtime": _runtimes,
     "profiles": _keyed,
     "mtbf": _keyed,
     "mttr": _keyed,
@@ -282,7 +295,7 @@ OF_VERB: Mapping[tuple[str, str], Names] = {
 }
 """By the verb and the name of a parameter."""
 
-LISTS = ("execute", "without", "priority", "front", "catalog")
+LISTS = ("execute", "runtime", "without", "priority", "front", "catalog")
 """Parameters that take several names with commas between them."""
 
 FILES = frozenset(

@@ -69,12 +69,12 @@ def _table(shown: Sequence[Finding]) -> Table:
 
 
 def _commands(changes: Iterable[Change]) -> Table:
-    """Options that make each change, to be copied: no line of them is broken."""
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
+    """Options that make each change, to be copied: below what they do, on a line of their own."""
+    table = Table.grid()
     table.add_column(no_wrap=True)
     for change in changes:
-        table.add_row(cell(change.say), cell(shlex.join(options_of(change))))
+        table.add_row(cell(change.say))
+        table.add_row(cell(f"  {shlex.join(options_of(change))}"))
     return table
 
 
