@@ -16,11 +16,11 @@ from onnx_builders import save
 from profile_builders import trt_profile, unit_model, written
 
 KEPT = {
-    "platform", "execute", "runtime", "strategy", "objective", "set", "affinity", "contention",
-    "profiles", "cost", "pessimistic", "seed", "requests", "dims", "shapes", "input", "freeze",
-    "canonical", "extension", "what_if", "without", "sensitivities", "out", "report", "force", "as_json",
-    "trace", "debug", "quiet", "source", "failures", *OF_LOAD,
-}  # fmt: skip
+    *("platform", "execute", "runtime", "strategy", "objective", "set", "affinity", "contention"),
+    *("profiles", "cost", "pessimistic", "seed", "requests", "dims", "shapes", "input", "freeze"),
+    *("canonical", "extension", "what_if", "without", "sensitivities", "out", "report", "force"),
+    *("as_json", "trace", "debug", "quiet", "source", "failures", *OF_LOAD),
+}
 """What means under load what it means of one plan, and what is of load alone."""
 
 
