@@ -1,17 +1,22 @@
-"""Deadline in CPU time for the work of a block, which loops that can be long look at."""
+"""Deadline for the work of a block, by CPU time or the wall clock, which long loops look at."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 COMPILE_S = 15.0
-"""CPU seconds that numba may take for one function: with less left nothing is compiled."""
+"""Seconds that numba may take for one function: with less left nothing is compiled."""
+
+LOAD_S = 1.0
+"""Seconds that a large library may take to load: with less left it is not."""
 
 _UNTIL: ContextVar[float] = ContextVar("until", default=math.inf)
+_CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.process_time)
 
 
 class OutOfTime(Exception):
@@ -19,13 +24,26 @@ class OutOfTime(Exception):
 
 
 def now_s() -> float:
-    """Return the CPU seconds of this process."""
-    return time.process_time()
+    """Return the CPU seconds of this process; within ``by_wall_clock`` those of the wall clock."""
+    return _CLOCK.get()()
+
+
+@contextmanager
+def by_wall_clock() -> Iterator[None]:
+    """Let all within the block go by the wall clock, a deadline that is set included."""
+    left = left_s()
+    clock = _CLOCK.set(time.monotonic)
+    end = _UNTIL.set(now_s() + left)
+    try:
+        yield
+    finally:
+        _UNTIL.reset(end)
+        _CLOCK.reset(clock)
 
 
 @contextmanager
 def until(end_s: float) -> Iterator[None]:
-    """Let ``check`` raise within the block from a second of CPU time on, or from an earlier one."""
+    """Let ``check`` raise within the block from a second of the clock on, or an earlier one."""
     token = _UNTIL.set(min(end_s, _UNTIL.get()))
     try:
         yield
@@ -39,13 +57,13 @@ def is_set() -> bool:
 
 
 def left_s() -> float:
-    """Return the CPU seconds that are left; infinite without a deadline."""
+    """Return the seconds that are left; infinite without a deadline."""
     end_s = _UNTIL.get()
     return end_s - now_s() if end_s < math.inf else math.inf
 
 
 def check(takes_s: float = 0.0) -> None:
-    """Raise OutOfTime where less than `takes_s` CPU seconds are left, which come next."""
+    """Raise OutOfTime where less than `takes_s` seconds are left, which come next."""
     if left_s() < takes_s or left_s() <= 0.0:
         raise OutOfTime
 
@@ -53,3 +71,8 @@ def check(takes_s: float = 0.0) -> None:
 def may_compile() -> bool:
     """Whether there is time to compile a function."""
     return left_s() >= COMPILE_S
+
+
+def may_load(module: str) -> bool:
+    """Whether a large library is loaded, or there is time to load it."""
+    return module in sys.modules or left_s() >= LOAD_S

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.placement.bounds.along import lifted, units_of
 from hetsim.placement.bounds.area import balanced, crowded
 from hetsim.placement.bounds.memory import balanced_weights, within_memory
@@ -45,6 +48,8 @@ def bound_of(
     `met_s` is the latency of a plan that is known: no limit from there on can be refuted, so none
     is tried. The bound is the same, sooner.
 
+    Where a deadline passes, what is proven until then is returned.
+
     Complexity: O(STEPS (E P^2 + P n log n)) and about ten programs of ``prices.relaxed`` a step;
     memory O(E + n P).
     """
@@ -53,7 +58,12 @@ def bound_of(
         return float("inf")
     if problem.n == 0 or problem.unpriced:
         return 0.0
-    found = area_bound(fitting) if objective == "throughput" else _latency(fitting, met_s)
+    if objective == "latency":
+        found = _latency(fitting, met_s)
+    else:
+        found = 0.0
+        with suppress(deadline.OutOfTime):
+            found = area_bound(fitting)
     return found * (1.0 - _rounding(problem))
 
 
@@ -118,18 +128,21 @@ def _along(problem: Problem) -> tuple[Setting, Floats, Floats, float]:
 
 
 def _latency(problem: Problem, met_s: float) -> float:
-    setting, head, tail, low = _along(problem)
-    if memory_binds(problem) or not _fits(problem, low):
-        low = max(low, area_bound(problem))
-    high = float("inf")
-    for _ in range(STEPS if problem.n <= LARGE else STEPS - 3):
-        middle = STRIDE * low if high == float("inf") else 0.5 * (low + high)
-        if low <= 0.0 or middle <= low * 1.001:
-            break
-        if middle < met_s and refuted(setting, head, tail, middle):
-            low = middle
-        else:
-            high = middle
+    low = 0.0
+    with suppress(deadline.OutOfTime):
+        deadline.check()
+        setting, head, tail, low = _along(problem)
+        if memory_binds(problem) or not _fits(problem, low):
+            low = max(low, area_bound(problem))
+        high = float("inf")
+        for _ in range(STEPS if problem.n <= LARGE else STEPS - 3):
+            middle = STRIDE * low if high == float("inf") else 0.5 * (low + high)
+            if low <= 0.0 or middle <= low * 1.001:
+                break
+            if middle < met_s and refuted(setting, head, tail, middle):
+                low = middle
+            else:
+                high = middle
     return low
 
 
@@ -153,6 +166,7 @@ def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float) -> boo
     shares = setting.shares
     slack = limit_s * (1.0 + 1e-12)
     while True:
+        deadline.check()
         late = head + shares + tail > slack
         kept: Floats = np.where(late, np.inf, shares)
         if not np.isfinite(kept).any(axis=1).all():

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.placement.bounds.paths import Floats
+from hetsim.placement.bounds.prices import check_time
 from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import memory_binds
@@ -80,6 +81,7 @@ def _prices(
     scaled: Floats, able: NDArray[np.bool_], weight: Floats, width: Floats, room: Floats
 ) -> tuple[Floats, Floats]:
     """Minimize t where work is at most width t and weights are at most room; return the prices."""
+    check_time()
     from scipy.optimize import linprog
     from scipy.sparse import coo_matrix
 

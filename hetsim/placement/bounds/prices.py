@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base import deadline
+
 Floats = NDArray[np.float64]
 
 LARGE = 20_000
@@ -44,6 +46,13 @@ class Rows:
     room: Floats
 
 
+def check_time() -> None:
+    """Raise OutOfTime where a deadline leaves no time to solve a program, or to load SciPy."""
+    deadline.check()
+    if not deadline.may_load("scipy.optimize"):
+        raise deadline.OutOfTime
+
+
 def relaxed(rows: Rows, *, sign: bool = False) -> tuple[Floats, Floats]:
     """Minimize t over fractional assignments of the nodes; return the assignment and prices.
 
@@ -54,6 +63,7 @@ def relaxed(rows: Rows, *, sign: bool = False) -> tuple[Floats, Floats]:
 
     O(CUTS rows n P) where there are LARGE pairs or more; otherwise one linear program.
     """
+    check_time()
     if int(np.isfinite(rows.scaled).sum()) < LARGE:
         return _whole(rows)
     return _by_cuts(rows, sign)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.excess import excess
@@ -44,7 +45,7 @@ def search_all(problem: Problem, plays: int = PLAYS, steps: int = STEPS) -> Foun
     Assignments are followed node by node as long as weights and what a node needs beside them
     fit; the subgraphs of each are then laid out one by one, in every order that devices can tell
     apart, as long as what a subgraph holds fits beside what must stay; what is left the clock
-    judges. Exponential; up to about eight nodes it ends before its budget.
+    judges. Exponential; up to about eight nodes it ends before its budget. A deadline ends it, too.
     """
     if problem.n > MOST_NODES:
         return Found(None, complete=False)
@@ -235,5 +236,5 @@ class _Search:
 
     def _step(self) -> None:
         self.steps -= 1
-        if self.steps < 0:
+        if self.steps < 0 or deadline.left_s() <= 0.0:
             raise _OutOfBudgetError

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hetsim.base import deadline
 from hetsim.errors import NotInstalled
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.listing.ranks import travel_matrices
@@ -67,7 +68,7 @@ def solve_makespan(
     lower_s : float
         A bound that is known.
     time_limit_s : float
-        Wall-clock seconds.
+        Wall-clock seconds, those for building the model included.
     beside : [n][P] int, optional
         Bytes that a device needs beside its weights while it runs a node.
     forbidden : sequence of assignments
@@ -77,12 +78,18 @@ def solve_makespan(
     ------
     NotInstalled
         Where OR-tools is not installed.
+    OutOfTime
+        Where a deadline passes, or the limit, before the solver begins.
     """
+    end_s = deadline.now_s() + time_limit_s
     cp_model = load_cp_model()
     model = _Model(cp_model, problem, horizon_s, lower_s, beside)
     for assignment in forbidden:
         model.forbid(assignment)
-    return model.solve(hint, time_limit_s)
+    left_s = end_s - deadline.now_s()
+    if left_s <= 0.0:
+        raise deadline.OutOfTime
+    return model.solve(hint, left_s)
 
 
 def load_cp_model() -> Any:
@@ -135,6 +142,7 @@ class _Model:
         )
         lanes: list[list[Any]] = [[] for _ in range(count)]
         for v in range(n):
+            deadline.check()
             model.add_exactly_one([b for b in self.on[v] if b is not None])
             model.add(self.end[v] <= self.makespan)
             for p in range(count):
@@ -184,6 +192,7 @@ class _Model:
                         )
         dispatch = [self._down(s) for s in problem.dispatch_s]
         for (u, v), travel in sorted(slowest.items(), key=lambda item: item[0]):
+            deadline.check()
             model.add(self.start[v] >= self.end[u])
             # Symmetric pairs of equal cost are the rule: one literal for "apart" serves them.
             by_cost: dict[int, list[tuple[int, int]]] = {}
@@ -242,6 +251,7 @@ class _Model:
         if self.problem.capacity_bytes is None:
             return
         for p, capacity in enumerate(self.problem.capacity_bytes):
+            deadline.check()
             held: list[Any] = []
             for c, constant in enumerate(self.problem.constants):
                 readers = [on for v in constant.consumers if (on := self.on[v][p]) is not None]

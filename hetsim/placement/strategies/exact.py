@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.constraint_model import load_cp_model, solve_makespan
 from hetsim.placement.search.evaluation import draft_of
 from hetsim.placement.starting.constructive import prepared
-from hetsim.placement.starting.starts import starts_that_fit
+from hetsim.placement.starting.starts import Start, quick_start, starts_that_fit
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
@@ -35,6 +36,9 @@ MOST_TASKS = 200
 """Tasks above which the constraint model is not built: it could prove nothing there."""
 MOST_FORBIDDEN = 20
 """Assignments whose activations do not fit that are ruled out, one after another."""
+KEPT_BACK = 10.0
+"""Of a time limit, so many times what a plan takes to check is kept back for the last one."""
+CP_SAT = "ortools.sat.python.cp_model"
 EQUAL, ROUNDED = 1e-9, 1e-4
 """Relative differences within which a latency meets what is proven: where times are whole ticks
 of the solver's clock, and where they had to be rounded to them."""
@@ -53,8 +57,9 @@ class Exact(Constrained):
     Attributes
     ----------
     time_limit_s : float
-        Wall-clock seconds, those of the search before the solver included. The answer is the
-        same in every process as long as the proof is found in time.
+        Wall-clock seconds, those of the search before the solver and of loading it included. The
+        answer is the same in every process as long as the proof is found in time. Where they are
+        too few for the solver, or for a search, the reason says so.
 
     Complexity: exponential; up to about 50 tasks in seconds to minutes. Needs the extra
     ``exact`` (OR-tools CP-SAT).
@@ -76,10 +81,34 @@ class Exact(Constrained):
         """
         if not 0 < self.time_limit_s < math.inf:
             raise UsageError(f"time_limit_s is {self.time_limit_s}", hint="give a number above 0")
-        load_cp_model()
-        return self.within(problem, self._solve)
+        if find_spec("ortools") is None:
+            load_cp_model()
+        with deadline.by_wall_clock():
+            end_s = deadline.now_s() + self.time_limit_s
+            return self.within(problem, lambda narrowed: self._before(end_s, narrowed))
 
     def _solve(self, problem: Problem) -> Plan:
+        return self._before(deadline.now_s() + self.time_limit_s, problem)
+
+    def _before(self, end_s: float, problem: Problem) -> Plan:
+        """Return the best plan met before `end_s`, a quick one where nothing else was."""
+        began_s = deadline.now_s()
+        # A plan comes before the limit.
+        quick = quick_start(problem, "latency")
+        if quick is None:
+            quick = starts_that_fit(prepared(problem), "latency")[1][0]
+        kept_s = KEPT_BACK * (deadline.now_s() - began_s)
+        if self.max_devices is not None:
+            # Another plan may be needed, with a device less.
+            end_s = (deadline.now_s() + end_s) / 2
+        with deadline.until(end_s - kept_s):
+            try:
+                return self._searched(problem, quick)
+            except deadline.OutOfTime:
+                reason = f"{quick.plan.reason}: time_limit_s left no time to search"
+                return Plan(problem, "exact", quick.plan.groups, reason.removeprefix(": "))
+
+    def _searched(self, problem: Problem, quick: Start) -> Plan:
         coarse = prepared(problem)
         if coarse.problem.n > MOST_TASKS:
             raise UsageError(
@@ -87,29 +116,34 @@ class Exact(Constrained):
                 f"{problem.name} has {coarse.problem.n}",
                 hint="use local-search",
             )
-        began = time.monotonic()
-        # The search takes half of the limit at most; a plan to start from comes before the limit.
-        half_s = deadline.now_s() + self.time_limit_s / 2
-        try:
-            with deadline.until(half_s):
-                coarse, starts = starts_that_fit(coarse, "latency")
-        except deadline.OutOfTime:
-            coarse, starts = starts_that_fit(coarse, "latency")
-        tasks, start = coarse.problem, starts[0]
-        with before(self.time_limit_s), deadline.until(half_s):
+        deadline.check()
+        solver = deadline.may_load(CP_SAT)
+        if solver:
+            load_cp_model()
+        # The search takes half of what is left at most, and the bound half of the rest.
+        with before(deadline.left_s()), deadline.until(deadline.now_s() + deadline.left_s() / 2):
+            coarse, starts = LocalSearch().starts(coarse, quick)
+            tasks, start = coarse.problem, starts[0]
             groups, _, _ = LocalSearch().improve(coarse, start)
         plans = [start.plan, Plan(problem, "exact", coarse.spread(groups))]
-        floor = bound_of(problem)
+        began_s = deadline.now_s()
+        costs = [_cost(plan) for plan in plans]
+        each_s = (deadline.now_s() - began_s) / len(plans)
+        with deadline.until(deadline.now_s() + deadline.left_s() / 2):
+            floor = bound_of(problem)
         bound_s = 0.0
-        if tasks.n <= MOST_TASKS:
+        if solver:
             hint = _timed(tasks, groups)
-            left_s = self.time_limit_s - (time.monotonic() - began)
-            found, bound_s = self._solved(coarse, min(map(_cost, plans)), hint, floor, left_s)
+            left_s = deadline.left_s() - KEPT_BACK * each_s
+            found, bound_s = self._solved(coarse, min(costs), hint, floor, left_s)
             plans += found
-        cost, best = min(((_cost(plan), index) for index, plan in enumerate(plans)))
+            costs += [_cost(plan) for plan in found]
+        cost, best = min((cost, index) for index, cost in enumerate(costs))
         reason = _reason(
             cost, max(bound_s, floor), floor, None if tasks.n == problem.n else tasks.n
         )
+        if not solver:
+            reason += "; time_limit_s left no time to load the solver"
         return Plan(problem, "exact", plans[best].groups, reason)
 
     def _solved(
@@ -123,32 +157,39 @@ class Exact(Constrained):
         """
         tasks = coarse.problem
         beside = _beside(coarse)
-        until_s = time.monotonic() + left_s
+        until_s = deadline.now_s() + left_s
         say(0.0, "proving", left_s, AT_MOST)
         forbidden: list[Sequence[int]] = []
         bound_s, sound = 0.0, True
-        while left_s > 0 and len(forbidden) <= MOST_FORBIDDEN:
-            proof = solve_makespan(tasks, horizon_s, hint, floor, left_s, beside, forbidden)
-            if sound:
-                bound_s = horizon_s if proof.infeasible else max(bound_s, proof.bound_s)
-            if proof.schedule is None:
-                break
-            assignment = proof.schedule.assignment
-            try:
-                made, _ = best_grouping(tasks, assignment, proof.schedule.order)
-                if pays_to_coarsen(coarse.fine):
-                    made = merge_where_it_pays(tasks, made)
-                plan = Plan(coarse.fine, "exact", coarse.spread(made))
-                latency_of(plan)
-                return [plan], bound_s
-            except OutOfMemory:
-                few = _laid_out(coarse, assignment)
-                if few.groups is not None:
-                    return [Plan(coarse.fine, "exact", few.groups)], bound_s
-                sound = sound and few.complete
-                forbidden.append(assignment)
-            left_s = until_s - time.monotonic()
+        with suppress(deadline.OutOfTime):
+            while len(forbidden) <= MOST_FORBIDDEN:
+                left_s = until_s - deadline.now_s()
+                proof = solve_makespan(tasks, horizon_s, hint, floor, left_s, beside, forbidden)
+                if sound:
+                    bound_s = horizon_s if proof.infeasible else max(bound_s, proof.bound_s)
+                if proof.schedule is None:
+                    break
+                assignment = proof.schedule.assignment
+                try:
+                    return [_grouped(coarse, proof.schedule)], bound_s
+                except OutOfMemory:
+                    few = _laid_out(coarse, assignment)
+                    if few.groups is not None:
+                        return [Plan(coarse.fine, "exact", few.groups)], bound_s
+                    sound = sound and few.complete
+                    forbidden.append(assignment)
         return [], bound_s
+
+
+def _grouped(coarse: Coarse, schedule: Schedule) -> Plan:
+    """Return the plan of a schedule. Raises OutOfMemory where it does not fit."""
+    made, _ = best_grouping(coarse.problem, schedule.assignment, schedule.order)
+    if pays_to_coarsen(coarse.fine):
+        with suppress(deadline.OutOfTime):
+            made = merge_where_it_pays(coarse.problem, made)
+    plan = Plan(coarse.fine, "exact", coarse.spread(made))
+    latency_of(plan)
+    return plan
 
 
 def _beside(coarse: Coarse) -> list[list[int]]:

@@ -138,11 +138,11 @@ class LocalSearch(Constrained):
         if self.objective == "throughput":
             starts: list[Start] = []
             with suppress(Infeasible):
-                _, starts = self._starts(coarse, quick)
+                _, starts = self.starts(coarse, quick)
             return self.spread_out(problem, starts)
-        return self.searched(*self._starts(coarse, quick))
+        return self.searched(*self.starts(coarse, quick))
 
-    def _starts(self, coarse: Coarse, quick: Start | None) -> tuple[Coarse, list[Start]]:
+    def starts(self, coarse: Coarse, quick: Start | None) -> tuple[Coarse, list[Start]]:
         """Return ``starts_that_fit``, for which half of the time is at most."""
         if quick is None:
             return starts_that_fit(coarse, self.objective)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,14 @@ import pytest
 
 import hetsim
 from hetsim.base import deadline, left_to_python
+from hetsim.placement.bounds import lower_bound
+from hetsim.placement.bounds.lower_bound import bound_of
+from hetsim.placement.grouping import best
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.objective import Objective, measure
-from hetsim.placement.search import annealing
+from hetsim.placement.search import annealing, constraint_model
 from hetsim.placement.search.evaluation import Estimator
+from hetsim.placement.strategies import exact
 from hetsim.placement.throughput import slices
 from hetsim.placement.throughput.moves import StageMoves
 from hetsim.problem.problem import Problem
@@ -118,6 +123,79 @@ def test_an_exact_plan_counts_the_search_before_the_solver(
     made = hetsim.plan(drawn(12), "exact", time_limit_s=limit_s)
     assert made.groups
     assert work.now_s <= 0.6 * limit_s + 0.1
+
+
+@pytest.mark.parametrize("dispatch_s", [0.0, 0.5])
+@pytest.mark.parametrize("limit_s", [0.5, 2.0, 5.0])
+def test_every_step_of_exact_looks_at_one_limit(
+    limit_s: float, dispatch_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ortools")
+    constraint_model.load_cp_model()
+    monkeypatch.setattr(annealing, "CompiledWalk", annealing.PythonWalk)
+    work = Work(monkeypatch)
+    work.takes(Estimator, "cost", lambda *_: 0.01)
+    work.takes(lower_bound, "refuted", lambda *_: 0.05)
+    work.takes(constraint_model._Model, "_down", lambda *_: 0.001)
+    work.takes(constraint_model, "_solved", lambda solver, _: solver.parameters.max_time_in_seconds)
+    work.takes(best, "latency_of_groups", lambda *_: 0.005)
+    work.takes(exact, "measure", lambda *_: 0.005)
+    made = hetsim.plan(drawn(12, dispatch_s=dispatch_s), "exact", time_limit_s=limit_s)
+    assert made.groups
+    assert work.now_s <= 1.2 * limit_s
+    if limit_s > 1.0:
+        # What is left after the search and the bound goes to the solver, and it proves something.
+        assert work.now_s >= 0.5 * limit_s
+        assert "no time" not in made.reason
+        assert "nothing proven" not in made.reason
+
+
+def test_an_exact_plan_without_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ortools")
+    Work(monkeypatch)
+    made = hetsim.plan(drawn(12), "exact", time_limit_s=1e-9)
+    assert made.reason.endswith("time_limit_s left no time to search")
+    monkeypatch.setattr(deadline, "may_load", lambda _: False)
+    made = hetsim.plan(drawn(12), "exact", time_limit_s=1.0)
+    assert made.reason.endswith("; time_limit_s left no time to load the solver")
+
+
+def test_a_bound_that_is_cut_short_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = drawn(40, dispatch_s=0.5)
+    objective: Objective
+    for objective in OBJECTIVES:
+        whole = bound_of(problem, objective)
+        work = Work(monkeypatch)
+        work.takes(lower_bound, "refuted", lambda *_: 1.0)
+        found = []
+        for seconds in (0.0, 1e-4, 1.5, 3.5, 100.0):
+            with deadline.until(work.now_s + seconds):
+                found.append(bound_of(problem, objective))
+        assert found == sorted(found)
+        assert found[0] == 0.0
+        assert found[-1] == whole > 0.0
+
+
+def test_libraries_are_loaded_where_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    Work(monkeypatch)
+    assert deadline.may_load("no_such_library")
+    with deadline.until(deadline.now_s() + deadline.LOAD_S / 2):
+        assert not deadline.may_load("no_such_library")
+        assert deadline.may_load("numpy")
+    with deadline.until(deadline.now_s() + deadline.LOAD_S * 2):
+        assert deadline.may_load("no_such_library")
+
+
+def test_a_deadline_goes_by_one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    with deadline.until(deadline.now_s() + 50.0), deadline.by_wall_clock():
+        assert deadline.now_s() == 1000.0
+        assert 0.0 < deadline.left_s() <= 50.0
+    with deadline.by_wall_clock():
+        assert not deadline.is_set()
+        with deadline.until(1010.0):
+            assert deadline.left_s() == 10.0
+    assert not deadline.is_set()
 
 
 def test_nothing_is_compiled_shortly_before_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
