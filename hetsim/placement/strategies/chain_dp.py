@@ -87,7 +87,7 @@ class ChainDp(Constrained):
 
     def _solve(self, problem: Problem) -> Plan:
         if self.objective == "throughput":
-            return within_memory(problem, self._stages)
+            return within_memory(problem, self._stages)[0]
         # Exact on chains: only what a device runs as one kernel is joined beforehand.
         plain = not problem.fused and bool(problem.runnable.any(axis=1).all())
         coarse = uncoarsened(problem) if plain else prepared(problem)

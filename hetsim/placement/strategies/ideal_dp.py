@@ -102,7 +102,7 @@ class IdealDp(Constrained):
         return made
 
     def _solve(self, problem: Problem) -> Plan:
-        return within_memory(problem, self._stages)
+        return within_memory(problem, self._stages)[0]
 
     def _stages(self, problem: Problem) -> Plan:
         check_runnable(problem)

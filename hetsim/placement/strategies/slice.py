@@ -76,7 +76,7 @@ class Slice(Constrained):
         return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
-        return within_memory(problem, self._stages)
+        return within_memory(problem, self._stages)[0]
 
     def _stages(self, problem: Problem) -> Plan:
         reason = f"slices of {self.orders} orders, then {self.moves} moves of nodes between "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -53,7 +54,8 @@ Stages = list[tuple[list[int], int]]
 def views(problem: Problem) -> list[Contracted]:
     """Return the costs by which orders are cut: the bound, and the guide where it differs."""
     found = [contract(costs_of(problem))]
-    if problem.staging is None and problem.contention == "fifo" and len(problem.devices) > 2:
+    guided = problem.staging is None and problem.contention == "fifo" and len(problem.devices) > 2
+    if guided and deadline.left_s() > 0.0:
         found.append(contract(costs_of(problem, summed=True)))
     return found
 
@@ -102,7 +104,7 @@ def layouts(moves: StageMoves, known: Sequence[Contracted], count: int, seed: in
     """Return the stages cut from `count` orders, by each of the costs, as the clock counts them."""
     found: list[Layout] = []
     for contracted in known:
-        if found and deadline.left_s() <= 0.0:
+        if deadline.left_s() <= 0.0:
             break
         stages = cut_stages(contracted.costs, count, seed)
         if stages is not None:
@@ -150,12 +152,12 @@ def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
     return plan_of_stages(problem, name, filled, reason)
 
 
-def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> Plan:
-    """Return the plan that `solve` finds, made again where live activations do not fit.
+def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[Plan, float]:
+    """Return the plan that `solve` finds, made again where live activations do not fit; its cost.
 
     Searches know the memory of weights alone. Where the clock finds too little, the device has
     so much less in the next attempt, up to ATTEMPTS times; at last it is closed. Where none
-    fits, the first plan is returned, which others may mend. What `solve` claims holds for its
+    fits, the first plan is returned, which others may mend, and its cost is infinite. What `solve` claims holds for its
     problem: no claim is kept where that was changed, or the plan does not fit.
 
     Raises
@@ -168,7 +170,7 @@ def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> Plan:
     for attempt in range(ATTEMPTS + 1):
         plan = Plan(problem, made.strategy, made.groups, made.reason)
         try:
-            measure(plan, "throughput")
+            cost = measure(plan, "throughput")
         except OutOfMemory as error:
             if error.device is None or attempt == ATTEMPTS:
                 break
@@ -179,8 +181,9 @@ def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> Plan:
             except Infeasible:
                 break
             continue
-        return plan if attempt == 0 else _unclaimed(plan)
-    return _unclaimed(Plan(problem, first.strategy, first.groups, first.reason))
+        return plan if attempt == 0 else _unclaimed(plan), cost
+    unmended = Plan(problem, first.strategy, first.groups, first.reason)
+    return _unclaimed(unmended), math.inf
 
 
 def _unclaimed(plan: Plan) -> Plan:

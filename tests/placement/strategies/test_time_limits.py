@@ -18,8 +18,9 @@ from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.search import annealing, constraint_model
 from hetsim.placement.search.evaluation import Estimator
-from hetsim.placement.strategies import exact
-from hetsim.placement.throughput import slices
+from hetsim.placement.starting import starts
+from hetsim.placement.strategies import exact, local_search
+from hetsim.placement.throughput import search, slices
 from hetsim.placement.throughput.moves import StageMoves
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import virtual_time
@@ -105,6 +106,11 @@ def test_every_loop_looks_at_the_limit(
     work.takes(Listing, "place", lambda *_: 0.001)
     work.takes(slices, "segment_loads", lambda *_: 0.1)
     work.takes(StageMoves, "improved", lambda _self, _start, moves, _seed: 0.02 + 1e-4 * moves)
+    work.takes(starts, "measure", lambda *_: 0.02)
+    work.takes(search, "contract", lambda *_: 0.15)
+    work.takes(search, "as_plan", lambda *_: 0.08)
+    work.takes(search, "measure", lambda *_: 0.2)
+    work.takes(local_search, "measure", lambda *_: 0.2 if objective == "throughput" else 0.02)
     made = hetsim.plan(problem, "local-search", objective=objective, time_limit_s=limit_s)
     assert made.groups
     assert work.now_s <= 1.2 * limit_s

@@ -111,7 +111,8 @@ def test_what_the_clock_finds_too_large_is_asked_anew_with_less_room() -> None:
         # It keeps two nodes on the first device while their weights fit.
         return on(left, 0, 0, 1) if left.capacity_bytes[0] >= 20 else on(left, 1, 1, 1)
 
-    found = within_memory(problem, solve)
+    found, cost = within_memory(problem, solve)
+    assert cost == measure(found, "throughput")
     assert found.problem is problem
     assert found.assignment == (1, 1, 1)
     # Each time what was over, and twice as much: at last too little for two.
@@ -120,7 +121,7 @@ def test_what_the_clock_finds_too_large_is_asked_anew_with_less_room() -> None:
     assert all(host == 1000 for _, host in rooms)
     assert found.reason == "not proven least: live activations do not fit what would be"
     # What fits at once keeps its claim.
-    assert within_memory(tight(90), solve).reason == f"{LEAST} all plans"
+    assert within_memory(tight(90), solve)[0].reason == f"{LEAST} all plans"
 
 
 def test_after_so_many_attempts_the_first_plan_is_returned_without_its_claim() -> None:
@@ -131,7 +132,8 @@ def test_after_so_many_attempts_the_first_plan_is_returned_without_its_claim() -
         asked.append(left)
         return replace(on(left, 0, 0, 1), reason="mine" if len(asked) > 1 else f"{LEAST} all")
 
-    found = within_memory(problem, stubborn)
+    found, cost = within_memory(problem, stubborn)
+    assert cost == float("inf")
     assert len(asked) <= ATTEMPTS + 1
     assert found.assignment == (0, 0, 1)
     assert found.reason.startswith("not proven least")
@@ -143,7 +145,7 @@ def test_after_so_many_attempts_the_first_plan_is_returned_without_its_claim() -
             raise Infeasible("nothing is left")
         return replace(on(left, 0, 0, 1), reason="mine")
 
-    again = within_memory(problem, once)
+    again, _ = within_memory(problem, once)
     assert (again.assignment, again.reason) == ((0, 0, 1), "mine")
 
     def never(left: Problem) -> Plan:
