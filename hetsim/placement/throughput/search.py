@@ -157,8 +157,9 @@ def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[P
 
     Searches know the memory of weights alone. Where the clock finds too little, the device has
     so much less in the next attempt, up to ATTEMPTS times; at last it is closed. Where none
-    fits, the first plan is returned, which others may mend, and its cost is infinite. What `solve` claims holds for its
-    problem: no claim is kept where that was changed, or the plan does not fit.
+    fits, the first plan is returned, which others may mend, and its cost is infinite. What
+    `solve` claims holds for its problem: no claim is kept where that was changed, or the plan
+    does not fit.
 
     Raises
     ------
