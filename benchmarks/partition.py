@@ -1,7 +1,7 @@
 """CPU seconds and groups of every merge method, beside torch.fx and OpenVINO if installed.
 
 JSON lines out. First what ``hetsim.partition`` takes as a whole from 1,000 to 100,000 nodes, of a
-problem at hand: `cpu_s` as it stands, `plain_s` with plain loops in place of arrays and machine
+problem at hand: `cpu_s` as it stands, `plain_s` with plain loops in place of machine
 code, whose partitions are the same (where one is not, the benchmark ends), and the exponent e of
 n^e by which each grows from the first size to the last. Machine code is loaded before; `loading_s`
 says what that takes, compiling apart where it is kept already.
@@ -30,7 +30,6 @@ import numpy as np
 
 from hetsim.base import left_to_python
 from hetsim.graph.dag import Dag
-from hetsim.partitioning import on_arrays
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.groups import order_groups
 from hetsim.partitioning.growing import scans
@@ -220,9 +219,8 @@ def spent(call: Callable[[], Partition]) -> tuple[float, Partition]:
 
 @contextmanager
 def plain_loops() -> Iterator[None]:
-    """No arrays and no machine code, whatever the size."""
+    """No machine code, whatever the size."""
     with (
-        mock.patch.object(on_arrays, "LARGE_FROM", math.inf),
         mock.patch.object(left_to_python, "pays", return_value=False),
     ):
         yield

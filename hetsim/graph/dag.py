@@ -172,22 +172,27 @@ def different_pairs(n: int, u: Ints, v: Ints) -> tuple[Ints, Ints]:
 
 
 def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Return, by node 0 .. n - 1, the least node that `pairs` join it to, directly or not.
+    """Return, by node 0 .. n - 1, the least node that `pairs` join it to, directly or not."""
+    ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+    least: list[int] = least_joined(n, ends[:, 0], ends[:, 1]).tolist()
+    return least
 
-    Near linear in nodes and pairs.
+
+def least_joined(n: int, u: Ints, v: Ints) -> Ints:
+    """Return what ``joined`` does of the pairs (u, v).
+
+    In every round each tree that touches one with an earlier root hangs below it.
     """
-    parent = list(range(n))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    for u, v in pairs:
-        a, b = root(u), root(v)
-        parent[max(a, b)] = min(a, b)
-    return [root(node) for node in range(n)]
+    root = np.arange(n)
+    while True:
+        a, b = root[u], root[v]
+        apart = a != b
+        if not apart.any():
+            return root
+        u, v = a[apart], b[apart]
+        np.minimum.at(root, np.maximum(u, v), np.minimum(u, v))
+        while not np.array_equal(above := root[root], root):
+            root = above
 
 
 def topological_order(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
-from hetsim.graph.dag import Dag, joined, topological_order
-from hetsim.partitioning import on_arrays
+import numpy as np
+
+from hetsim.graph.dag import Dag, Ints, Rows, different_pairs, least_joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,44 +55,116 @@ def order_groups(
     -------
     The groups' nodes, each ascending, so that every group stands after all that feed it
     and, among those that could stand next, the least rank comes first; None where the
-    graph of groups has a cycle. O(V + E + G log G).
+    graph of groups has a cycle. O((V + E) log (V + E)).
     """
-    if dag.n >= on_arrays.LARGE_FROM:
-        return on_arrays.order_groups(dag, labels, rank)
-    index_of: dict[int, int] = {}
-    members: list[list[int]] = []
-    owner: list[int] = []
-    for node, label in enumerate(labels):
-        index = index_of.setdefault(label, len(members))
-        if index == len(members):
-            members.append([])
-        members[index].append(node)
-        owner.append(index)
-    if rank is None:
-        key = [(float(nodes[0]), nodes[0]) for nodes in members]
-    else:
-        key = [min((rank[node], node) for node in nodes) for nodes in members]
-    order = topological_order(condense(dag, owner, len(members)), key)
-    return None if order is None else [tuple(members[index]) for index in order]
+    found = owners_in_order(dag, np.asarray(labels, dtype=np.int64), rank)
+    if found is None:
+        return None
+    owner, count = found
+    return list(Rows.sorted_by(count, owner, np.arange(dag.n)).tuples())
+
+
+def owners_in_order(
+    dag: Dag, labels: Ints, rank: Sequence[float] | Ints | None = None
+) -> tuple[Ints, int] | None:
+    """Return the place of each node's group in execution order, and how many groups there are."""
+    nodes = np.arange(dag.n)
+    first = first_of_label(labels)
+    leaders = np.flatnonzero(first == nodes)
+    place = np.empty(dag.n, dtype=np.int64)
+    if rank is not None:
+        place[np.argsort(np.asarray(rank), kind="stable")] = nodes
+        best = np.full(dag.n, dag.n)
+        np.minimum.at(best, first, place)
+        leaders = leaders[np.argsort(best[leaders])]
+    place[leaders] = np.arange(leaders.size)
+    owner, count = place[first], leaders.size
+    source, target = owner[dag.succ_rows.owner], owner[dag.succ_rows.node]
+    if (source > target).any():
+        apart = source != target
+        order = least_order(count, *different_pairs(count, source[apart], target[apart]))
+        if order is None:
+            return None
+        later = np.empty(count, dtype=np.int64)
+        later[order] = np.arange(count)
+        owner = later[owner]
+    return owner, count
+
+
+def first_of_label(labels: Ints) -> Ints:
+    """Return, by node, the first node of its label. O(n), or a sort where labels are far apart."""
+    least = int(labels.min()) if labels.size else 0
+    if labels.size and int(labels.max()) - least > 4 * labels.size:
+        labels, least = np.unique(labels, return_inverse=True)[1], 0
+    found = np.empty(int(labels.max()) - least + 1 if labels.size else 0, dtype=np.int64)
+    # Of what is written to one place, the last stays.
+    found[labels[::-1] - least] = np.arange(labels.size - 1, -1, -1)
+    first: Ints = found[labels - least]
+    return first
+
+
+def least_order(count: int, source: Ints, target: Ints) -> list[int] | None:
+    """The topological order of 0 .. count - 1 that is least at every step; None on a cycle.
+
+    Where no edge leads from a number above k to one up to k, those up to k all come first: in
+    each of them that is left there is one that could stand next, and it is less than the rest.
+    So numbers between two such k need no sorting where they are one.
+    """
+    back = source > target
+    closed = np.zeros(count + 1, dtype=np.int64)
+    np.add.at(closed, target[back], 1)
+    np.add.at(closed, source[back], -1)
+    open_after = np.cumsum(closed[:-1]) == 0
+    alone = open_after & np.concatenate(([True], open_after[:-1]))
+    part = np.cumsum(open_after) - open_after
+    within = part[source] == part[target]
+    succs = Rows.sorted_by(count, source[within], target[within])
+    indegree = np.bincount(target[within], minlength=count)
+    ready = np.flatnonzero(~alone & (indegree == 0)).tolist()
+    waiting, at, node = indegree.tolist(), succs.at.tolist(), succs.node.tolist()
+    sorted_ones: list[int] = []
+    while ready:
+        u = heapq.heappop(ready)
+        sorted_ones.append(u)
+        for v in node[at[u] : at[u + 1]]:
+            waiting[v] -= 1
+            if not waiting[v]:
+                heapq.heappush(ready, v)
+    mixed = np.flatnonzero(~alone)
+    if len(sorted_ones) < mixed.size:
+        return None
+    order = np.arange(count)
+    order[mixed] = sorted_ones
+    return [int(index) for index in order.tolist()]
 
 
 def components(dag: Dag, labels: Sequence[int], ties: Iterable[Sequence[int]] = ()) -> list[int]:
-    """Split every label into weakly connected parts: a fresh label a node. O(V + E).
+    """Split every label into weakly connected parts: the first node of each node's part.
 
     Nodes of one tie count as joined by edges.
     """
-    tied = ((nodes[0], node) for nodes in ties for node in nodes)
-    return joined(dag.n, ((u, v) for u, v in chain(dag.edges(), tied) if labels[u] == labels[v]))
+    first: list[int] = _first_of_part(dag, np.asarray(labels, dtype=np.int64), ties).tolist()
+    return first
 
 
 def component_counts(
-    dag: Dag, owner: Sequence[int], count: int, ties: Iterable[Sequence[int]] = ()
+    dag: Dag, owner: Sequence[int] | Ints, count: int, ties: Iterable[Sequence[int]] = ()
 ) -> list[int]:
-    """Return how many weakly connected parts each of `count` groups has. O(V + E)."""
-    roots: list[set[int]] = [set() for _ in range(count)]
-    for node, root in enumerate(components(dag, owner, ties)):
-        roots[owner[node]].add(root)
-    return [len(parts) for parts in roots]
+    """Return how many weakly connected parts each of `count` groups has."""
+    label = np.asarray(owner, dtype=np.int64)
+    leads = _first_of_part(dag, label, ties) == np.arange(dag.n)
+    parts: list[int] = np.bincount(label[leads], minlength=count).tolist()
+    return parts
+
+
+def _first_of_part(dag: Dag, label: Ints, ties: Iterable[Sequence[int]]) -> Ints:
+    u, v = dag.succ_rows.owner, dag.succ_rows.node
+    tied = [(nodes[0], node) for nodes in ties for node in nodes]
+    if tied:
+        pairs = np.array(tied, dtype=np.int64)
+        u, v = np.concatenate((u, pairs[:, 0])), np.concatenate((v, pairs[:, 1]))
+    alike = label[u] == label[v]
+    return least_joined(dag.n, u[alike], v[alike])
 
 
 def as_groups(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.base import checks
 from hetsim.errors import PartitionError
 from hetsim.graph.dag import Dag, Ints, Rows, find_cycle
-from hetsim.partitioning import on_arrays
 from hetsim.partitioning.groups import Group, component_counts, condense, owners
 from hetsim.problem.problem import Problem
 
@@ -24,7 +24,7 @@ def problems_of(
     dag: Dag,
     groups: Sequence[Group],
     devices: Sequence[str],
-    supported: Sequence[Sequence[bool]] | None = None,
+    supported: Sequence[Sequence[bool]] | NDArray[np.bool_] | None = None,
     *,
     composites: Sequence[tuple[int, tuple[int, ...]]] = (),
     connected: bool = False,
@@ -48,73 +48,110 @@ def problems_of(
     name : sequence of str, optional
         Node names for the messages; absent: ``node 7``.
 
-    Complexity: O(V + E).
+    Complexity: O((V + E) log (V + E)).
     """
 
     def called(node: int) -> str:
         return f"'{name[node]}'" if name is not None and 0 <= node < len(name) else f"node {node}"
 
-    found: list[str] = []
-    seen: dict[int, int] = {}
-    column_of = {device: column for column, device in enumerate(devices)}
-    composite_of = {(column, node): nodes for column, nodes in composites for node in nodes}
-    for index, group in enumerate(groups):
-        column = column_of.get(group.device)
-        if column is None:
-            found.append(f"group {index} is on unknown device '{group.device}'")
-        if not group.nodes:
-            found.append(f"group {index} is empty")
-        if any(a >= b for a, b in zip(group.nodes, group.nodes[1:], strict=False)):
-            found.append(f"group {index} does not list its nodes in graph order")
-        members = set(group.nodes) if composite_of else ()
-        for node in group.nodes:
-            if not 0 <= node < dag.n:
-                found.append(f"group {index} has {called(node)}, which does not exist")
-            elif node in seen and seen[node] != index:
-                found.append(f"{called(node)} is in groups {seen[node]} and {index}")
-            elif supported is not None and column is not None and not supported[node][column]:
-                composite = composite_of.get((column, node))
-                if composite is None:
-                    found.append(
-                        f"'{group.device}' does not support {called(node)} (group {index})"
-                    )
-                else:
-                    found.extend(
-                        f"'{group.device}' supports {called(node)} only together with "
-                        f"{called(other)} (group {index})"
-                        for other in composite
-                        if other not in members
-                    )
-            seen[node] = index
-    found.extend(f"{called(node)} is in no group" for node in range(dag.n) if node not in seen)
+    rows = _rows(dag, groups)
+    node, group_of = rows.node, rows.owner
+    column = _columns(groups, devices)
+    exists = (node >= 0) & (node < dag.n)
+    complaints = [
+        (at, -2, f"group {at} is on unknown device '{groups[at].device}'")
+        for at in np.flatnonzero(column < 0).tolist()
+    ]
+    complaints += [
+        (at, -1, f"group {at} is empty") for at in np.flatnonzero(np.diff(rows.at) == 0).tolist()
+    ]
+    back = (node[1:] <= node[:-1]) & (group_of[1:] == group_of[:-1])
+    complaints += [
+        (at, -1, f"group {at} does not list its nodes in graph order")
+        for at in sorted(set(group_of[1:][back].tolist()))
+    ]
+    owner = np.full(dag.n, -1, dtype=np.int64)
+    owner[node[exists]] = group_of[exists]
+    missing = np.flatnonzero(owner < 0)
+    before = np.full(node.size, -1)
+    if missing.size or node.size > dag.n:
+        before = _groups_before(node, group_of)
+    twice = exists & (before >= 0)
+    wrong = ~exists | twice
+    if supported is not None:
+        able = np.asarray(supported, dtype=bool).reshape(dag.n, len(devices))
+        known = ~wrong & (column[group_of] >= 0)
+        known[known] = ~able[node[known], column[group_of[known]]]
+        wrong |= known
+    composite_of = {(one, v): nodes for one, nodes in composites for v in nodes}
+    members: dict[int, set[int]] = {}
+    for k in np.flatnonzero(wrong).tolist():
+        index = int(group_of[k])
+        group = groups[index]
+        number = group.nodes[k - int(rows.at[index])]
+        if not exists[k]:
+            told = [f"group {index} has {called(number)}, which does not exist"]
+        elif twice[k]:
+            told = [f"{called(number)} is in groups {before[k]} and {index}"]
+        elif (composite := composite_of.get((int(column[index]), number))) is None:
+            told = [f"'{group.device}' does not support {called(number)} (group {index})"]
+        else:
+            inside = members.setdefault(index, set(group.nodes))
+            told = [
+                f"'{group.device}' supports {called(number)} only together with "
+                f"{called(other)} (group {index})"
+                for other in composite
+                if other not in inside
+            ]
+        complaints += [(index, k, text) for text in told]
+    found = [text for *_, text in sorted(complaints, key=itemgetter(0, 1))]
+    found += [f"{called(v)} is in no group" for v in missing.tolist()]
     if found:
         return found
-    owner = owners(dag.n, groups)
-    succs = condense(dag, owner, len(groups))
-    cycle = find_cycle(succs)
-    if cycle:
-        loop = " > ".join(f"group {index} ({groups[index].device})" for index in [*cycle, cycle[0]])
-        found.append(f"the graph of groups has a cycle: {loop}")
-    else:
-        found.extend(
-            f"group {v} stands before group {u}, which feeds it"
-            for u, targets in enumerate(succs)
-            for v in targets
-            if v < u
-        )
+    if (owner[dag.succ_rows.owner] > owner[dag.succ_rows.node]).any():
+        succs = condense(dag, owner.tolist(), len(groups))
+        cycle = find_cycle(succs)
+        if cycle:
+            loop = [f"group {index} ({groups[index].device})" for index in [*cycle, cycle[0]]]
+            found.append(f"the graph of groups has a cycle: {' > '.join(loop)}")
+        else:
+            found.extend(
+                f"group {v} stands before group {u}, which feeds it"
+                for u, targets in enumerate(succs)
+                for v in targets
+                if v < u
+            )
     if connected:
         ties = [
             nodes
-            for column, nodes in composites
-            if len({owner[v] for v in nodes}) == 1
-            and column_of[groups[owner[nodes[0]]].device] == column
+            for one, nodes in composites
+            if column[owner[nodes[0]]] == one and (owner[list(nodes)] == owner[nodes[0]]).all()
         ]
+        counts = component_counts(dag, owner, len(groups), ties)
         found.extend(
-            f"group {index} is not connected"
-            for index, parts in enumerate(component_counts(dag, owner, len(groups), ties))
-            if parts > 1
+            f"group {index} is not connected" for index, parts in enumerate(counts) if parts > 1
         )
     return found
+
+
+def _rows(dag: Dag, groups: Sequence[Group]) -> Rows:
+    """The nodes of each group; numbers that no array holds are put next to those of the graph."""
+    nodes = list(map(_NODES_OF, groups))
+    try:
+        return Rows.of(nodes)
+    except OverflowError:
+        return Rows.of([[min(max(node, -1), dag.n) for node in one] for one in nodes])
+
+
+def _groups_before(node: Ints, group_of: Ints) -> Ints:
+    """The last other group that an entry's node was in before; -1 where it was in none."""
+    before = np.full(node.size, -1, dtype=np.int64)
+    order = np.argsort(node, kind="stable")
+    again = node[order][1:] == node[order][:-1]
+    if again.any():
+        last, now = group_of[order[:-1][again]], group_of[order[1:][again]]
+        before[order[1:][again]] = np.where(last != now, last, -1)
+    return before
 
 
 def check(
@@ -126,29 +163,19 @@ def check(
     typed: bool = False,
     where: str | None = None,
 ) -> None:
-    """Raise PartitionError with the first of ``problems_of`` and how many others. O(V + E).
+    """Raise PartitionError with the first of ``problems_of`` and how many others.
 
     `supports` tells whether each group's device must support all of it, `typed` whether groups
     are known to be records of a text and a tuple of int.
     """
     composites = [(kernel.device, kernel.nodes) for kernel in problem.composites]
-    if typed or _plain(groups):
-        if problem.n >= on_arrays.LARGE_FROM and on_arrays.is_valid(
-            problem.dag,
-            Rows.of(list(map(_NODES_OF, groups))),
-            _columns(groups, problem.devices),
-            problem.supported if supports else None,
-            composites,
-            connected=connected,
-        ):
-            return
-    else:
+    if not typed and not _plain(groups):
         _check_types(groups)
     found = problems_of(
         problem.dag,
         groups,
         problem.devices,
-        problem.supported.tolist() if supports else None,
+        problem.supported if supports else None,
         composites=composites,
         connected=connected,
         name=problem.node_names or None,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 from hetsim.graph.dag import Dag, Ints, Rows
+from hetsim.partitioning.groups import first_of_label, least_order
 from hetsim.partitioning.growing.condensed import PARTS, find, scan
 from hetsim.partitioning.growing.positions import WIDTH
 from hetsim.partitioning.growing.walking import LANDMARKS, WALK_PARTS, walk
-from hetsim.partitioning.on_arrays import first_of_label, least_order
 
 KEPT_FROM, COMPILE_FROM = 1_000, 600_000
 """Nodes from which machine code pays where it is kept, and of all scans where it is not."""

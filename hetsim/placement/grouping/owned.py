@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.graph.dag import Ints, Rows
-from hetsim.partitioning import on_arrays
-from hetsim.partitioning.groups import Group
+from hetsim.partitioning.groups import Group, owners_in_order
 from hetsim.placement.objective import latency_of_groups, memory_binds
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.one_request import one_request
+
+LARGE_FROM = 1_000
+"""Nodes from which groups are tried as arrays."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,7 +47,7 @@ class Owned:
     @classmethod
     def ordered(cls, problem: Problem, labels: Ints, device_of: Ints, rank: Ints) -> Owned | None:
         """Return what ``groups.order_groups`` makes of `labels`; None on a cycle."""
-        found = on_arrays.owners_in_order(problem.dag, labels, rank)
+        found = owners_in_order(problem.dag, labels, rank)
         if found is None:
             return None
         owner, count = found
@@ -90,8 +92,4 @@ def are_for(problem: Problem) -> bool:
 
     Where there are many nodes, what a group takes is a sum over its nodes, and its memory suffices.
     """
-    return (
-        problem.n >= on_arrays.LARGE_FROM
-        and one_request(problem).adds_up
-        and not memory_binds(problem)
-    )
+    return problem.n >= LARGE_FROM and one_request(problem).adds_up and not memory_binds(problem)
