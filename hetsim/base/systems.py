@@ -25,10 +25,10 @@ def need(module: str, what: str, instead: str = "use Linux or macOS, or WSL on W
 
 
 def open_flags(*names: str) -> int:
-    """Return these flags of ``os.open`` together, of those that the system has."""
+    """Return these flags of `os.open` together, of those that the system has."""
     return functools.reduce(operator.or_, (getattr(os, name, 0) for name in names), 0)
 
 
 def this_user() -> int:
-    """Return the owner of what this process makes, as ``os.stat`` has it: 0 for all on Windows."""
+    """Return the owner of what this process makes, as `os.stat` has it: 0 for all on Windows."""
     return os.geteuid() if hasattr(os, "geteuid") else 0

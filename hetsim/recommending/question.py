@@ -185,13 +185,15 @@ class Priced(NamedTuple):
     Attributes
     ----------
     evidence : Evidence
-        With the precision of which figures are used.
     as_if : bool
         Whether the model does not have that precision, and is priced as if it did.
+    precision : str
+        Precision that the model is priced in; empty where the datasheet prices it.
     """
 
     evidence: Evidence
     as_if: bool
+    precision: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hetsim.base.going import each, part
+from hetsim.cost.kernels.chosen import executed_dtype
 from hetsim.device.support.executed import is_quantized
 from hetsim.errors import UsageError, WorkloadError
+from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.problem.problem import Problem
@@ -270,6 +272,11 @@ def priced_on(problem: Problem, p: int) -> Priced:
     """
     evidence, model = problem.evidence[p], problem.model
     as_if = problem.devices[p] in problem.executed
-    if evidence.precision == "int8" and model is not None:
+    precision = evidence.precision
+    if model is not None and precision == "int8":
         as_if = not is_quantized(model.graph)
-    return Priced(evidence, as_if)
+    elif model is not None and precision and problem.platform is not None:
+        # Figures of one precision may be derived from those of another.
+        spec = problem.platform.devices[problem.devices[p]]
+        precision = executed_dtype(spec, graph_work(model.graph))
+    return Priced(evidence, as_if, precision)

@@ -41,7 +41,7 @@ def recommendation_record(found: Recommendation) -> dict[str, Any]:
             {
                 "model": question.models[of_model],
                 "device": device_name(question, of_type),
-                "precision": one.evidence.precision or None,
+                "precision": one.precision or None,
                 "as_if": one.as_if,
                 "status": one.evidence.status,
                 "within_80": exp(Z80 * one.evidence.sd),

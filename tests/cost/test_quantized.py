@@ -39,12 +39,13 @@ def integers_alone(spec: DeviceSpec) -> bool:
 
 @cache
 def fast() -> list[str]:
-    """Devices that compute with integers of 8 bits, and with floats, too."""
+    """Devices that compute with integers of 8 bits, and slower with floats, too."""
     specs = {name: spec_of(name) for name in sorted(device_names())}
     return [
         name
         for name, spec in specs.items()
         if "int8" in spec.flops_per_s and not integers_alone(spec)
+        if spec.flops_per_s["int8"] > spec.flops_per_s.get("float32", 0.0)
     ]
 
 

@@ -21,6 +21,7 @@ devices:
 links:
   - {between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}
 """
+AT = "at"
 SECOND = """\
 Metadata-Version: 2.1
 Name: second
@@ -35,7 +36,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [sys.executable, "-m", "pip", *words, str(folder), str(PACKAGE)], check=True, timeout=120
     )
-    (folder / "box.yaml").write_text(PLATFORM)
+    # Nothing is imported from the working directory: commands run in another folder.
+    (folder / AT).mkdir()
+    (folder / AT / "box.yaml").write_text(PLATFORM)
     return folder
 
 
@@ -55,7 +58,7 @@ def call(folder: Path, code: str, *words: str, path: str = "") -> str:
     """Run code in a process that finds the installed packages; return what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
-        cwd=folder,
+        cwd=folder / AT,
         env={**os.environ, "PYTHONPATH": path or str(folder)},
         capture_output=True,
         text=True,

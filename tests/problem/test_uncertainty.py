@@ -170,7 +170,7 @@ def test_figures_of_kernels_state_their_own_error() -> None:
 
 
 def test_what_ifs_are_judged_at_the_same_end() -> None:
-    model, platform = hetsim.load_model("zoo:bert_small"), hetsim.load_platform("laptop")
+    model, platform = hetsim.load_model("zoo:inception_v1"), hetsim.load_platform("rock-5b")
     problem = Problem.of(model, platform)
     for change in (
         lambda asked: wider_link(asked, "cpu-gpu"),

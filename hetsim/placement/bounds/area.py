@@ -34,6 +34,9 @@ def balanced(shares: Floats, streams: tuple[int, ...]) -> float:
     scale = float(shares[able].max())
     if scale == 0.0:
         return 0.0
+    if (able.sum(axis=1) == 1).all():
+        # Nothing is to be split: no program has to be solved.
+        return float((np.where(able, shares, 0.0).sum(axis=0) / np.array(streams)).max())
     value, _ = worth(_whole(shares / scale, streams), prices(shares, streams))
     return scale * value
 

@@ -91,7 +91,7 @@ def priced_rows(question: Question) -> list[tuple[str, str]]:
         by: dict[str, list[str]] = {}
         for (of_type, of_model), one in sorted(question.priced.items()):
             if of_model == at:
-                precision = one.evidence.precision or "rates of the datasheet"
+                precision = one.precision or "rates of the datasheet"
                 told = f"as if {precision}" if one.as_if else precision
                 by.setdefault(told, []).append(device_name(question, of_type))
         if by:

@@ -48,7 +48,8 @@ def figures_text(
 
 def evidence_text(one: Evidence) -> str:
     """Return what the figures of one device or link rest on, and how far times may be off."""
-    precision = f" ({one.precision})" if one.precision else ""
+    of = f"from {one.precision} figures" if one.status == "derived" else one.precision
+    precision = f" ({of})" if one.precision else ""
     status = f"{one.status}, else {one.before}" if one.before else one.status
     text = f"{status}{precision}"
     if one.error is not None:
