@@ -34,7 +34,8 @@ PARTITIONS = """\
 takes 70 % of the nodes. Machine code is loaded (0.05 s once a process) and not counted. It is made,
 in 5 to 10 seconds, and kept once it would have paid: after scans of 600,000 nodes in all. Edges of
 *uniform random* join nodes anywhere: for methods that contract or level. `compact` scans graphs of
-up to 10,000 nodes more often: hence its small exponents.
+up to 10,000 nodes more often: hence its small exponents. `boundary`, `greedy` and `stage` have no
+machine code: *before* and *now* are two runs of the same code.
 """
 
 VERBS = """\
