@@ -224,7 +224,7 @@ def test_a_narrower_rate_is_never_dearer(part: int) -> None:
     for name in sorted(device_names())[part::PARTS]:
         spec = spec_of(name)
         for precision in ("float16", "bfloat16", "int8"):
-            # Without dot products of bytes, say, a narrower type is no faster, and conversions cost.
+            # Without dot products of bytes a narrower type is no faster, and conversions cost.
             faster = spec.flops_per_s.get(precision, 0.0) > spec.flops_per_s.get("float32", 0.0)
             if faster and precision != spec.execution_dtype.get("float32"):
                 is_never_dearer(spec, name, precision)
