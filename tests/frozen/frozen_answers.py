@@ -33,10 +33,15 @@ ROOT = HERE.parents[1]
 PLANS = HERE / "plans.json"
 VERBS = HERE / "verbs.json"
 
-MODELS = ("bert_small", "inception_v1", "mobilenet_v2", "resnet18", "squeezenet", "zfnet512")
+MODELS = (
+    *("alexnet", "bert_small", "densenet121", "gpt2_6layer", "inception_v1", "inception_v2"),
+    *("mobilenet_v2", "resnet18", "resnet50", "shufflenet", "squeezenet", "vgg19", "vit_base"),
+    "zfnet512",
+)
 PLATFORMS = (
-    *("dual-gpu", "edge-tpu", "iq-9075", "jetson-orin-nano", "laptop", "rock-5b"),
-    *("snapdragon-phone", "two-hosts"),
+    *("desktop", "dual-gpu", "edge-tpu", "gpu-server-8", "iq-9075", "jetson-agx-orin"),
+    *("jetson-orin-nano", "jetson-orin-nx", "laptop", "pi-5-hailo-8l", "rb3-gen-2", "rock-5b"),
+    *("snapdragon-laptop", "snapdragon-phone", "two-hosts", "workstation"),
 )
 DEAR_STRATEGIES = frozenset({"exact", "ideal-dp", "slice"})
 """Strategies that take up to 20 CPU seconds a plan: frozen on small models alone."""
