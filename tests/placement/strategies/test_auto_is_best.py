@@ -16,7 +16,7 @@ from hetsim.problem.problem import Problem
 from sweeps import sweep
 from throughput_problems import small
 
-QUICK, FULL = 40, 1_000
+QUICK, FULL = 10, 1_000
 """Problems each time, and in the sweep."""
 
 
