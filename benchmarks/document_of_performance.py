@@ -69,7 +69,8 @@ LOADING = """\
 
 `load_model` of a file, by a process of its own, beside a session of ONNX Runtime of the same level.
 *chain* has two small weights to three nodes, *llm* a constant to most of its nodes. By default
-ONNX Runtime rewrites the graph (`basic`) of up to 30,000 nodes.
+ONNX Runtime rewrites the graph (`basic`) of up to 30,000 nodes, and of tree ensembles of less than
+262,144.
 """
 
 TRACES = """\

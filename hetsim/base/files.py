@@ -88,7 +88,7 @@ def append(path: str | os.PathLike[str]) -> FileIO:
 
     Raises OSError for everything else of that name, such as a symbolic link or a pipe.
     """
-    descriptor = _unfollowed(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC)
+    descriptor = _unfollowed(path, open_flags("O_WRONLY", "O_APPEND", "O_CREAT", "O_CLOEXEC"))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
@@ -96,7 +96,7 @@ def append(path: str | os.PathLike[str]) -> FileIO:
 
 
 def _unfollowed(path: str | os.PathLike[str], flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    return os.open(path, flags | open_flags("O_NOFOLLOW", "O_NONBLOCK"), 0o666)
 
 
 @contextmanager

@@ -63,8 +63,8 @@ def test_each_names_one_series_or_a_kin_that_has_some(path: Path, points: Points
         assert points.kin(entry["kin"]), precision
         if "chip" in entry:
             (series,) = picked(entry, points)
-            # What a runtime likes best of floats is counted in halves on graphics alone.
-            floats = {"float32", "float16"} if series.unit == "gpu" else {"float32"}
+            # What a runtime likes best of floats: halves on graphics, and on Arm processors.
+            floats = {"float32", "float16"}
             assert precision in (floats if series.precision == "float" else {series.precision})
 
 

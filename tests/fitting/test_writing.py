@@ -64,7 +64,7 @@ def figures(devices, measured) -> KernelFigures:
 
 
 def test_what_is_written_is_read_back(figures):
-    text = fitted_text(DEVICE, [figures])
+    text = fitted_text(DEVICE, [("", figures)])
     read = FittedModel.model_validate(yaml.safe_load(text)).kernels["int8"].to_figures("int8")
     assert read.values == pytest.approx(figures.values, rel=1e-12)
     assert (read.kin, read.runtime, read.provenance) == (
@@ -90,7 +90,9 @@ def test_figures_have_four_digits_and_say_that_they_are_fitted(figures):
 def test_the_same_rows_give_the_same_bytes_and_changed_ones_others(
     figures, devices, measured, tmp_path
 ):
-    assert fitted_text(DEVICE, [fitted(measured, devices)]) == fitted_text(DEVICE, [figures])
+    assert fitted_text(DEVICE, [("", fitted(measured, devices))]) == fitted_text(
+        DEVICE, [("", figures)]
+    )
     faster = fitted(rows_of_kin(tmp_path, times=2.0), devices)
     assert faster.value("rate_tflops") > figures.value("rate_tflops")
 
@@ -98,16 +100,16 @@ def test_the_same_rows_give_the_same_bytes_and_changed_ones_others(
 @pytest.mark.sweep
 def test_all_rows_give_the_same_bytes_twice(devices):
     one, other = (fitted(measured_folder(), devices) for _ in range(2))
-    assert fitted_text(DEVICE, [one]) == fitted_text(DEVICE, [other])
+    assert fitted_text(DEVICE, [("", one)]) == fitted_text(DEVICE, [("", other)])
 
 
 def test_files_of_devices_that_stand_on_nothing_are_deleted(figures, tmp_path):
     (tmp_path / "old.yaml").write_text("kernels: {}\n")
-    assert write_fitted(tmp_path, {DEVICE: [figures]}, [], all_of_them=False) == [
+    assert write_fitted(tmp_path, {DEVICE: [("", figures)]}, [], all_of_them=False) == [
         tmp_path / f"{DEVICE}.yaml"
     ]
-    assert write_fitted(tmp_path, {DEVICE: [figures]}, []) == [tmp_path / "old.yaml"]
-    assert write_fitted(tmp_path, {DEVICE: [figures]}, []) == []
+    assert write_fitted(tmp_path, {DEVICE: [("", figures)]}, []) == [tmp_path / "old.yaml"]
+    assert write_fitted(tmp_path, {DEVICE: [("", figures)]}, []) == []
 
 
 def test_settings_that_pick_no_series_or_several_are_refused(devices):

@@ -17,7 +17,7 @@ from cli.conftest import tiny_model
 from cli_calls import Cli
 from hetsim.errors import SweepError, UsageError
 from hetsim.hardware.catalog import load_platform
-from hetsim.placement.objective import bottleneck
+from hetsim.placement.objective import kept_s
 from hetsim.sweeping import verb
 from hetsim.sweeping.answering import Shared, broken
 from hetsim.sweeping.chunks import MOST, Dealing, Progress
@@ -55,7 +55,7 @@ def test_rows_are_what_the_verbs_say(grid: Path, tmp_path: Path) -> None:
         assert row["latency_s"] == timeline.latency_s
         assert row["devices"] == ",".join(plan.devices_used)
         if row["workload"] is None:
-            assert (row["request_s"], row["energy_j"]) == (bottleneck(plan), timeline.energy_j)
+            assert (row["request_s"], row["energy_j"]) == (kept_s(plan), timeline.energy_j)
             assert row["p99_s"] is None
         else:
             assert (row["workload"], row["requests"], row["state"]) == ("even", 40, "stable")

@@ -170,7 +170,7 @@ def test_what_is_told_of_a_record_is_what_its_engine_told(
 ) -> None:
     """One at a time, in order: lengths of the queue and busy periods follow from the times."""
     deployment = deployed(model, instances=(Instances(max_in_flight=1),))
-    asked = workload(model, Poisson(20_000.0), requests=400)
+    asked = workload(model, Poisson(5_000.0), requests=400)
     resolved = resolve(deployment, asked, platform, Asked())
     setup = set_up(resolved, asked, check_together(resolved, platform))
     run = Run(asked, setup, engine_of(asked, setup, machine_code=False))
