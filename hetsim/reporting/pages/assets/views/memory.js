@@ -18,11 +18,11 @@
       const end = Math.max(...rows.map((row) => row.at.at(-1)), 1);
       const unit = hetsim.units.nanoseconds(end);
       const alt = `Memory of ${one.name}, at most: ` + rows.map((row) => `${row.device} ${bytes(row.peak)}`).join(", ");
-      return hetsim.plot(picture, () => stacked(rows, end, unit), { alt, height: 80 + 116 * rows.length });
+      return hetsim.plot(picture, () => stacked(rows, end, unit, picture.clientWidth < 480 ? 10 : 13), { alt, height: 80 + 116 * rows.length });
     });
   }
 
-  function stacked(rows, end, unit) {
+  function stacked(rows, end, unit, size) {
     const layout = { margin: { t: 26, l: 72 }, annotations: [], shapes: [], hovermode: "x unified",
       grid: { rows: rows.length, columns: 1, ygap: 0.36 },
       xaxis: { range: [0, end / unit[0]], zeroline: false, anchor: `y${rows.length > 1 ? rows.length : ""}`,
@@ -39,7 +39,7 @@
       layout[`yaxis${suffix}`] = { range: [0, top * 1.08], nticks: 4, ticksuffix: ` ${step[1]}`, zeroline: false, fixedrange: true };
       const has = row.capacity === null ? "" : ` of ${bytes(row.capacity)}`;
       layout.annotations.push({ xref: "paper", x: 0, xanchor: "left", yref: `y${suffix} domain`, y: 1, yanchor: "bottom",
-        text: `${label(row.device, 24)}  at most ${bytes(row.peak)}${has}, weights ${bytes(row.weights)}`, showarrow: false, font: { size: 13 } });
+        text: `${label(row.device, 24)}  at most ${bytes(row.peak)}${has}, weights ${bytes(row.weights)}`, showarrow: false, font: { size } });
       if (near) {
         layout.shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, yref: `y${suffix}`, y0: row.capacity / step[0],
           y1: row.capacity / step[0], line: { color: hetsim.colour("bad"), width: 2, dash: "dash" } });
