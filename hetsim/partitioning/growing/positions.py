@@ -13,7 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 Sequence = Any
+Links = NDArray[np.int32]
 
 WIDTH = 2**62
 """Positions are below."""
@@ -22,17 +26,15 @@ GROWTH = 4 / 3
 """A range twice as wide is too full from so many times as many positions on."""
 
 
-def standing(order: Sequence) -> tuple[list[int], list[int], list[int]]:
+def standing(order: NDArray[np.int64]) -> tuple[NDArray[np.int64], Links, Links]:
     """Positions, `following` and `leading` of nodes 0 .. n - 1 that stand in `order`. O(n)."""
-    n = len(order)
-    gap = WIDTH // (n + 1)
-    position, following, leading = [-1] * (n + 1), [n] * (n + 1), [n] * (n + 1)
-    before = n
-    for place, node in enumerate(order):
-        position[node] = place * gap
-        following[before], leading[node] = node, before
-        before = node
-    following[before], leading[n] = n, before
+    n = order.size
+    position = np.full(n + 1, -1)
+    position[order] = np.arange(n) * (WIDTH // (n + 1))
+    following, leading = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
+    around = np.concatenate(([n], order, [n]))
+    following[around[:-1]] = around[1:]
+    leading[around[1:]] = around[:-1]
     return position, following, leading
 
 

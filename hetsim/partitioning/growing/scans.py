@@ -15,7 +15,7 @@ from hetsim.base.machine_code import machine_code
 from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.groups import first_of_label, least_order
 from hetsim.partitioning.growing.condensed import PARTS, find, scan
-from hetsim.partitioning.growing.positions import WIDTH
+from hetsim.partitioning.growing.positions import standing
 from hetsim.partitioning.growing.walking import LANDMARKS, WALK_PARTS, walk
 
 KEPT_FROM, COMPILE_FROM = 1_000, 600_000
@@ -152,21 +152,9 @@ def graph_of_groups(dag: Dag, labels: Sequence[int] | None = None) -> list[NDArr
         raw[way] = rows.node
     seen, above, below = np.zeros(n, SMALL), np.empty(n, SMALL), np.empty(n, SMALL)
     return [
-        parent.astype(SMALL), *_standing(order), head, tail, size, behind, raw, seen, above, below,
+        parent.astype(SMALL), *standing(order), head, tail, size, behind, raw, seen, above, below,
         np.zeros(4, dtype=np.int64),
     ]  # fmt: skip
-
-
-def _standing(order: Ints) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-    """Return what ``positions.standing`` does."""
-    n = order.size
-    position = np.full(n + 1, -1)
-    position[order] = np.arange(n) * (WIDTH // (n + 1))
-    following, leading = np.empty(n + 1, dtype=SMALL), np.empty(n + 1, dtype=SMALL)
-    around = np.concatenate(([n], order, [n]))
-    following[around[:-1]] = around[1:]
-    leading[around[1:]] = around[:-1]
-    return position, following, leading
 
 
 def _outside(rows: Rows, parent: Ints) -> Rows:

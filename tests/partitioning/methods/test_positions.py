@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ def listed(following: list[int]) -> list[int]:
 def moved_about(n: int, moves: list[tuple[int, list[int]]]) -> None:
     """Move nodes behind the place-th of the rest, and hold every step to a plain list."""
     plain = list(range(n))
-    position, following, leading = standing(plain)
+    position, following, leading = (each.tolist() for each in standing(np.array(plain)))
     for place, chosen in moves:
         nodes = [node for node in plain if node in set(chosen)]
         rest = [node for node in plain if node not in nodes]
