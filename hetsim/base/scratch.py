@@ -42,7 +42,8 @@ def lasting_folder(base: Path, prefix: str) -> Iterator[Path]:
     draft = Path(tempfile.mkdtemp(prefix=prefix + _DRAFT, dir=base.resolve()))
     try:
         with (draft / _LOCK).open("wb") as lock:
-            try_lock(lock)
+            if not try_lock(lock):  # without a lock, nobody may take it as left by its owner
+                (draft / _LOCK).unlink()
             folder = draft.with_name(prefix + draft.name.removeprefix(prefix + _DRAFT))
             draft.rename(folder)
             try:

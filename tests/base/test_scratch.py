@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -58,3 +59,14 @@ def test_what_a_killed_process_left_goes_with_the_next(
         with scratch_folder():
             assert folder.exists()
     assert not list(place.glob(f"{prefix}*"))
+
+
+def test_a_folder_whose_owner_has_no_locks_is_left_alone(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as without, contextlib.ExitStack() as kept:
+        without.setattr("hetsim.base.scratch.try_lock", lambda _: False)
+        folder = kept.enter_context(scratch_folder())
+        without.undo()
+        with scratch_folder():
+            assert folder.exists()
