@@ -86,7 +86,7 @@ check: $(DEV)
 	$(BIN)/lint-imports
 
 bench: $(DEV)
-	@for file in benchmarks/*.py; do $(BIN)/python $$file || exit 1; done
+	@for file in benchmarks/*.py; do PYTHONPATH=tools $(BIN)/python $$file || exit 1; done
 
 DOCS := $(VENV)/.docs
 
@@ -108,10 +108,10 @@ constraints: install $(UV)
 		--custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml
 
 fit: install
-	OMP_NUM_THREADS=1 $(BIN)/hetsim devices fit
+	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m catalog.fit
 
 fidelity: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m hetsim.fidelity $(if $(ACCEPT),--accept)
+	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m catalog.fidelity $(if $(ACCEPT),--accept)
 
 format: $(DEV)
 	$(BIN)/ruff format .

@@ -21,10 +21,10 @@ import numpy as np
 import yaml
 
 import hetsim
+from catalog.graphs import read_graphs
+from catalog.measured import measured_folder, read_rows
+from catalog.points import Series, points_of
 from hetsim.errors import HetsimError
-from hetsim.fitting.graphs import read_graphs
-from hetsim.fitting.measured import measured_folder, read_rows
-from hetsim.fitting.points import Series, points_of
 from hetsim.problem.evidence import Z80
 
 DEVICES = Path(__file__).parents[1] / "devices"

@@ -11,13 +11,13 @@ import json
 import sys
 from typing import Any
 
-from hetsim.fitting import judging
-from hetsim.fitting.donors import donors
-from hetsim.fitting.errors import left_out
-from hetsim.fitting.kin_fits import Measurements
-from hetsim.fitting.leaving_out import Unseen
-from hetsim.fitting.measured import measured_folder
-from hetsim.fitting.orders import best, pairs
+from catalog import judging
+from catalog.donors import donors
+from catalog.errors import left_out
+from catalog.kin_fits import Measurements
+from catalog.leaving_out import Unseen
+from catalog.measured import measured_folder
+from catalog.orders import best, pairs
 
 
 def main(kins: list[str]) -> None:

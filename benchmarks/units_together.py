@@ -29,9 +29,9 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+from catalog.graphs import read_graphs
+from catalog.measured import measured_folder, read_rows
 from hetsim.errors import HetsimError
-from hetsim.fitting.graphs import read_graphs
-from hetsim.fitting.measured import measured_folder, read_rows
 from mixed_rows.copies import copies_s
 from mixed_rows.fallback import FALLBACK, fallback_s, refused_by
 from mixed_rows.networks import Networks, Row, network_of

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import Any
 
 import hetsim
+from catalog.comparable import BULK_BATCH
+from catalog.precisions import precision_of
 from hetsim.analysis.sustaining import Sustaining
 from hetsim.errors import OutOfMemory
-from hetsim.fitting.comparable import BULK_BATCH
-from hetsim.fitting.precisions import precision_of
 from mixed_rows.networks import Networks, Row, network_of
 from mixed_rows.platforms import platform_of
 

@@ -164,12 +164,6 @@ def _catalog(context: click.Context) -> list[str]:
     return [*platform_names(), *device_names(), *link_names()]
 
 
-def _fitted(context: click.Context) -> list[str]:
-    from hetsim.hardware.catalog import device_names
-
-    return list(device_names())
-
-
 def _devices(context: click.Context) -> list[str]:
     """Names of the devices of the platform that stands on the line."""
     from hetsim.hardware.catalog import load_platform
@@ -286,7 +280,6 @@ NAMES: Mapping[str, Names] = {
 OF_VERB: Mapping[tuple[str, str], Names] = {
     ("devices show", "name"): _catalog,
     ("devices query", "name"): _platforms,
-    ("devices fit", "names"): _fitted,
     ("strategies", "name"): _both,
     ("recommend", "catalog"): _platforms,
     ("partition", "settings"): _rules,

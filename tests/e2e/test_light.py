@@ -56,8 +56,6 @@ NOT_OF_A_COMPARISON = (
     "hetsim.recommending",
     "hetsim.sweeping",
     "hetsim.calibration",
-    "hetsim.fitting",
-    "hetsim.fidelity",
     "hetsim.checking",
     "hetsim.verifying",
     "hetsim.confidence",

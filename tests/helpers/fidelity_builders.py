@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hetsim.fidelity.points import FidelityPoint, Predicted
+from catalog.fidelity.points import FidelityPoint, Predicted
 
 
 def point(

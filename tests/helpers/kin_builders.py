@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from catalog.observing import KinData
+from catalog.points import Point, Series
+from catalog.priors import Prior
 from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
 from hetsim.cost.kernels.totals import Networks, log_total
-from hetsim.fitting.observing import KinData
-from hetsim.fitting.points import Point, Series
-from hetsim.fitting.priors import Prior
 from hetsim.hardware.datasheet import COVARIATES
 from hetsim.hardware.limits import Limits, together
 

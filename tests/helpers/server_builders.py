@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetsim.fidelity.server.points import Alone, ServerPoint
-from hetsim.fidelity.server.systems import ServerSystem
+from catalog.fidelity.server.points import Alone, ServerPoint
+from catalog.fidelity.server.systems import ServerSystem
 
 SYSTEM = ServerSystem(
     round="v1.0",

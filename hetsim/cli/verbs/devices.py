@@ -12,7 +12,6 @@ from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import execute_option
 from hetsim.cli.options.model import model_options
 from hetsim.cli.options.output import common_options, json_option, wide_option
-from hetsim.cli.verbs.devices_fit import fit_devices
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -26,9 +25,6 @@ SORTS = ("device", "link", "platform", "fitted", "kin")
 @common_options
 def devices() -> None:
     """The catalog's devices, links and platforms, and files that describe others."""
-
-
-devices.add_command(fit_devices)
 
 
 @devices.command("list")

@@ -54,7 +54,7 @@ class LikenessModel(Strict):
                 raise refusal(
                     f"KEY has a line {number} that is not a name, a batch, a number of devices "
                     f"and {1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
-                    "let 'hetsim devices fit' write it",
+                    "let 'make fit' write it",
                 )
         if len(lines) > MOST_NETWORKS:
             raise refusal(
@@ -71,7 +71,7 @@ class LikenessModel(Strict):
                 raise refusal(
                     f"KEY has a line {number} that is not a name, a batch, a share between 0 and 1 "
                     f"and {1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
-                    "let 'hetsim devices fit' write it",
+                    "let 'make fit' write it",
                 )
         if len(heard.splitlines()) > MOST_NETWORKS:
             raise refusal(

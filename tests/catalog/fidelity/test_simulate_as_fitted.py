@@ -1,0 +1,112 @@
+"""What ``simulate`` says of a whole network on one device is what the figures were fitted by."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from catalog.fidelity.shipped import device_of, figures_of
+from catalog.fidelity.whole import alone_s
+from catalog.graphs import Graphs, read_graphs
+from catalog.measured import measured_folder
+from catalog.precisions import ITEM_BYTES
+from cost.kernels.test_as_floats import quantized_model
+from hetsim.cost.kernels.kin import likeness_of
+from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.cost.kernels.totals import Networks, log_total
+from hetsim.errors import HetsimError
+from hetsim.graph.loading import load_model
+from hetsim.graph.model import Model
+from hetsim.hardware.catalog import device_names, load_platform
+from hetsim.placement.planning import plan
+from hetsim.problem.problem import Problem
+from hetsim.simulation.simulate import simulate
+from sweeps import sweep
+
+MOST = 0.02
+
+
+@cache
+def graphs() -> Graphs:
+    return read_graphs(measured_folder())
+
+
+def fitted_s(device: str, precision: str, table: KernelTable) -> float:
+    """Seconds of a whole network by the fitted table, its inputs and outputs there already."""
+    figures = figures_of(device, precision)
+    assert figures is not None
+    each = ITEM_BYTES[precision]
+    rows = table.laid(1, each, each)
+    total = math.exp(log_total(np.log(np.array([figures.values])), Networks.of([rows]))[0])
+    kernels = total - figures.dispatch_s - table.io_bytes(1, each) / figures.value("io_gbytes_s")
+    if figures.likeness:
+        likely = likeness_of(figures.kin, figures.likeness).of_table(table, 1)
+        kernels *= 1.0 if likely is None else likely.factor
+    return figures.dispatch_s + kernels
+
+
+def differences(model: Model, device: str) -> dict[str, float]:
+    """By precision how far ``simulate`` is off; without those that the device cannot run."""
+    table = network_table(model.graph)
+    found = {}
+    for precision in device_of(device).kernels:
+        told = alone_s(model, load_platform(device), precision, "fitted")
+        if told is not None:
+            found[precision] = told / fitted_s(device, precision, table) - 1
+    return found
+
+
+NETWORKS = sorted(path.removesuffix(".onnx") for path in graphs().entries)
+QUICK = [
+    ("bert_base_384", "nvidia-l40s"),
+    ("quicksrnet_small_x4_128", "snapdragon-8-gen-3-npu"),
+    ("quicksrnet_small_x4_128", "hailo-8"),
+    ("mobilenet_v2_0.35_128", "google-edge-tpu"),
+    ("ncnn_blazeface", "raspberry-pi-4-cpu"),
+    ("resnet50", "intel-xeon-8380"),
+]
+
+
+@pytest.mark.parametrize(("network", "device"), QUICK)
+def test_a_whole_network_takes_what_was_fitted(network: str, device: str) -> None:
+    found = differences(graphs().load(f"{network}.onnx"), device)
+    assert found
+    assert {precision: off for precision, off in found.items() if abs(off) > MOST} == {}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("network", NETWORKS)
+def test_on_all_devices_in_all_precisions(network: str) -> None:
+    model = graphs().load(f"{network}.onnx")
+    off = {
+        (device, precision): much
+        for device in device_names()
+        for precision, much in differences(model, device).items()
+        if abs(much) > MOST
+    }
+    assert off == {}
+
+
+CASES = [("squeezenet", "qdq"), ("resnet18", "qdq"), ("bert_small", "qdq"),
+         ("resnet18", "qoperator")]  # fmt: skip
+
+
+@sweep("name, form", quick=CASES[1:2], full=CASES)
+def test_a_quantized_model_takes_what_was_fitted_of_its_floats(name: str, form: str) -> None:
+    integers = quantized_model(name, form)
+    table = network_table(load_model(f"zoo:{name}").graph)
+    seen = 0
+    for device in device_names():
+        if "int8" not in device_of(device).kernels:
+            continue
+        try:
+            problem = Problem.of(integers, load_platform(device))
+            told = simulate(plan(problem, "single")).latency_s
+        except HetsimError:
+            continue
+        seen += 1
+        assert told == pytest.approx(fitted_s(device, "int8", table), rel=MOST), device
+    assert seen > 20

@@ -1,0 +1,215 @@
+"""Rules by rows made by hand: which rows are compared, as what, and why the others are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog.comparable import BULK_BATCH, LeftOut, Sample, sample_of
+from catalog.precisions import precision_of
+
+_NET = [{"file": "resnet50.onnx", "quality": "same", "why": ""}]
+_ONE_THREAD = {"threads": 1, "powersave": 0}
+
+
+def row(kind: str, **fields: object) -> dict[str, object]:
+    base: dict[str, object] = {
+        "kind": kind,
+        "chip": "A chip",
+        "device": "A board",
+        "unit": "gpu",
+        "precision": "int8",
+        "metric": "latency_ms",
+        "runtime": "TensorRT 8",
+        "source": "https://somewhere",
+        "model": "ResNet-50",
+        "graphs": _NET,
+        "latency_ms": 2.0,
+        "config": {},
+    }
+    return {**base, **fields}
+
+
+def sample(kind: str, **fields: object) -> Sample:
+    found = sample_of(row(kind, **fields))
+    assert isinstance(found, Sample), found
+    return found
+
+
+def reason(kind: str, **fields: object) -> str:
+    found = sample_of(row(kind, **fields))
+    assert isinstance(found, LeftOut), found
+    return found.reason
+
+
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [
+        ("w8a8", "int8"),
+        ("w8a16", "w8a16"),
+        ("w8a8_mixed_int16", None),
+        ("INT8", "int8"),
+        ("int8,fp16", None),
+        ("float (fp16 on NPU)", "float16"),
+        ("float16 (AMP)", "float16"),
+        ("float32 (precision=2 allows fp16)", "float32"),
+        ("fp16 storage where the device has it, else fp32", "float"),
+        ("not said", None),
+    ],
+)
+def test_words_of_precision(told, meant):
+    assert precision_of(told) == meant
+
+
+def test_a_single_stream_is_a_latency_at_batch_1():
+    found = sample("mlperf", metric="latency_ms p50 (MLPerf SingleStream)")
+    assert (found.kin, found.batch, found.seconds) == ("tensorrt-int8", 1, 0.002)
+    assert found.network == "resnet50.onnx"
+
+
+def test_a_rate_without_its_batch_is_a_large_batch_of_one_card():
+    found = sample(
+        "mlperf", metric="samples/s (MLPerf Offline)", throughput_per_s=800.0, latency_ms=None,
+        config={"accelerators": 4},
+    )  # fmt: skip
+    assert found.batch == BULK_BATCH
+    assert found.seconds == pytest.approx(BULK_BATCH / 200.0)
+
+
+def test_a_query_of_eight_is_batch_8():
+    assert sample("mlperf", metric="p50 of a query of 8 (MLPerf MultiStream)").batch == 8
+
+
+def test_runtimes_of_one_gpu_are_not_one_series():
+    metric = "latency_ms p50 (MLPerf SingleStream)"
+    kins = {
+        sample("mlperf", metric=metric, runtime=runtime).kin
+        for runtime in ("TensorRT 8.6", "JetPack 5.0, TensorRT 8.4", "ArmNN v21 (OpenCL)")
+    }
+    assert kins == {"tensorrt-int8", "mlperf-gpu-int8"}
+
+
+def test_small_cpus_are_told_apart_by_runtime_and_cores():
+    found = sample(
+        "mlperf", unit="cpu", runtime="TFLite v2.7.1 (ruy)", metric="SingleStream",
+        config={"cores": 4},
+    )  # fmt: skip
+    assert (found.kin, found.where) == (
+        "tflite-cpu-int8",
+        (("cores", "4"), ("runtime", "ruy")),
+    )
+
+
+def test_threads_and_builds_of_ncnn_are_series():
+    config = {"threads": 4, "powersave": 2, "variant": None}
+    found = sample("ncnn", unit="cpu", precision="fp16 storage", config=config)
+    assert (found.kin, found.precision) == ("ncnn-cpu-float", "float")
+    assert found.where == (("powersave", "2"), ("threads", "4"))
+
+
+def test_machines_without_a_chip_are_named_by_the_machine():
+    config = {"threads": 1, "powersave": 0}
+    assert sample("ncnn", unit="cpu", chip="MacBook Pro", config=config).chip == "A board"
+
+
+def test_rates_become_times():
+    assert sample("rknn", unit="npu", throughput_per_s=50.0).seconds == pytest.approx(0.02)
+    hailo = sample("hailo", unit="npu", batch=8, throughput_per_s=400.0)
+    assert (hailo.batch, hailo.seconds) == (8, pytest.approx(0.02))
+    bulk = sample("openvino", metric="fps, throughput hint", throughput_per_s=64.0)
+    assert (bulk.batch, bulk.seconds) == (64, pytest.approx(1.0))
+
+
+def test_a_socket_has_its_share_of_a_server_s_rate_and_all_of_its_latency():
+    two = {"unit": "cpu", "chip": "Intel Xeon Platinum 8480+", "device": "2 x Intel Xeon 8480+"}
+    bulk = sample("openvino", **two, metric="fps, throughput hint", throughput_per_s=128.0)
+    assert (bulk.batch, bulk.seconds) == (64, pytest.approx(1.0))
+    assert sample("openvino", **two, metric="latency_ms median, latency hint").seconds == 0.002
+    offline = {"metric": "samples/s (MLPerf Offline)", "throughput_per_s": 256.0}
+    for chip, cores, sockets in (
+        ("Intel Xeon Platinum 8380H", "4 x 28", 4),
+        ("AMD EPYC 9654", "2 x 96", 2),
+        # No sockets: a list of cores, as some submissions of laptops have it.
+        ("Apple M1 Pro", "10 x 10", 1),
+        ("Intel Xeon Platinum 8592+", None, 1),
+    ):
+        of_chip = {"unit": "cpu", "chip": chip, "config": {"cores": cores}}
+        found = sample("mlperf", **of_chip, **offline, runtime="PyTorch")
+        assert found.seconds == pytest.approx(64 * sockets / 256.0)
+
+
+def test_rows_like_those_left_out_are_kept():
+    config = _ONE_THREAD
+    steady = {**config, "min_ms": 3.0, "max_ms": 6.0}
+    assert sample("ncnn", unit="cpu", config=steady).seconds == 0.002
+    yolo = [{"file": "ncnn_mobilenet_yolo.onnx"}]
+    assert sample("ncnn", unit="cpu", config=config, graphs=yolo).network == yolo[0]["file"]
+    segformer = {"unit": "npu", "model": "segformer_base", "runtime": "QNN"}
+    assert sample("aihub", precision="w8a8", **segformer).precision == "int8"
+    assert sample("tnn", model="squeezenet_v1.0", precision="float16").kin == "phone-gpu-float"
+    deeplab = [{"file": "deeplab_v3_mobilenet_v2_513.onnx"}]
+    assert sample("coral", unit="cpu", graphs=deeplab).kin == "tflite-cpu-int8"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "words"),
+    [
+        ("ncnn", {"graphs": None}, "no graph"),
+        ("blog", {}, "single figures"),
+        ("aihub", {"unit": "npu+cpu"}, "several units"),
+        ("aihub", {"unit": "npu", "flags": ["same figure as X: a proxy"]}, "second name"),
+        ("mlperf", {"metric": "MLPerf Server"}, "bound on its tail"),
+        ("mlperf", {"config": {"system": "A100_MaxQ"}}, "below its power"),
+        (
+            "mlperf",
+            {"config": {"accelerators": 8}, "metric": "MLPerf SingleStream"},
+            "several cards",
+        ),
+        ("ncnn", {"config": {"gpu": "device 0"}, "precision": "fp16 storage"}, "without a name"),
+        (
+            "ncnn",
+            {"config": {"gpu": "llvmpipe (LLVM 15)"}, "precision": "fp16 storage"},
+            "in software",
+        ),
+        ("ncnn", {"chip": "Hyper-V Linux Guest"}, "virtual machine"),
+        ("ncnn", {"config": {"gpu": "Mali"}}, "Vulkan"),
+        (
+            "ncnn",
+            {"chip": "RK3588S", "config": {"gpu": "Mali-G610"}, "precision": "fp16 storage"},
+            "runs that failed",
+        ),
+        (
+            "ncnn",
+            {
+                "chip": "Station-M2/ROC-RK3566-PC",
+                "config": {"gpu": "Mali-G52"},
+                "precision": "fp16 storage",
+                "graphs": [{"file": "ncnn_vision_transformer.onnx"}],
+            },
+            "runs that failed",
+        ),
+        (
+            "ncnn",
+            {"unit": "cpu", "config": _ONE_THREAD, "graphs": [{"file": "ncnn_mobilenet_ssd.onnx"}]},
+            "boxes",
+        ),
+        (
+            "ncnn",
+            {"unit": "cpu", "config": {**_ONE_THREAD, "min_ms": 3.0, "max_ms": 6.1}},
+            "more than twice",
+        ),
+        (
+            "aihub",
+            {"unit": "npu", "model": "segformer_base", "precision": "float (fp16 on NPU)"},
+            "falls back",
+        ),
+        ("tnn", {"model": "SqueezeNet 1.0", "precision": "float16"}, "another name"),
+        ("coral", {"unit": "tpu", "graphs": [{"file": "ssd_mobilenet_v1_300.onnx"}]}, "host's"),
+        ("coral", {"graphs": [{"file": "deeplab_v3_mobilenet_v2_513.onnx"}]}, "host's"),
+        ("hailo", {"batch": 1}, "pipelined"),
+        ("isp", {"model": "mobilenetv3_large"}, "doubt"),
+        ("mlperf", {"precision": "int8,fp16"}, "mixed"),
+        ("trt-bert", {"latency_ms": None}, "no time"),
+    ],
+)
+def test_what_is_left_out_says_why(kind, fields, words):
+    assert words in reason(kind, **fields)

@@ -1,0 +1,390 @@
+"""Figures of all devices of a kin at once, by a mixed-effects fit.
+
+The model of a measured time, series s, network and batch k::
+
+    log t[s, k] = log f(theta_s; k) + eta_k + noise,   theta_s = mu + c_s B + delta_s
+
+``f`` is the form of kernels' seconds, ``theta`` the logs of its parameters. ``mu`` is the kin's
+mean; ``c_s B`` what the datasheet adds to it (``catalog.pace``); ``delta_s ~ N(0, Sigma)``
+a device's own; ``eta_k`` what the form misses of a network under this runtime, on all devices
+alike, Student-t with scale `tau`, and nearly the same at all batches of a network; the noise is
+robust (Huber), scale `eps`.
+Without ``eta`` the mean would take forty networks on thirty devices for twelve hundred.
+
+In turns: mu from the averages of networks (``catalog.common_mean``), then Gauss-Newton in
+delta and eta at once, where delta is eliminated series by series, so that a step costs O(series x
+points x parameters^2). Variances by EM from the posterior of the linear model, eps by the freedom
+that all unknowns leave. All counts of iterations are fixed.
+References: Lindstrom and Bates, Nonlinear mixed effects models for repeated measures data,
+Biometrics 46 (1990); Lange, Little and Taylor, Robust statistical modeling using the t
+distribution, JASA 84 (1989).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.common_mean import common_mean
+from catalog.observing import KinData
+from catalog.pace import slopes_of, slopes_of_parameters
+from catalog.priors import Prior
+
+Floats = NDArray[np.float64]
+
+HUBER = 1.5
+T_FREEDOM = 4.0
+ALIKE = 0.7
+"""Correlation of the misses of one network at two batch sizes."""
+PRIOR_DEVICES = 8.0
+"""How many devices the prior of Sigma stands for."""
+TAU_USUAL, TAU_NETWORKS = 0.2, 6.0
+"""Scale of network effects over all kins, and how many networks it counts for: few networks do
+not hold it."""
+TAU_BOUNDS = (0.04, 0.5)
+EPS_LEAST = 0.05
+_HELD = 1e-4
+"""Deviation of a mean that stays."""
+_AT_LIMIT, _NO_MOVE = 1e-9, 1e12
+"""How near to a limit is at it; the precision of what does not move."""
+FREEDOM_LEAST = 0.1
+"""Share of the points that is left to noise at the least, however many unknowns there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class KinFit:
+    """A fitted kin; arrays of logs.
+
+    Attributes
+    ----------
+    mean : array [parameters]
+    slopes : array [covariates, parameters]
+        B: what a covariate adds.
+    own : array [series, parameters]
+        delta.
+    sigma : array [parameters, parameters]
+    effects : array [keys]
+        eta.
+    tau, eps : float
+    trust : array [series]
+        How much a series counts for where the mean of the devices lies.
+    """
+
+    mean: Floats
+    slopes: Floats
+    own: Floats
+    sigma: Floats
+    effects: Floats
+    tau: float
+    eps: float
+    trust: Floats
+
+    def theta(self, covariates: Floats) -> Floats:
+        """Log values [series, parameters] of the series that were fitted."""
+        return self.expected(covariates) + self.own
+
+    def expected(self, covariates: Floats) -> Floats:
+        """Log values that the datasheet alone gives, for covariates [..., covariates]."""
+        found: Floats = self.mean + covariates @ self.slopes
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """The model about a state."""
+
+    residuals: Floats  # [points]
+    slopes: Floats  # [points, parameters]
+    objective: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """A step, and the posterior covariances of the linear model."""
+
+    mean: Floats
+    effects: Floats
+    own: Floats
+    own_covariance: Floats  # [series, parameters, parameters]
+    effects_variance: Floats  # [keys]
+    spent: float  # points' worth of freedom that all unknowns together take
+
+
+def fit_kin(kin: KinData, prior: Prior, start: KinFit | None = None, rounds: int = 8) -> KinFit:
+    """Fit a kin.
+
+    Parameters
+    ----------
+    kin : KinData
+    prior : Prior
+    start : KinFit, optional
+        Of the same series, to begin from.
+    rounds : int
+        Of EM, each with its steps.
+    """
+    state = _begin(kin, prior) if start is None else start
+    for _ in range(rounds):
+        state, solved = _turn(kin, prior, state, 3)
+        state = _variances(kin, prior, state, solved)
+    return _turn(kin, prior, state, 3)[0]
+
+
+def refit(kin: KinData, prior: Prior, state: KinFit, steps: int = 2) -> KinFit:
+    """Fit mean, devices and effects anew with the variances and slopes of `state`."""
+    for _ in range(steps):
+        state, _ = _turn(kin, prior, state, 2)
+    return state
+
+
+def _turn(kin: KinData, prior: Prior, state: KinFit, steps: int) -> tuple[KinFit, _Solved]:
+    """Take the mean of networks, then steps of devices and effects about it.
+
+    What devices differ by on average goes back to the mean: else each turn the mean gives up some
+    rate for less of something else, all devices take it back, and what is expected of a new
+    device drifts off.
+    """
+    apart = state.theta(kin.covariates) - state.mean
+    mean = common_mean(kin, prior, state.mean, apart, state.tau, state.eps)
+    held = replace(prior, mean=mean, mean_sd=np.full_like(mean, _HELD))
+    state, solved = _steps(kin, held, _within(kin, replace(state, mean=mean)), steps)
+    if not state.trust.any():
+        return state, solved
+    middle = np.average(state.own, axis=0, weights=state.trust)
+    return replace(state, mean=state.mean + middle, own=state.own - middle), solved
+
+
+def _within(kin: KinData, state: KinFit) -> KinFit:
+    """Return the state with no device beyond what its chip can do."""
+    theta = state.theta(kin.covariates)
+    return replace(state, own=state.own + kin.limits.within(theta) - theta)
+
+
+def _begin(kin: KinData, prior: Prior) -> KinFit:
+    """Fit each device alone about the prior's mean; the mean of them is where the kin begins.
+
+    All at once from afar, the mean would run where residuals of orders of magnitude, taken for
+    those of a good fit, push it.
+    """
+    state = KinFit(
+        mean=prior.mean.copy(),
+        slopes=prior.slopes.copy(),
+        own=np.zeros((len(kin.series), prior.mean.size)),
+        sigma=np.diag(prior.first_sd**2),
+        effects=np.zeros(len(kin.keys)),
+        tau=0.2,
+        eps=0.15,
+        trust=np.ones(len(kin.series)),
+    )
+    for _ in range(2):
+        state, _ = _steps(kin, prior, state, 12, alone=True)
+        middle = state.own.mean(axis=0)
+        state = replace(state, mean=state.mean + middle, own=state.own - middle)
+    return state
+
+
+def _steps(
+    kin: KinData, prior: Prior, state: KinFit, steps: int, alone: bool = False
+) -> tuple[KinFit, _Solved]:
+    """Take damped Gauss-Newton steps; one that makes the objective worse is cut, then left.
+
+    `alone` moves devices, and what they have in common stays.
+    """
+    precision = _inverse(state.sigma)
+    at = _at(kin, prior, state, precision)
+    damping = 1e-3
+    for _ in range(steps):
+        solved = _solve(kin, prior, state, at, precision, damping, alone)
+        share = 1.0
+        for _ in range(4):
+            tried = _within(kin, _moved(state, solved, share))
+            logs = kin.logs(tried.theta(kin.covariates))
+            if _objective(kin, prior, tried, kin.log_seconds - logs, precision) <= at.objective:
+                state, damping = tried, max(damping / 5, 1e-6)
+                at = _at(kin, prior, state, precision)
+                break
+            share, damping = share / 3, damping * 3
+    return state, _solve(kin, prior, state, at, precision, 0.0)
+
+
+def _moved(state: KinFit, solved: _Solved, share: float) -> KinFit:
+    largest = max(float(np.abs(solved.mean).max()), float(np.abs(solved.own).max(initial=0.0)))
+    scale = share * min(1.0, 1.2 / max(largest, 1e-12))
+    return replace(
+        state,
+        mean=state.mean + scale * solved.mean,
+        own=state.own + scale * solved.own,
+        effects=state.effects + scale * solved.effects,
+    )
+
+
+def _t_weights(kin: KinData, state: KinFit) -> Floats:
+    """Weights [keys] by which a network far off counts less for the scale of effects."""
+    count = int(kin.network.max()) + 1
+    of_each = np.maximum(np.bincount(kin.network, minlength=count), 1)
+    square = np.bincount(kin.network, state.effects**2, count) / of_each
+    weights: Floats = ((T_FREEDOM + 1) / (T_FREEDOM + square / state.tau**2))[kin.network]
+    return weights
+
+
+def _effects_precision(kin: KinData, state: KinFit) -> Floats:
+    """Inverse covariance of eta: t by network, batches of a network alike."""
+    same = kin.network[:, None] == kin.network[None, :]
+    covariance = np.where(same, ALIKE, 0.0) + (1 - ALIKE) * np.eye(len(kin.keys))
+    scale = state.tau / np.sqrt(_t_weights(kin, state))
+    return _inverse(covariance * scale[:, None] * scale[None, :])
+
+
+def _at(kin: KinData, prior: Prior, state: KinFit, precision: Floats) -> _At:
+    logs, slopes = kin.logs_and_slopes(state.theta(kin.covariates))
+    residuals = kin.log_seconds - logs
+    return _At(residuals, slopes, _objective(kin, prior, state, residuals, precision))
+
+
+def _objective(
+    kin: KinData, prior: Prior, state: KinFit, residuals: Floats, precision: Floats
+) -> float:
+    far = np.abs(residuals - state.effects[kin.key]) / state.eps
+    cost = np.where(far < HUBER, far**2 / 2, HUBER * (far - HUBER / 2))
+    off = (state.mean - prior.mean) / prior.mean_sd
+    effects = state.effects @ _effects_precision(kin, state) @ state.effects
+    own = np.einsum("sp,pq,sq->", state.own, precision, state.own)
+    return float(kin.weights @ cost + (own + off @ off + effects) / 2)
+
+
+def _solve(
+    kin: KinData,
+    prior: Prior,
+    state: KinFit,
+    at: _At,
+    precision: Floats,
+    damping: float,
+    alone: bool = False,
+) -> _Solved:
+    """Solve the linear model for changes of mean, effects and devices."""
+    parameters, keys = prior.mean.size, len(kin.keys)
+    size = parameters + keys
+    effects = _effects_precision(kin, state)
+    system: Floats = np.zeros((size, size))
+    system[:parameters, :parameters] = np.diag(prior.mean_sd**-2.0)
+    system[parameters:, parameters:] = effects
+    right = np.zeros(size)
+    right[:parameters] = -(state.mean - prior.mean) / prior.mean_sd**2
+    right[parameters:] = -effects @ state.effects
+    left = at.residuals - state.effects[kin.key]
+    far = np.abs(left) / state.eps
+    weight = kin.weights * np.minimum(1.0, HUBER / np.maximum(far, 1e-9)) / state.eps**2
+    raw = at.slopes * weight[:, None]
+    alone_gradients: Floats = np.add.reduceat(raw * left[:, None], kin.first[:-1], axis=0)
+    pushed = _pushed(kin, state, alone_gradients - state.own @ precision)
+    # What is at a limit together with another parameter moves against it: along the limit.
+    along = kin.limits.along(pushed)
+    slopes = np.einsum("ip,ipq->iq", at.slopes, along[kin.owner])
+    weighted = slopes * weight[:, None]
+    # Rows of the common unknowns for each series: the mean, and the effects of its keys.
+    crosses = np.zeros((len(kin.series), size, parameters))
+    np.add.at(crosses, (kin.owner, parameters + kin.key), weighted)
+    squares = np.zeros((len(kin.series), parameters, parameters))
+    for index, part in enumerate(kin.slices()):
+        crosses[index, :parameters] = at.slopes[part].T @ weighted[part]
+        squares[index] = slopes[part].T @ weighted[part]
+    gradients: Floats = np.add.reduceat(slopes * (weight * left)[:, None], kin.first[:-1], axis=0)
+    system[:parameters, :parameters] += at.slopes.T @ raw
+    both = np.zeros((keys, parameters))
+    np.add.at(both, kin.key, raw)
+    system[parameters:, :parameters] += both
+    system[:parameters, parameters:] += both.T
+    at_key = parameters + np.arange(keys)
+    system[at_key, at_key] += np.bincount(kin.key, weight, keys)
+    right[:parameters] += alone_gradients.sum(axis=0)
+    right[parameters:] += np.bincount(kin.key, weight * left, keys)
+    back = np.swapaxes(along, 1, 2)
+    gradients -= np.einsum("ipq,iq->ip", back, state.own @ precision)
+    inner = squares + back @ precision @ along
+    diagonal = np.arange(parameters)
+    damped = inner.copy()
+    damped[:, diagonal, diagonal] *= 1 + damping
+    # What a device is pushed beyond its chip's limits in stays there, and the others take it up.
+    series, parameter = np.nonzero(pushed)
+    gradients[series, parameter] = 0.0
+    crosses[series, :, parameter] = 0.0
+    damped[series, :, parameter] = damped[series, parameter, :] = 0.0
+    damped[series, parameter, parameter] = _NO_MOVE
+    inverses = _inverse(damped)
+    spreads = crosses @ inverses  # [series, size, parameters]
+    system -= np.tensordot(spreads, crosses, axes=([0, 2], [0, 2]))
+    right -= np.einsum("ijp,ip->j", spreads, gradients)
+    common = _inverse(system + damping * np.diag(np.diag(system)))
+    change = np.zeros(size) if alone else common @ right
+    own = np.einsum("ipq,iq->ip", inverses, gradients) - np.einsum("ijp,j->ip", spreads, change)
+    own = np.einsum("ipq,iq->ip", along, own)
+    covariance = along @ (inverses + np.swapaxes(spreads, 1, 2) @ common @ spreads) @ back
+    spent = 0.0
+    for index, part in enumerate(kin.slices()):
+        # What a point shares with the others, less what its device takes over of that.
+        shared = -slopes[part] @ spreads[index].T
+        shared[:, :parameters] += at.slopes[part]
+        shared[np.arange(len(shared)), parameters + kin.key[part]] += 1.0
+        variance = np.einsum("ip,pq,iq->i", slopes[part], inverses[index], slopes[part])
+        variance += np.einsum("ip,pq,iq->i", shared, common, shared)
+        spent += float(weight[part] @ variance)
+    return _Solved(
+        change[:parameters],
+        change[parameters:],
+        own,
+        covariance,
+        np.diag(common)[parameters:],
+        spent,
+    )
+
+
+def _pushed(kin: KinData, state: KinFit, gradients: Floats) -> NDArray[np.bool_]:
+    """Whether a device [series, parameters] is at a limit of its chip and would go beyond it."""
+    theta = state.theta(kin.covariates)
+    least, most = kin.limits.bounds(theta)
+    above, below = theta >= most - _AT_LIMIT, theta <= least + _AT_LIMIT
+    pushed: NDArray[np.bool_] = (above & (gradients > 0)) | (below & (gradients < 0))
+    return pushed
+
+
+def _variances(kin: KinData, prior: Prior, state: KinFit, solved: _Solved) -> KinFit:
+    """Take one step of EM in Sigma, tau, eps and the slopes."""
+    state = with_slopes(kin, prior, state)
+    own = state.own
+    scatter = own.T @ own + solved.own_covariance.sum(axis=0)
+    count = len(kin.series)
+    sigma = (PRIOR_DEVICES * np.diag(prior.own_sd**2) + scatter) / (PRIOR_DEVICES + count)
+    weights = _t_weights(kin, state)
+    raw = float(np.sqrt((weights * state.effects**2 + solved.effects_variance).mean()))
+    networks = int(kin.network.max()) + 1
+    pooled = networks * math.log(raw) + TAU_NETWORKS * math.log(TAU_USUAL)
+    tau = math.exp(pooled / (networks + TAU_NETWORKS))
+    misses = np.abs(
+        kin.log_seconds - kin.logs(state.theta(kin.covariates)) - state.effects[kin.key]
+    )
+    seen = kin.weights > 0
+    points = int(seen.sum())
+    freedom = max(points - solved.spent, FREEDOM_LEAST * points)
+    clipped = np.minimum(misses[seen], HUBER * state.eps)
+    eps = float(np.sqrt(kin.weights[seen] @ clipped**2 / kin.weights[seen].mean() / freedom))
+    return replace(
+        state,
+        sigma=sigma,
+        tau=min(max(tau, TAU_BOUNDS[0]), TAU_BOUNDS[1]),
+        eps=max(eps, EPS_LEAST),
+    )
+
+
+def _inverse(matrices: Floats) -> Floats:
+    return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+
+
+def with_slopes(kin: KinData, prior: Prior, state: KinFit) -> KinFit:
+    """Return the same devices by slopes of the datasheet that are found anew."""
+    slopes, trust = slopes_of(kin, prior, state.mean)
+    own = state.own + kin.covariates @ (state.slopes - slopes)
+    more = slopes_of_parameters(kin.covariates, own, trust, prior)
+    own = own - kin.covariates @ more
+    return replace(state, slopes=slopes + more, own=own, trust=trust)
