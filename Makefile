@@ -12,6 +12,7 @@
 # make docs      build/site, all of its blocks run; RENEW=1 writes what they print into the pages
 # make constraints  the newest versions of all that is needed, into constraints.txt
 # make fit       devices/fitted and data/fidelity, out of data/measured
+# make lines     lines and files of every room, today and at SINCE=REVISION
 # make fidelity  docs/fidelity.md and the points that the guard holds; ACCEPT=1 where worse is meant
 
 PYTHON ?= python3
@@ -27,7 +28,7 @@ DRAWN = $(shell expr $$(date +%s) / 86400)
 PYTEST = -n 4 --dist loadgroup --durations 20 --hypothesis-seed=$(or $(SEED),$(DRAWN))
 
 .DEFAULT_GOAL := install
-.PHONY: install demo test test-all elsewhere sweep fuzz coverage mutants check bench docs constraints fit fidelity format clean
+.PHONY: install demo test test-all elsewhere sweep fuzz coverage mutants check bench docs constraints fit fidelity lines format clean
 
 install: $(STAMP)
 
@@ -112,6 +113,9 @@ fit: install
 
 fidelity: install
 	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m catalog.fidelity $(if $(ACCEPT),--accept)
+
+lines:
+	@$(PYTHON) tools/lines.py $(SINCE)
 
 format: $(DEV)
 	$(BIN)/ruff format .
