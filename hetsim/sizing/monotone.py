@@ -15,7 +15,7 @@ import numpy as np
 
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
-from hetsim.simulation.recursion.orders import order_of
+from hetsim.simulation.orders import order_of
 from hetsim.simulation.serving.setup import Model
 from hetsim.sizing.sample import Sample
 from hetsim.sizing.stretching import Play, Wanted, least_stretch, unit_of, units

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.recursion.orders import Order
+from hetsim.simulation.orders import Order
 from hetsim.sizing.stretching import Play, units
 
 NEVER = -1

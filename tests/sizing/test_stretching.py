@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hetsim.simulation.clock.playing import Layout
-from hetsim.simulation.recursion.orders import order_of
+from hetsim.simulation.orders import order_of
 from hetsim.sizing.stretching import Wanted, least_stretch, unit_of, units
 from hetsim.sizing.systems import in_order, pools
 from oracles.exact_stretch import least_stretch_of_chains, least_stretch_of_pool

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hetsim.base.machine_code import machine_code
-from hetsim.simulation.recursion.orders import Order
+from hetsim.simulation.orders import Order
 
 Ints = MutableSequence[int]
 Floats = MutableSequence[float]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError, nearest
+from hetsim.simulation.orders import Layout, Order, order_of, rows_of
 from hetsim.simulation.recursion import kernel, least, rows, shortest
-from hetsim.simulation.recursion.orders import Layout, Order, order_of, rows_of
 from hetsim.simulation.recursion.queues import new_queues, with_room
 from hetsim.simulation.stuck import never_start
 

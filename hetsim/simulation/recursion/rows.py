@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.base.machine_code import machine_code
-from hetsim.simulation.recursion.orders import Order, rows_of
+from hetsim.simulation.orders import Order, rows_of
 
 Ints = MutableSequence[int]
 Floats = MutableSequence[float]

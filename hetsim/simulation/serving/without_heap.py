@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.base.code_folder import is_kept
 from hetsim.simulation.clock.playing import Layout
-from hetsim.simulation.recursion.orders import order_of
+from hetsim.simulation.orders import order_of
 from hetsim.simulation.serving import moves
 from hetsim.simulation.serving.following import Following, over_at
 from hetsim.simulation.serving.gates import Passed

@@ -17,8 +17,8 @@ from hetsim.simulation.clock import playing as clock_playing
 from hetsim.simulation.clock.playing import COMPILE_FROM, laid_out, run
 from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.simulation.orders import applies
 from hetsim.simulation.recursion import playing, rows
-from hetsim.simulation.recursion.orders import applies
 from hetsim.simulation.recursion.playing import Recursion, finishes
 from oracles.clock_plans import arrivals, dealt_plans
 from oracles.random_layouts import Case, Shape, layout_of, random_case

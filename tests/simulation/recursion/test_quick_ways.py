@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hetsim.simulation.orders import Order, order_of
 from hetsim.simulation.recursion.least import Replicas, replicas_of
-from hetsim.simulation.recursion.orders import Order, order_of
 from hetsim.simulation.recursion.rows import Stages, stages_of
 from oracles.random_layouts import Shape, layout_of
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hetsim.simulation.clock.playing import run
+from hetsim.simulation.orders import order_of
 from hetsim.simulation.recursion import playing
 from hetsim.simulation.recursion.least import replicas_of
-from hetsim.simulation.recursion.orders import order_of
 from hetsim.simulation.recursion.playing import Recursion, Routing
 from oracles.random_layouts import Case, Shape, layout_of, random_case
 from sweeps import sweep

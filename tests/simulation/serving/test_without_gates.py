@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hetsim.plans.plan import Plan
 from hetsim.simulation.clock.playing import laid_out, run
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.recursion.orders import applies
+from hetsim.simulation.orders import applies
 from hetsim.simulation.recursion.playing import Recursion, Routing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes

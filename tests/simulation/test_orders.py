@@ -8,7 +8,7 @@ import pytest
 from hetsim.errors import PlanError, UsageError
 from hetsim.simulation.clock.playing import Layout, laid_out, run
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.recursion.orders import applies
+from hetsim.simulation.orders import applies
 from hetsim.simulation.recursion.playing import Recursion, finishes
 from oracles.clock_plans import Stage, tandem
 from oracles.random_layouts import Shape, layout_of
