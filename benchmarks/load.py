@@ -5,10 +5,9 @@
 - *batches*: eight devices that take what waits, up to 8 at once, of which one takes as long as
   two alone.
 
-By the heap of events in plain Python and compiled, without a heap where that is exact, by SimPy
-and, but for batches, which it does not know, by Ciw, where these are installed. All finishes are
-checked to be equal to the last bit (Ciw's, which adds up gaps between arrivals, to 1e-9). What is
-not compiled plays a fiftieth of the requests.
+In plain Python and compiled, by SimPy and, but for batches, which it does not know, by Ciw, where
+these are installed. All finishes are checked to be equal to the last bit (Ciw's, which adds up gaps
+between arrivals, to 1e-9). What is not compiled plays a fiftieth of the requests.
 
 - *p99*: until half of its 95 % interval is 2 % of it, sampling and intervals included, at load
   0.9: one device, the tandem, two replicas by shortest queue.
@@ -31,6 +30,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,6 @@ from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.simulation.serving.without_heap import WithoutHeap, why_heap
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.merging import requests_of
 from hetsim.workloads.slo import Slo
@@ -53,7 +52,7 @@ sys.path.append(str(Path(__file__).parent))
 
 from engine import ONE, tandem, with_simpy
 from engine import SERVICE_S as STAGES_S
-from recursion import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed, with_ciw
+from pipelines import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed
 from serving import LARGEST, REPLICAS, in_batches
 
 Floats = NDArray[np.float64]
@@ -68,7 +67,6 @@ def emit(**record: Any) -> None:
 
 
 def play(
-    engine: type[Serving | WithoutHeap],
     layout: Layout,
     duration: Floats,
     model: Model,
@@ -77,15 +75,33 @@ def play(
     machine_code: bool,
 ) -> tuple[Floats, int]:
     """Return when each request ends, and how many events that took."""
-    serving = engine(layout, duration, [model], [Source(0)], machine_code=machine_code)
+    serving = Serving(layout, duration, [model], [Source(0)], machine_code=machine_code)
     told = []
     for begin in range(0, len(arrival), BLOCK):
         block = arrival[begin : begin + BLOCK]
-        found = serving.serve(block, np.zeros(len(block), dtype=np.int64))
-        assert found is not None
-        told.append(found)
+        told.append(serving.serve(block, np.zeros(len(block), dtype=np.int64)))
     finish = Outcomes.joined([*told, serving.close()]).finish_s
     return finish, int((np.diff(layout.first) * serving.ran).sum()) + len(arrival)
+
+
+def with_ciw(arrival: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return when each request of the tandem ends, played by Ciw: a node a device or link."""
+    ciw: Any = importlib.import_module("ciw")
+    services = [MOVE_S, *chain.from_iterable((seconds, MOVE_S) for seconds in STAGES_S)]
+    nodes = len(services)
+    network = ciw.create_network(
+        arrival_distributions=[
+            ciw.dists.Sequential(np.diff(arrival, prepend=0.0).tolist()),
+            *[None] * (nodes - 1),
+        ],
+        service_distributions=[ciw.dists.Deterministic(seconds) for seconds in services],
+        number_of_servers=[1] * nodes,
+        routing=np.eye(nodes, k=1).tolist(),
+    )
+    world = ciw.Simulation(network)
+    world.simulate_until_max_customers(len(arrival), method="Finish")
+    ends = [record.exit_date for record in world.get_all_records() if record.node == nodes]
+    return np.sort(ends)[: len(arrival)]
 
 
 def queue_in_simpy(arrival: Floats) -> Floats:
@@ -166,11 +182,9 @@ def compare(
     """Print a line for each engine; return whether they agree."""
     few = arrival[: max(len(arrival) // PLAIN, 1)]
     engines: list[tuple[str, Any]] = [
-        ("heap, plain", partial(play, Serving, machine_code=False)),
-        ("heap, compiled", partial(play, Serving, machine_code=True)),
+        ("hetsim, plain", partial(play, machine_code=False)),
+        ("hetsim, compiled", partial(play, machine_code=True)),
     ]
-    if why_heap(layout, duration, [model], [Source(0)]) is None:
-        engines.append(("without a heap", partial(play, WithoutHeap, machine_code=True)))
     told: Floats | None = None
     agree = True
 
@@ -217,11 +231,10 @@ def p99(work: str, layout: Layout, duration: Floats, model: Model, rate_per_s: f
         workload = Workload((stream,), None, 10**9, seed=seed)
 
         def blocks(workload: Workload = workload) -> Iterator[tuple[Floats, Any, Floats]]:
-            serving = WithoutHeap(layout, duration, [model], [Source(0)])
+            serving = Serving(layout, duration, [model], [Source(0)], machine_code=True)
             kept: list[Outcomes] = []
             for block in requests_of(workload):
                 found = serving.serve(block.arrival_s, block.stream, block.variant)
-                assert found is not None
                 kept = [Outcomes.joined([*kept, found])]
                 # The gap after the last one is known when the next is.
                 told = kept[0]

@@ -39,7 +39,7 @@ from hetsim.workloads.failing import Failing
 sys.path.append(str(Path(__file__).parent))
 
 from engine import ONE, arrivals, tandem
-from recursion import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed
+from pipelines import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed
 
 REPLICAS = 8
 LARGEST = 8

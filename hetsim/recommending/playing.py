@@ -20,7 +20,6 @@ from hetsim.simulation.serving import compiling
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
-from hetsim.simulation.serving.without_heap import WithoutHeap, pays, why_heap
 from hetsim.workloads.workload import Workload
 
 
@@ -119,12 +118,7 @@ def _at_share(latency_s: np.ndarray[Any, Any], share: float) -> float:
 
 def _outcomes(question: Question, one: Laid, arrivals: Arrivals, runs: int) -> Outcomes:
     stream, variant = columns(question, arrivals.ask)
-    for heap in (False, True):
-        engine = engine_for(one, len(arrivals) * runs, heap=heap)
-        told = engine.serve_all(arrivals.time_s, stream, variant)
-        if told is not None:
-            return told
-    raise AssertionError("the heap plays anything")
+    return engine_for(one, len(arrivals) * runs).serve_all(arrivals.time_s, stream, variant)
 
 
 def columns(
@@ -142,14 +136,18 @@ def columns(
     return stream_of[ask], row_of[ask]
 
 
-def engine_for(one: Laid, requests: float, *, heap: bool = False) -> Serving | WithoutHeap:
+def engine_for(one: Laid, requests: float) -> Serving:
     """Return the engine that plays it, compiled where so many requests to come make it worth it."""
-    of_all = (one.layout, one.seconds, one.models, one.sources)
     tasks = float(np.diff(one.layout.first).mean())
-    if heap or why_heap(*of_all) is not None:
-        pays_off = compiling.pays(requests * tasks)
-        return Serving(*of_all, window_s=WINDOW_S, machine_code=pays_off, known=one.known)
-    return WithoutHeap(*of_all, window_s=WINDOW_S, machine_code=pays(requests), known=one.known)
+    return Serving(
+        one.layout,
+        one.seconds,
+        one.models,
+        one.sources,
+        window_s=WINDOW_S,
+        machine_code=compiling.pays(requests * tasks),
+        known=one.known,
+    )
 
 
 WINDOW_S = 1e9
@@ -174,18 +172,7 @@ def play_drawn(
     It is looked at after 16,384 requests, and whenever there are twice as many; over all looks no
     answer is wrong but by `error`. A model that is overloaded misses, as ``simulate`` says it.
     """
-    one = laid(question, where, policy)
-    for heap in (False, True):
-        found = _looked(question, workload, one, error, budget, heap=heap)
-        if found is not None:
-            return found
-    raise AssertionError("the heap plays anything")
-
-
-def _looked(
-    question: Question, workload: Workload, one: Laid, error: float, budget: int, *, heap: bool
-) -> Played | None:
-    engine = engine_for(one, min(budget, 2 * FIRST_LOOK) * RUNS, heap=heap)
+    engine = engine_for(laid(question, where, policy), min(budget, 2 * FIRST_LOOK) * RUNS)
     parts: list[Outcomes] = []
     said: dict[tuple[int, int], Said] = {}
     fed = told = looks = 0
@@ -194,8 +181,6 @@ def _looked(
         fed += len(block.time_s)
         stream, variant = columns(question, block.ask)
         out = engine.serve(block.time_s, stream, variant)
-        if out is None:
-            return None
         parts.append(out)
         told += len(out.arrival_s)
         if told >= due:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.serving.following import Following
-from hetsim.simulation.serving.gates import Passed
+from hetsim.simulation.serving.flattening import new_spans
+from hetsim.simulation.serving.lengths import account, lengths_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
 
 
@@ -42,17 +44,25 @@ class Recorded:
 
 
 def _lengths(outcomes: Outcomes, now_s: float) -> Lengths:
-    arrival = outcomes.arrival_s
-    follows = Following([True], 1, None, machine_code=False)
-    follows.begin(float(arrival[0]))
-    passed = Passed(
-        outcomes.sent_s,
-        outcomes.begun_s,
-        outcomes.finish_s,
-        outcomes.instance,
-        outcomes.why,
-        outcomes.fresh,
-    )
-    follows.take(arrival, np.zeros(len(arrival), dtype=np.int64), passed, outcomes.finish_s)
-    follows.rest()
-    return follows.lengths(now_s)
+    """Count who waited and who was inside, from one event to the next."""
+    begin_s = float(outcomes.arrival_s[0])
+    spans = new_spans(1, None, arrays=False)
+    spans.length[1] = spans.since[0] = begin_s
+    present = _Present([0], [0])
+    moves = [
+        *((time_s, 1, 1) for time_s in outcomes.arrival_s.tolist()),
+        *((time_s, -1, 0) for time_s in outcomes.sent_s.tolist()),
+        *((time_s, 0, -1) for time_s in outcomes.finish_s.tolist()),
+    ]
+    for time_s, waits, stays in sorted(moves, key=lambda move: move[0]):
+        account(present, spans, 0, time_s)
+        present.waiting[0] += waits
+        present.inside[0] += stays
+    return lengths_of(present, spans, now_s)
+
+
+class _Present(NamedTuple):
+    """Requests that wait, and that are inside, of one model."""
+
+    waiting: list[int]
+    inside: list[int]

@@ -27,10 +27,10 @@ from hetsim.service.recorded import Recorded
 from hetsim.service.stability import Stability
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.failures.serving import FailingServing
-from hetsim.simulation.serving import compiling, without_heap
+from hetsim.simulation.orders import foreseeable
+from hetsim.simulation.serving import compiling
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.without_heap import WithoutHeap, in_order, why_heap
 from hetsim.workloads.arrivals.gamma import Gamma
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.merging import Requests, requests_of
@@ -85,36 +85,13 @@ def engine_of(
     setup: Setup,
     *,
     machine_code: bool | None = None,
-    heap: bool = False,
-    coming: float | None = None,
-) -> Serving | WithoutHeap:
-    """Return the engine that plays a workload in virtual time: without a heap where it can be.
-
-    `heap`: with one in any case. `machine_code` absent: where it costs less than it saves over
-    the requests that are `coming`, all that are expected where that is absent.
-    """
-    of_all = (setup.layout, setup.duration, setup.models, setup.sources)
-    heap = heap or _world_changes(workload, setup)
-    if heap or why_heap(*of_all, setup.clients) is not None:
-        return heap_of(workload, setup, machine_code=machine_code, coming=coming)
-    if machine_code is None:
-        machine_code = without_heap.pays(expected(workload) if coming is None else coming)
-    return WithoutHeap(*of_all, requests=workload.requests, machine_code=machine_code)
-
-
-def _world_changes(workload: Workload, setup: Setup) -> bool:
-    """Whether more than requests goes on: weights, replicas or devices come and go."""
-    return setup.turns is not None or setup.scalings is not None or workload.failures is not None
-
-
-def heap_of(
-    workload: Workload,
-    setup: Setup,
-    *,
-    machine_code: bool | None,
     coming: float | None = None,
 ) -> Serving:
-    """Return the engine that plays any workload; see ``engine_of``."""
+    """Return the engine that plays a workload in virtual time.
+
+    `machine_code` absent: where it costs less than it saves over the requests that are `coming`,
+    all that are expected where that is absent.
+    """
     if machine_code is None:
         coming = expected(workload) if coming is None else coming
         machine_code = compiling.pays(coming * setup.mean_tasks)
@@ -168,7 +145,7 @@ class Run:
         self,
         workload: Workload,
         setup: Setup,
-        engine: Serving | WithoutHeap | Recorded,
+        engine: Serving | Recorded,
         *,
         machine_code: bool | None = False,
     ) -> None:
@@ -183,8 +160,6 @@ class Run:
         """Return after how many requests to play all again by machine code; infinite: never."""
         if self._compiles is not None or self.engine.machine_code:
             return math.inf
-        if isinstance(self.engine, WithoutHeap):
-            return without_heap.MADE_FROM
         return compiling.MADE_FROM / self.setup.mean_tasks
 
     def _begin(self) -> None:
@@ -202,23 +177,19 @@ class Run:
     ) -> End:
         """Feed the engine; return why it ended. Verdicts are all right so often, over all looks."""
         early = until_answered or within is not None
-        self._of_all_runs = within is not None and self._in_order()
+        self._of_all_runs = within is not None and self._foreseeable()
         due, look = FIRST_LOOK, 0
         plain_until = self._plain_until()
         for block in blocks_of(self.workload, self.setup):
             self.fed += len(block)
-            told = self._playing().serve(block.arrival_s, block.stream, block.variant)
-            if told is None or self.fed >= plain_until:
-                compiled = self.engine.machine_code or self.fed >= plain_until
-                # Where nothing is told, only the heap knows. What was looked at was the same.
-                self.engine = engine_of(
-                    self.workload, self.setup, machine_code=compiled, heap=told is None
-                )
+            if self.fed >= plain_until:
+                # What was looked at was the same.
+                self.engine = engine_of(self.workload, self.setup, machine_code=True)
                 self._begin()
                 return self.play(
                     until_answered=until_answered, within=within, confidence=confidence
                 )
-            self.keep(told)
+            self.keep(self._playing().serve(block.arrival_s, block.stream, block.variant))
             if early and self.told >= due:
                 look += 1
                 if not self.look(confidence_of_look(look, confidence)):
@@ -261,11 +232,13 @@ class Run:
                     times = max(times, found.requests_for(within) / len(latency_s))
         return math.ceil(times * self.told)
 
-    def _in_order(self) -> bool:
+    def _foreseeable(self) -> bool:
+        """Whether no latency depends on what comes later."""
         setup = self.setup
-        if _world_changes(self.workload, setup):
+        world_changes = setup.turns is not None or setup.scalings is not None
+        if world_changes or self.workload.failures is not None:
             return False
-        return in_order(setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
+        return foreseeable(setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
 
     def innovation(self, stream: int, outcomes: Outcomes) -> Floats | None:
         """What ``percentile_of`` takes of requests of one stream that follow each other.
@@ -290,7 +263,7 @@ class Run:
         self.told += len(outcomes.arrival_s)
         check_room(max(self.fed, self.told))
 
-    def _playing(self) -> Serving | WithoutHeap:
+    def _playing(self) -> Serving:
         assert not isinstance(self.engine, Recorded)
         return self.engine
 

@@ -39,7 +39,6 @@ from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.without_heap import WithoutHeap
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.failure import Failure
 from hetsim.workloads.workload import Workload
@@ -62,7 +61,6 @@ def serve(
     until_answered: bool = False,
     within: float | None = None,
     machine_code: bool | None = None,
-    heap: bool = False,
     keep: int = 0,
 ) -> Service:
     """Play `workload` on `deployment` on the virtual clock, and say what became of it.
@@ -90,8 +88,6 @@ def serve(
     machine_code : bool, optional
         Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for
         bit.
-    heap : bool
-        Whether a heap of events plays what could do without it, too. So is this answer.
     keep : int
         So many of the first requests are kept one by one, for ``Service.kept``; 0: none.
 
@@ -122,7 +118,6 @@ def serve(
         until_answered=until_answered,
         within=within,
         machine_code=machine_code,
-        heap=heap,
         keep=keep,
     )
 
@@ -136,7 +131,6 @@ def played(
     within: float | None = None,
     confidence: float = CONFIDENCE,
     machine_code: bool | None = None,
-    heap: bool = False,
     keep: int = 0,
 ) -> Service:
     """Play what is resolved and set up; see ``serve``.
@@ -151,7 +145,6 @@ def played(
         workload,
         setup,
         machine_code=machine_code,
-        heap=heap,
         coming=min(coming, EARLY) if early else coming,
     )
     run = Run(workload, setup, engine, machine_code=machine_code)
@@ -275,7 +268,7 @@ def service_of(
 
 
 def _loading(
-    engine: Serving | WithoutHeap | Recorded,
+    engine: Serving | Recorded,
     resolved: Sequence[Resolved],
     setup: Setup,
     duration_s: float,

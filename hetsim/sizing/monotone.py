@@ -26,7 +26,7 @@ def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
     """Return why requests that come faster may be late the less; None where they never are.
 
     Two kinds are proved: models that each send requests on at once, to one instance or to several
-    in turn, where devices and links serve in order (``recursion.orders``); and models
+    in turn, where devices and links serve in order (``simulation.orders``); and models
     whose instances, alike and each on devices of its own, take one request at a time.
     """
     if setup.clients:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,29 +36,24 @@ def in_order(
     exponent : int
         Of the unit.
     """
-    seconds = units(duration[order.of_layout].tolist(), exponent)
+    seconds = units(duration.tolist(), exponent)
     tasks = [
-        [
-            (
-                seconds[task],
-                tuple(order.waits[order.waits_at[task] : order.waits_at[task + 1]] - begin),
-                tuple(order.held[order.held_at[task] : order.held_at[task + 1]].tolist()),
-            )
-            for task in range(begin, end)
-        ]
-        for begin, end in pairwise(order.first.tolist())
+        [(seconds[task.number], task.waits, task.held, task.turn) for task in template]
+        for template in order.templates
     ]
-    width = order.width.tolist()
 
     def play(arrival: Sequence[int], times: int) -> list[int]:
-        scaled = [[(took * times, waits, held) for took, waits, held in own] for own in tasks]
-        free = [[NEVER] * streams for streams in width]
+        scaled = [
+            [(took * times, waits, held, turn) for took, waits, held, turn in own] for own in tasks
+        ]
+        free = [[NEVER] * streams for streams in order.width]
         ends = []
         for came, which in zip(arrival, template, strict=True):
+            started: list[int] = []
             ended: list[int] = []
             last = came
-            for took, waits, held in scaled[which]:
-                start = came
+            for took, waits, held, turn in scaled[which]:
+                start = came if turn < 0 else max(came, started[turn])
                 for other in waits:
                     start = max(start, ended[other])
                 # The first of a device's streams that is free; a heap has it in front.
@@ -68,6 +62,7 @@ def in_order(
                 end = start + took
                 for resource in held:
                     heapq.heapreplace(free[resource], end)
+                started.append(start)
                 ended.append(end)
                 last = max(last, end)
             ends.append(last)

@@ -1,4 +1,4 @@
-"""Random templates of tasks, as the clock takes them, with what the recursion must look out for."""
+"""Random templates of tasks, as the clock takes them; of many the order is not certain."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def random_case(seed: int, *, most_requests: int = 40) -> Case:
     """Tasks of up to three templates on up to six devices and links.
 
     A third are tandems, a third have resources that no other task holds, and a third are
-    anything: many of these the recursion must refuse. Times are whole, with zeros and ties, or
+    anything: of many of these the order is not certain. Times are whole, with zeros and ties, or
     thirds of them, so that sums round, or of a continuous kind.
     """
     rng = np.random.default_rng(seed)

@@ -1,144 +1,214 @@
-"""Where the order of tasks is certain, where it is watched, and when the recursion gives up."""
+"""Where the order of tasks is certain, and that requests then depend on none that come later."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from hetsim.errors import PlanError, UsageError
+from hetsim.plans.plan import Plan
 from hetsim.simulation.clock.playing import Layout, laid_out, run
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.orders import applies
-from hetsim.simulation.recursion.playing import Recursion, finishes
-from oracles.clock_plans import Stage, tandem
-from oracles.random_layouts import Shape, layout_of
+from hetsim.simulation.orders import foreseeable, order_of
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from oracles.clock_plans import Stage, arrivals, dealt_plans, tandem
+from oracles.random_layouts import Case, Shape, layout_of, random_case
+from oracles.request_order import times_in_order
+from sweeps import examples, sweep
 
-
-def both(
-    layout: Layout, duration: list[float], arrival: list[float], template: list[int] | None = None
-) -> list[float] | None:
-    """What the recursion says; where it says anything, it is what the clock does."""
-    chosen = np.array(template or [0] * len(arrival))
-    question = layout, np.array(duration), np.array(arrival), chosen
-    found = finishes(*question, machine_code=False)
-    if found is None:
-        return None
-    assert found.tobytes() == run(*question, traced=False, machine_code=False).finish.tobytes()
-    return [float(time) for time in found]
-
+CASES = 200
+"""Seeds of a chunk."""
 
 BUS = layout_of([Shape([0], [(0,), (0,)], [[1], [], [0]])], [1], 1)
 """A tensor in and one out over the same link."""
 
 
+def reason(layout: Layout) -> str | None:
+    """Why the order is not certain; None where it is."""
+    found = order_of(layout, np.ones(layout.first[-1]))
+    assert found is not None
+    return found.reasons[0] if found.reasons else None
+
+
+def is_the_clocks(case: Case) -> bool:
+    """Compare the clock with the order, to the last bit; return whether that is certain."""
+    order = order_of(case.layout, case.duration)
+    if order is None or order.reasons:
+        return False
+    starts, ends = times_in_order(order, case.duration, case.arrival, case.template)
+    clock = run(*case, traced=True, machine_code=False)
+    assert clock.finish.tobytes() == ends.tobytes()
+    assert starts.tolist() == [
+        clock.start[at:end].min(initial=np.inf) if end > at else came
+        for at, end, came in zip(clock.entry_at, clock.entry_at[1:], case.arrival, strict=False)
+    ]
+    return True
+
+
+@sweep("chunk", quick=[0, 1], full=range(70))
+def test_the_clock_serves_in_this_order_where_it_is_certain(chunk: int) -> None:
+    cases = range(CASES * chunk, CASES * (chunk + 1))
+    assert sum(is_the_clocks(random_case(seed)) for seed in cases) > CASES / 2
+
+
+@examples(quick=60, full=400)
+@given(dealt_plans(), arrivals(most=8), st.booleans())
+def test_plans_in_order(plan: Plan, times: list[float], uneven: bool) -> None:
+    tasks = tasks_of_plan(plan, plan.problem.contention)
+    duration = np.concatenate([one.duration for one in tasks.templates])
+    arrival = np.array(times)
+    if uneven:
+        duration, arrival = duration / 3, arrival / 7
+    is_the_clocks(Case(laid_out(tasks), duration, arrival, tasks.of_requests(len(times))))
+
+
 def test_a_tandem_is_certain() -> None:
     plan = tandem([Stage(1.0, 0.5), Stage(2.0, 0.0)], 0.5, streams=2)
-    assert applies(laid_out(tasks_of_plan(plan, "fifo"))) is None
-    assert applies(laid_out(tasks_of_plan(plan, "none"))) is None
+    assert reason(laid_out(tasks_of_plan(plan, "fifo"))) is None
+    assert reason(laid_out(tasks_of_plan(plan, "none"))) is None
 
 
-def test_what_shares_a_link_both_ways_is_watched() -> None:
-    reason = applies(BUS)
-    assert reason == "link 'link0' moves values of a request that are there at unlike times"
-    assert both(BUS, [2.0, 1.0, 1.0], [0.0, 10.0, 20.0]) == [4.0, 14.0, 24.0]
-    # The second is in before the first is out.
-    assert both(BUS, [2.0, 1.0, 1.0], [0.0, 1.0]) is None
-
-
-def test_transfers_that_are_ready_at_one_time_queue_by_request() -> None:
-    # The second comes when the first's result is there: an end is handled before an arrival.
-    assert both(BUS, [2.0, 1.0, 1.0], [0.0, 3.0]) == [4.0, 8.0]
-    # A subgraph that takes no time: what is there at one time is not told apart.
-    assert both(BUS, [0.0, 1.0, 1.0], [0.0, 1.0]) is None
-    assert both(BUS, [0.0, 1.0, 1.0], [0.0, 1.5]) == [2.0, 4.0]
-
-
-def test_times_at_which_floats_cannot_tell_an_end_from_its_start() -> None:
-    assert both(BUS, [2.0, 1.0, 1.0], [1e6, 2e6]) is not None
-    assert both(BUS, [2.0, 1.0, 1.0], [1e17, 2e17]) is None
+def test_a_link_that_is_shared_both_ways_is_not() -> None:
+    assert reason(BUS) == "link 'link0' moves values of a request that are there at unlike times"
 
 
 def test_subgraphs_one_after_another_on_a_stream_are_certain() -> None:
     row = Shape([0, 0], [], [[], [0]])
-    assert applies(layout_of([row], [1], 0)) is None
-    assert applies(layout_of([row], [2], 0)) is not None
-    assert both(layout_of([row], [1], 0), [0.0, 2.0], [0.0, 0.0]) == [2.0, 4.0]
+    assert reason(layout_of([row], [1], 0)) is None
+    assert reason(layout_of([row], [2], 0)) is not None
 
 
-def test_a_device_that_is_come_back_to_is_watched() -> None:
+def test_a_device_that_is_come_back_to_is_not() -> None:
     layout = layout_of([Shape([0, 1, 0], [], [[], [0], [1]])], [1, 1], 0)
-    reason = applies(layout)
-    assert reason == "device 'd0' runs a request's subgraphs with others between them"
-    assert both(layout, [1.0, 1.0, 1.0], [0.0, 3.0]) == [3.0, 6.0]
-    # The later request's first subgraph runs while the earlier one is away.
-    assert both(layout, [1.0, 1.0, 1.0], [0.0, 1.0]) is None
-    # Of what is there at one time the device takes the earlier request.
-    assert both(layout, [2.0, 1.0, 1.0], [0.0, 3.0]) == [4.0, 8.0]
+    assert reason(layout) == "device 'd0' runs a request's subgraphs with others between them"
 
 
-def test_the_turn_of_a_subgraph_comes_when_the_one_before_has_started() -> None:
-    """The second subgraph needs nothing, the first a transfer: no later request overtakes."""
-    layout = layout_of([Shape([0, 0], [()], [[2], [], []])], [2], 0)
-    assert both(layout, [3.0, 1.0, 2.0], [0.0, 0.0]) == [5.0, 6.0]
-
-
-def test_replicas_that_meet_are_watched() -> None:
+def test_replicas_that_meet_are_not() -> None:
     ways = [Shape([device], [(0,)], [[], [0]]) for device in (0, 1)]
-    layout = layout_of(ways, [1, 1], 1)
-    assert applies(layout) == "requests of several replicas meet at link 'link0'"
-    template, arrival = np.array([0, 1]), np.zeros(2)
-    assert finishes(layout, np.array([1.0, 1.0, 3.0, 1.0]), arrival, template) is not None
-    assert finishes(layout, np.array([3.0, 1.0, 1.0, 1.0]), arrival, template) is None
+    told = reason(layout_of(ways, [1, 1], 1))
+    assert told == "requests of several replicas meet at link 'link0'"
     ways = [Shape([0], [()], [[1], []]) for _ in range(2)]
-    reason = applies(layout_of(ways, [1], 0))
-    assert reason == "requests of several replicas meet at device 'd0'"
-
-
-def test_transfers_of_a_request_that_are_ready_at_one_time_queue_by_what_they_waited_for() -> None:
-    """Alone the second subgraph ends first; with d1 taken both end at 2, and the first is told."""
-    ends = Shape([0, 1, 2], [(0,), (0,)], [[], [], [4], [1], [0]])
-    layout = layout_of([ends, Shape([1], [], [[]])], [1, 1, 1], 1)
-    duration = [2.0, 1.0, 10.0, 1.0, 5.0, 1.0]
-    assert both(layout, duration, [0.0]) == [17.0]
-    assert both(layout, duration, [0.0, 0.0], [1, 0]) is None
-    assert both(layout, duration, [0.0, 0.25], [1, 0]) == [1.0, 18.0]
-
-
-def test_what_is_there_later_in_a_moment_is_overtaken() -> None:
-    """A subgraph of no time comes before d0, to which later requests go at once."""
-    layout = layout_of([Shape([1, 0], [], [[], [0]]), Shape([0], [], [[]])], [1, 1], 0)
-    duration = [0.0, 1.0, 2.0]
-    assert both(layout, duration, [0.0, 0.0], [0, 1]) is None
-    assert both(layout, duration, [0.0, 0.5], [0, 1]) == [1.0, 3.0]
-    assert both(layout, duration, [0.0, 2.0, 2.0], [1, 0, 1]) is None
-    assert both(layout, duration, [0.0, 1.0, 2.0], [1, 0, 1]) == [2.0, 3.0, 5.0]
+    told = reason(layout_of(ways, [1], 0))
+    assert told == "requests of several replicas meet at device 'd0'"
 
 
 def test_what_all_requests_need_first_is_certain() -> None:
     ways = [Shape([device], [(0,), (0,)], [[1, 2], [], []]) for device in (0, 1)]
-    assert applies(layout_of(ways, [1, 2], 1)) is None
+    assert reason(layout_of(ways, [1, 2], 1)) is None
 
 
-def test_subgraphs_that_wait_for_each_other() -> None:
-    layout = layout_of([Shape([0, 0], [], [[1], []])], [1], 0)
-    assert applies(layout) == "its subgraphs wait for each other and never start"
-    with pytest.raises(PlanError, match="plan 'random': its subgraphs wait for each other"):
-        Recursion(layout, np.ones(2))
+def test_subgraphs_that_wait_for_each_other_have_no_order() -> None:
+    layout = layout_of([Shape([0, 0], [], [[1], [0]])], [1], 0)
+    assert order_of(layout, np.ones(2)) is None
+    assert not foreseeable(layout, np.ones(2), [one_by_one()], [Source(0)])
 
 
-def test_bad_input() -> None:
-    question = BUS, np.ones(3)
-    with pytest.raises(UsageError, match="no routing 'random'"):
-        Recursion(*question, routing="random")  # type: ignore[arg-type]
-    for timeout_s in (-1.0, float("nan")):
-        with pytest.raises(UsageError, match="a timeout of"):
-            Recursion(*question, timeout_s=timeout_s)
-    engine = Recursion(*question, machine_code=False)
-    for template in ([1], [-1], [0, 0]):
-        with pytest.raises(UsageError, match=r"not every request has a template.* 0 \.\. 0"):
-            engine.serve(np.zeros(1), np.array(template))
-    assert engine.serve(np.zeros(0)) is not None
-    assert engine.serve(np.array([2.0])) is not None
-    for arrival in ([3.0, 2.0], [1.0], [float("nan")]):
-        with pytest.raises(UsageError, match="arrivals do not ascend"):
-            engine.serve(np.array(arrival))
+def deployed(seed: int, case: Case) -> tuple[list[Model], list[Source]]:
+    """One or two models, each with templates of its own, whose requests go one by one."""
+    rng = np.random.default_rng([seed, 29])
+    templates = rng.permutation(len(case.layout.first) - 1)
+    models, sources = [], []
+    count = int(rng.integers(1, 3)) if len(templates) > 1 else 1
+    for at in range(count):
+        variants, instances = int(rng.choice([1, 1, 2])), int(rng.integers(1, 4))
+        limits = (int(rng.integers(3)),) * instances
+        if rng.random() < 0.3:
+            limits = tuple(rng.integers(0, 3, instances).tolist())
+        dealt = not any(limits) and rng.random() < 0.3
+        models.append(
+            Model(
+                rng.choice(templates[at::count], (variants, instances, 1)),
+                limits,
+                routing=ROUTINGS[rng.integers(3)],
+                cycle=tuple(rng.integers(0, instances, 4).tolist()) if dealt else (),
+                max_queue_size=(None, None, 1, 3)[rng.integers(4)],
+                timeout_s=float(rng.choice([math.inf, 2.0, 7.0])),
+            )
+        )
+        sources += [Source(at)] * int(rng.integers(1, 3))
+    return models, sources
+
+
+def depends_on_none_later(seed: int) -> bool:
+    """Whether a deployment is foreseeable; its first requests then fare alike without the rest."""
+    rng = np.random.default_rng([seed, 30])
+    case = random_case(seed)
+    models, sources = deployed(seed, case)
+    if not foreseeable(case.layout, case.duration, models, sources):
+        return False
+    count = len(case.arrival)
+    stream = rng.integers(0, len(sources), count)
+    variants = np.array([models[one.model].template.shape[0] for one in sources])
+    variant = rng.integers(0, variants[stream])
+    first = int(rng.integers(1, count + 1))
+    found = []
+    for many in (count, first):
+        engine = Serving(case.layout, case.duration, models, sources, machine_code=False)
+        told = engine.serve(case.arrival[:many], stream[:many], variant[:many])
+        found.append(Outcomes.joined([told, engine.close()]))
+    for whole, part in zip(*found, strict=True):
+        assert whole[:first].tobytes() == part.tobytes(), seed
+    return True
+
+
+@sweep("chunk", quick=[0], full=range(50))
+def test_what_is_foreseeable_depends_on_none_that_come_later(chunk: int) -> None:
+    cases = range(CASES * chunk, CASES * (chunk + 1))
+    assert sum(depends_on_none_later(seed) for seed in cases) > CASES / 5
+
+
+def one_by_one(limit: int = 1, template: int = 0, **policy: object) -> Model:
+    return Model(np.full((1, 1, 1), template), (limit,), **policy)  # type: ignore[arg-type]
+
+
+def think(block: int) -> NDArray[np.float64]:
+    return np.ones((4, 1))
+
+
+ONE = (layout_of([Shape([0], [], [[]])], [1], 0), np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "sure"),
+    [
+        (one_by_one(), True),
+        (one_by_one(timeout_s=1.0, timeout_action="delay"), False),
+        (one_by_one(max_queue_size=0), False),
+        (one_by_one(0, timeout_action="delay", max_queue_size=0), True),
+        (Model(np.zeros((1, 1, 2), dtype=np.int64), (1,)), False),
+    ],
+)
+def test_batches_and_what_goes_last_are_not_foreseeable(model: Model, sure: bool) -> None:
+    assert foreseeable(*ONE, [model], [Source(0)]) == sure
+    assert not foreseeable(*ONE, [model], [Source(0)], [Clients(0, 1, think)])
+
+
+def test_levels_shared_devices_and_tasks_of_no_time_are_not_foreseeable() -> None:
+    levels = one_by_one(ranks=(0, 1))
+    assert foreseeable(*ONE, [levels], [Source(0, 1), Source(0, 1)])
+    assert not foreseeable(*ONE, [levels], [Source(0), Source(0, 1)])
+    assert foreseeable(*ONE, [one_by_one(), one_by_one()], [Source(0)])
+    assert not foreseeable(*ONE, [one_by_one(), one_by_one()], [Source(0), Source(1)])
+    assert not foreseeable(ONE[0], np.zeros(1), [one_by_one()], [Source(0)])
+    assert not foreseeable(BUS, np.ones(3), [one_by_one()], [Source(0)])
+
+
+def test_models_meet_at_links_and_at_devices_alike() -> None:
+    """The first has device 0 and link 0; of the others one shares the link, one the device."""
+    first, *others = (
+        Shape([device], [(link,)], [[], [0]]) for device, link in ((0, 0), (1, 0), (0, 1), (1, 1))
+    )
+    models = [one_by_one(0), one_by_one(0, 1)]
+    found = [
+        foreseeable(
+            layout_of([first, other], [1, 1], 2), np.ones(4), models, [Source(0), Source(1)]
+        )
+        for other in others
+    ]
+    assert found == [False, False, True]

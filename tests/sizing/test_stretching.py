@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,10 +34,9 @@ def chains(seed: int) -> bool:
     if order is None or order.reasons:
         return False
     requests = int(rng.integers(2, 20))
-    template = rng.integers(0, len(order.first) - 1, requests).tolist()
+    template = rng.integers(0, len(order.templates), requests).tolist()
     arrival_s = times(rng, requests, whole=bool(rng.integers(2)))
-    took = np.diff(order.first)
-    limit_s = float(duration.sum() * rng.choice([0.7, 1.0, 1.5, 3.0]) / len(took))
+    limit_s = float(duration.sum() * rng.choice([0.7, 1.0, 1.5, 3.0]) / len(order.templates))
     if rng.random() < 0.3:
         limit_s = float(np.round(limit_s) + 1)
     most_late = int(rng.choice([0, 0, 1, 2, requests // 2]))
@@ -46,23 +44,12 @@ def chains(seed: int) -> bool:
     wanted = Wanted(range(requests), units([limit_s], exponent)[0], most_late)
     play = in_order(order, duration, template, exponent)
     found = least_stretch(play, units(arrival_s, exponent), [wanted])
-    seconds = [Fraction(one) for one in duration[order.of_layout].tolist()]
-    of_template = [range(begin, end) for begin, end in pairwise(order.first.tolist())]
-    mine = [of_template[one] for one in template]
+    mine = [order.templates[one] for one in template]
     expected = least_stretch_of_chains(
         [Fraction(one) for one in arrival_s],
-        [[seconds[task] for task in own] for own in mine],
-        [
-            [
-                (order.waits[order.waits_at[task] : order.waits_at[task + 1]] - own[0]).tolist()
-                for task in own
-            ]
-            for own in mine
-        ],
-        [
-            [order.held[order.held_at[task] : order.held_at[task + 1]].tolist() for task in own]
-            for own in mine
-        ],
+        [[Fraction(float(duration[task.number])) for task in own] for own in mine],
+        [[list(task.waits) for task in own] for own in mine],
+        [[list(task.held) for task in own] for own in mine],
         Fraction(limit_s),
         most_late,
     )

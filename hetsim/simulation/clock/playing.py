@@ -17,11 +17,7 @@ from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.rules import MASK, SHIFT, Structure
 from hetsim.simulation.clock.structure import Part, structure_of
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
-from hetsim.simulation.clock.virtual_time import COMPILE_FROM, VirtualTime, pays
-from hetsim.simulation.recursion.playing import finishes
-
-RECURSE_FROM = 200
-"""Events of each task laid out from which looking at their order costs less than it saves."""
+from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 
 
 def timeline_of(
@@ -103,9 +99,8 @@ def play(
     traced : bool
         Whether to record every start and end.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: where the work is large, and then without a
-        heap where that is exact (``hetsim.simulation.recursion``) and nothing is traced. The
-        recording is the same, bit for bit.
+        Whether numba compiles the clock; absent: where the work is large. The recording is the
+        same, bit for bit.
 
     Raises
     ------
@@ -177,11 +172,6 @@ def run(
     none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
     if machine_code is None:
         machine_code = pays(events)
-        laid = layout.first[-1]
-        if events >= COMPILE_FROM and rank is None and not traced and events >= RECURSE_FROM * laid:
-            ended = finishes(layout, duration, arrival, template)
-            if ended is not None:
-                return Recording(arrival, ended, template, entry_at, none, none, nowhere, nowhere)
     clock = VirtualTime(
         layout.structure,
         layout.links,

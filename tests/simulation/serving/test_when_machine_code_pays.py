@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from hetsim.simulation.clock import driver, virtual_time
-from hetsim.simulation.serving import compiling, without_heap
+from hetsim.simulation.serving import compiling
 
 
 def loaded(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -18,16 +17,15 @@ def loaded(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("module", [compiling, without_heap])
 @pytest.mark.parametrize("kept", [True, False])
 def test_making_it_anew_pays_later_than_loading_it(
-    module: Any, kept: bool, monkeypatch: pytest.MonkeyPatch
+    kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "is_kept", lambda *_, **__: kept)
+    monkeypatch.setattr(compiling, "is_kept", lambda *_, **__: kept)
     loaded(monkeypatch, 0)
-    least = module.LOADED_FROM if kept else module.MADE_FROM
-    assert not module.pays(least - 1)
-    assert module.pays(least)
+    least = compiling.LOADED_FROM if kept else compiling.MADE_FROM
+    assert not compiling.pays(least - 1)
+    assert compiling.pays(least)
 
 
 def test_little_work_does_not_even_ask_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,11 +33,9 @@ def test_little_work_does_not_even_ask_what_is_kept(monkeypatch: pytest.MonkeyPa
         raise AssertionError("it takes a look at the disk")
 
     loaded(monkeypatch, 0)
-    modules: list[Any] = [compiling, without_heap]
-    for module in modules:
-        monkeypatch.setattr(module, "is_kept", asked)
-        assert not module.pays(module.LOADED_FROM - 1)
-        assert module.pays(module.MADE_FROM)
+    monkeypatch.setattr(compiling, "is_kept", asked)
+    assert not compiling.pays(compiling.LOADED_FROM - 1)
+    assert compiling.pays(compiling.MADE_FROM)
 
 
 def test_what_is_loaded_is_used_for_much_less(monkeypatch: pytest.MonkeyPatch) -> None:

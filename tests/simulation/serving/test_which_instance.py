@@ -17,7 +17,6 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import ROUTINGS, Model, Routing, Source
-from hetsim.simulation.serving.without_heap import WithoutHeap
 from oracles.clock_plans import dealt_plans
 from oracles.random_layouts import Shape, layout_of
 from oracles.virtual_clock import replay
@@ -117,12 +116,9 @@ def test_a_request_goes_to_the_next_the_shortest_or_where_it_would_end_first(
     what = (layout, duration.astype(float), [model], [Source(0)])
     for engine in (
         Serving(*what, machine_code=False),
-        WithoutHeap(*what, machine_code=False),
         Serving(*what, machine_code=False, known=(seconds_alone(*what[:2]), loads(*what[:2]))),
     ):
         told = engine.serve(arrival, np.zeros(len(arrival), dtype=np.int64))
-        if told is None:
-            continue
         found = Outcomes.joined([told, engine.close()])
         columns = (found.instance, found.sent_s, found.finish_s)
         assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected

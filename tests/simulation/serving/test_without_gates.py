@@ -10,15 +10,12 @@ from hypothesis import strategies as st
 from hetsim.plans.plan import Plan
 from hetsim.simulation.clock.playing import laid_out, run
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.orders import applies
-from hetsim.simulation.recursion.playing import Recursion, Routing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.simulation.serving.tables import EXPIRED
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans
-from oracles.random_layouts import Case, Shape, layout_of, random_case
+from oracles.random_layouts import Case, random_case
 from sweeps import examples, sweep
 
 CASES = 200
@@ -78,48 +75,3 @@ def test_a_plan_as_simulate_plays_it(plan: Plan, data: st.DataObject) -> None:
     early = engine.serve(arrival, np.zeros(len(arrival), dtype=np.int64))
     found = Outcomes.joined([early, engine.close()])
     assert tuple(found.latency_s.tolist()) == expected.latencies_s
-
-
-def servers(seed: int) -> Case:
-    """Devices of one stream, each with a template of its own of one subgraph."""
-    rng = np.random.default_rng(seed)
-    count = int(rng.integers(1, 6))
-    layout = layout_of([Shape([k], [], [[]]) for k in range(count)], [1] * count, 0)
-    duration = rng.integers(1, 5, count) / rng.choice([1.0, 3.0])
-    arrival = np.cumsum(rng.integers(0, 4, 60) / rng.choice([1.0, 2.0, 7.0]) / count)
-    return Case(layout, duration, arrival, np.zeros(60, dtype=np.int64))
-
-
-@sweep("seed", quick=range(20), full=range(400))
-@pytest.mark.parametrize("routing", ["shortest_queue", "least_finish"])
-def test_routed_as_the_recursion_routes(seed: int, routing: Routing) -> None:
-    case = servers(seed)
-    assert applies(case.layout) is None
-    expected = Recursion(case.layout, case.duration, routing=routing).serve(case.arrival)
-    assert expected is not None
-    count = len(case.duration)
-    model = Model(np.arange(count).reshape(1, count, 1), (0,) * count, routing=routing)
-    engine = Serving(case.layout, case.duration, [model], [Source(0)], machine_code=False)
-    early = engine.serve(case.arrival, case.template)
-    found = Outcomes.joined([early, engine.close()])
-    assert found.instance.tolist() == expected.template.tolist()
-    assert found.finish_s.tobytes() == expected.finish.tobytes()
-
-
-@sweep("seed", quick=range(10), full=range(200))
-def test_dropped_where_the_recursion_drops(seed: int) -> None:
-    case = servers(seed)
-    case = Case(
-        layout_of([Shape([0], [], [[]])], [1], 0), case.duration[:1], case.arrival, case.template
-    )
-    timeout_s = 3.0 * float(case.duration[0]) / 2
-    expected = Recursion(case.layout, case.duration, timeout_s=timeout_s).serve(
-        case.arrival, case.template
-    )
-    assert expected is not None
-    model = Model(np.zeros((1, 1, 1), dtype=np.int64), (1,), timeout_s=timeout_s)
-    engine = Serving(case.layout, case.duration, [model], [Source(0)], machine_code=False)
-    early = engine.serve(case.arrival, case.template)
-    found = Outcomes.joined([early, engine.close()])
-    assert ((found.why == EXPIRED) == (expected.template < 0)).all()
-    assert found.finish_s.tobytes() == expected.finish.tobytes()
