@@ -26,7 +26,7 @@ from hetsim.simulation.failures.alike import alike
 from hetsim.simulation.failures.changing import HAS_ENDED, Changing, InFlight, Ints
 from hetsim.simulation.failures.front import put_first, take_back
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
-from hetsim.simulation.failures.remaining_tasks import Layout as PlanLayout
+from hetsim.simulation.failures.remaining import Layout as PlanLayout
 from hetsim.simulation.failures.rests import Rest, Rests, runs_again
 from hetsim.simulation.failures.spent import Spent
 from hetsim.simulation.failures.standing import Replan, Standing

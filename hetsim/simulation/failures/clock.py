@@ -20,7 +20,7 @@ from hetsim.simulation.failures.changing import InFlight
 from hetsim.simulation.failures.changing_time import ChangingTime
 from hetsim.simulation.failures.going_on import Running, go_on, running_of
 from hetsim.simulation.failures.ledger import Ledger
-from hetsim.simulation.failures.remaining_tasks import Layout, Version
+from hetsim.simulation.failures.remaining import Layout, Version
 from hetsim.simulation.failures.rests import Rest, Rests
 from hetsim.simulation.failures.ways_on import ways_on
 from hetsim.workloads.failure import Failure, Moment, moments

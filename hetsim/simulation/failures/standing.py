@@ -14,7 +14,7 @@ import numpy as np
 
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
-from hetsim.simulation.failures.remaining_tasks import Version
+from hetsim.simulation.failures.remaining import Version
 from hetsim.simulation.serving.setup import Model
 
 Replan = Callable[[Plan, tuple[str, ...]], Plan]

@@ -12,7 +12,7 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.simulation.failures.alike import alike
 from hetsim.simulation.failures.changing import HAS_ENDED, IS_RUNNING, InFlight
-from hetsim.simulation.failures.remaining_tasks import Layout
+from hetsim.simulation.failures.remaining import Layout
 from hetsim.simulation.failures.rests import Rest, Rests, leftovers
 
 LayoutFor = Callable[[Rest, int], Layout]
