@@ -20,7 +20,7 @@ from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.fitting.moves import relieved, spilled
 from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits
 from hetsim.placement.fitting.weights import overfull, weights_that_fit
-from hetsim.placement.listing.list_schedule import Listing
+from hetsim.placement.listing.list_schedule import Listing, takes
 from hetsim.placement.loads.network import Network
 from hetsim.placement.registry import resolve
 from hetsim.placement.starting import constructive
@@ -207,7 +207,7 @@ def test_room_is_kept_for_what_has_one_device() -> None:
     assert listing.earliest(0).device == 0
     # With a home for both nowhere else is there room, and the home itself stays open.
     homes = Listing(replace(problem, seconds=np.ones((2, 2))), homes=[1, 0])
-    assert [homes.takes(0, p) for p in (0, 1)] == [False, True]
+    assert [takes(homes.lists, 0, p) for p in (0, 1)] == [False, True]
     homes.place(0, homes.slot(0, 1))
     assert homes.earliest(1).device == 0
 

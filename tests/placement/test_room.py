@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.listing.room import INFINITY, Gaps, Room
+from hetsim.placement.listing.room import INFINITY, Room, earliest, take
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
 
-def earliest(taken: list[tuple[int, int]], ready: int, duration: int) -> int:
+def first_free(taken: list[tuple[int, int]], ready: int, duration: int) -> int:
     """The first whole moment from `ready` on at which nothing stands in the way."""
     begin = ready
     while any(begin < end and start < begin + duration for start, end in taken):
@@ -29,17 +29,18 @@ def earliest(taken: list[tuple[int, int]], ready: int, duration: int) -> int:
 )
 def test_gaps_are_what_no_interval_takes(shortest: int, asked: list[tuple[int, int]]) -> None:
     """Whole numbers, so that gaps often fit to the second."""
-    gaps = Gaps(shortest)
+    space = 2 * len(asked) + 2
+    starts, ends, gaps = [0.0] * space, [INFINITY] * space, 1
     taken: list[tuple[int, int]] = []
     for ready, more in asked:
         duration = shortest + more
-        begin = gaps.earliest(ready, duration)
-        assert begin == earliest(taken, ready, duration)
-        gaps.take(begin, begin + duration)
+        begin = earliest(starts, ends, 0, gaps, ready, duration)
+        assert begin == first_free(taken, ready, duration)
+        gaps = take(starts, ends, 0, gaps, begin, begin + duration, shortest)
         if duration:
             # What takes no time stands in nobody's way.
             taken.append((int(begin), int(begin) + duration))
-    free = list(zip(gaps.starts, gaps.ends, strict=True))
+    free = list(zip(starts[:gaps], ends[:gaps], strict=True))
     assert free == sorted(free)
     assert all(end - start >= shortest for start, end in free)
     assert free[-1][1] == INFINITY

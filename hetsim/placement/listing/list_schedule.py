@@ -1,24 +1,30 @@
-"""What list schedulers share: streams with gaps, arrivals, room for weights, and the schedule."""
+"""List scheduling with insertion: each node goes to its best slot, gaps on streams included.
+
+One telling: as it stands for few nodes and for ``lookahead``, compiled for many nodes in order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import add
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hetsim.base import deadline
+from hetsim.base import deadline, left_to_python
+from hetsim.base.machine_code import machine_code
 from hetsim.errors import OutOfMemory, UnsupportedNode
-from hetsim.placement.listing.ranks import made_by, travel_matrices
-from hetsim.placement.listing.room import Gaps, Room
-from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.placement.listing.columns import columns_of
+from hetsim.placement.listing.room import INFINITY, Array, Room, add, earliest, needs, remove, take
 from hetsim.problem.problem import Problem
 
-INFINITY = float("inf")
+KEPT_FROM, COMPILE_FROM = 1_000, 50_000
+"""Nodes from which machine code pays, where it is kept, and in all where it is not."""
 
-LOOK = 32
+LOOK = 100
 """Nodes placed between two looks at a deadline."""
 
 
@@ -71,6 +77,169 @@ class Slot(NamedTuple):
     stream: int
 
 
+class Lists(NamedTuple):
+    """Slots that are left, and the schedule so far, as lists of numbers or arrays of them.
+
+    Attributes
+    ----------
+    devices, room : int
+        Number of devices; gaps that there is space for on a stream.
+    seconds, made_at, made_bytes, reader_at, readers, latency, bandwidth, back
+        As in ``columns.Columns``; `back` is zero where slots count by their end alone.
+    ready : float [n P]
+        When all that a node reads is on each device, as far as it is known.
+    near : int [n P]
+        Whether a node's input was made on a device.
+    dispatch, shortest : float [P]
+        Dispatch is paid where no input was made; gaps that are shorter are forgotten.
+    lane_at : int [P + 1]
+        Where each device's streams begin.
+    starts, ends, gaps : float [streams room], float [streams room], int [streams]
+    at, of, nbytes, held, left, homes : int
+        Weights, as ``room.Room`` has them; `left` is empty where memory is not modelled.
+    device, stream, begin, end : int [n], int [n], float [n], float [n]
+        The schedule; of a node that is not placed yet the slot looked at last.
+    """
+
+    devices: int
+    room: int
+    seconds: Array
+    made_at: Array
+    made_bytes: Array
+    reader_at: Array
+    readers: Array
+    latency: Array
+    bandwidth: Array
+    back: Array
+    ready: Array
+    near: Array
+    dispatch: Array
+    shortest: Array
+    lane_at: Array
+    starts: Array
+    ends: Array
+    gaps: Array
+    at: Array
+    of: Array
+    nbytes: Array
+    held: Array
+    left: Array
+    homes: Array
+    device: Array
+    stream: Array
+    begin: Array
+    end: Array
+
+
+def takes(lists: Lists, v: int, p: int) -> bool:
+    """Whether a device supports a node and has room for its weights."""
+    if lists.seconds[v * lists.devices + p] == INFINITY:
+        return False
+    if len(lists.left) == 0 or lists.at[v] == lists.at[v + 1]:
+        return True
+    return bool(needs(lists.at, lists.of, lists.nbytes, lists.held, v, p) <= lists.left[p])
+
+
+def look(lists: Lists, v: int, p: int) -> None:
+    """Find the earliest slot of a node on a device that takes it: stream, begin and end."""
+    at = v * lists.devices + p
+    length = lists.seconds[at]
+    if lists.near[at] == 0:
+        length += lists.dispatch[p]
+    begin, lane = INFINITY, -1
+    for stream in range(lists.lane_at[p], lists.lane_at[p + 1]):
+        free = earliest(
+            lists.starts,
+            lists.ends,
+            stream * lists.room,
+            lists.gaps[stream],
+            lists.ready[at],
+            length,
+        )
+        if lane < 0 or free < begin:
+            begin, lane = free, stream
+    lists.stream[v], lists.begin[v], lists.end[v] = lane, begin, begin + length
+
+
+def choose(lists: Lists, ahead: Array, v: int, forced: int) -> int:
+    """Find the best slot of a node; return its device, -1 where none takes it.
+
+    With `ahead` [n P] the end and that count, then the end; without, the end and the way of its
+    outputs back to the host, then the begin; then the device. A node goes to the device `forced`
+    where that is none of -1 and takes it.
+    """
+    if forced >= 0 and not takes(lists, v, forced):
+        forced = -1
+    best, second, where = INFINITY, INFINITY, -1
+    lane, begin, end = -1, INFINITY, INFINITY
+    for p in range(lists.devices):
+        if (forced >= 0 and p != forced) or not takes(lists, v, p):
+            continue
+        look(lists, v, p)
+        if len(ahead) > 0:
+            worth, tie = lists.end[v] + ahead[v * lists.devices + p], lists.end[v]
+        else:
+            worth, tie = lists.end[v] + lists.back[v * lists.devices + p], lists.begin[v]
+        if where < 0 or worth < best or (worth == best and tie < second):
+            best, second, where = worth, tie, p
+            lane, begin, end = lists.stream[v], lists.begin[v], lists.end[v]
+    lists.stream[v], lists.begin[v], lists.end[v] = lane, begin, end
+    return where
+
+
+def put(lists: Lists, v: int, p: int) -> None:
+    """Place a node on a device, in the slot that was found last."""
+    count, lane, end = lists.devices, lists.stream[v], lists.end[v]
+    lists.device[v] = p
+    lists.gaps[lane] = take(
+        lists.starts,
+        lists.ends,
+        lane * lists.room,
+        lists.gaps[lane],
+        lists.begin[v],
+        end,
+        lists.shortest[p],
+    )
+    if len(lists.left) > 0 and lists.homes[v] != p:
+        home = lists.homes[v]
+        if home >= 0:
+            remove(lists.at, lists.of, lists.nbytes, lists.held, lists.left, v, home)
+        add(lists.at, lists.of, lists.nbytes, lists.held, lists.left, v, p)
+    ready, readers = lists.ready, lists.readers
+    for value in range(lists.made_at[v], lists.made_at[v + 1]):
+        first, after = lists.reader_at[value], lists.reader_at[value + 1]
+        for q in range(count):
+            way = p * count + q
+            there = end + (lists.latency[way] + lists.made_bytes[value] / lists.bandwidth[way])
+            for k in range(first, after):
+                if there > ready[readers[k] * count + q]:
+                    ready[readers[k] * count + q] = there
+        for k in range(first, after):
+            lists.near[readers[k] * count + p] = 1
+
+
+def place_all(lists: Lists, ahead: Array, order: Array, only: Array) -> int:
+    """Place nodes in `order`, each as ``choose`` says; return one that no device takes, or -1.
+
+    `only`: the device that each node is forced to, or -1. O(E P + n streams log n), and the gaps
+    moved.
+    """
+    for v in order:
+        p = choose(lists, ahead, v, only[v])
+        if p < 0:
+            return int(v)
+        put(lists, v, p)
+    return -1
+
+
+_PARTS = (earliest, take, needs, add, remove, takes, look, choose, put)
+
+
+@functools.cache
+def _compiled() -> Callable[..., int]:
+    return machine_code(place_all, *_PARTS, inline=True)
+
+
 class Listing:
     """A schedule in the making: one node is placed at a time, after all that feed it.
 
@@ -85,80 +254,81 @@ class Listing:
     homes : sequence of int, optional
         A device by node, for which room for its weights is kept until it is placed, or -1: where
         all fit, none is ever left over. Absent: where one device alone supports the node.
+    compiled : bool
+        Whether nodes are going to be placed by machine code: ``place_in_order`` alone.
     """
 
-    def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, problem: Problem, homes: Sequence[int] | None = None, *, compiled: bool = False
+    ) -> None:
         n, count = problem.n, len(problem.devices)
-        self.problem = problem
-        self.count = count
-        # One node is placed at a time: what a device takes only as a composite is not for it.
-        table = np.where(problem.supported, problem.shared_seconds, np.inf)
-        self.seconds: list[list[float]] = table.tolist()
-        self._dispatch = problem.dispatch_s
-        self._made = [
-            [(value.nbytes, value.consumers) for value in values] for values in made_by(problem)
-        ]
-        latency_s, bytes_per_s = travel_matrices(problem)
-        self._latency_s, self._bytes_per_s = latency_s, bytes_per_s
-        self._travel: dict[tuple[int, int], list[float]] = {}
-        self.ready: list[list[float]] = [[0.0] * count for _ in range(n)]
-        self._near = [0] * n
-        self._back: list[list[float] | None] = [None] * n
-        host = problem.host
-        if host is not None:
-            for value in problem.values:
-                if value.producer == GRAPH_INPUT:
-                    self._arrive(value.consumers, self.travel(host, value.nbytes), 0.0)
-                elif value.is_output:
-                    way = [self.travel(p, value.nbytes)[host] for p in range(count)]
-                    known = self._back[value.producer] or way
-                    self._back[value.producer] = list(map(max, known, way))
-        # What is not supported takes forever, and so does the shortest of none.
-        table[table <= 0] = np.inf
-        shortest = table.min(axis=0, initial=np.inf).tolist()
-        self.streams = [
-            [Gaps(shortest[p]) for _ in range(problem.streams[p])] for p in range(count)
-        ]
-        self.memory = Room(problem, homes) if problem.capacity_bytes is not None else None
-        self.device = [-1] * n
-        self._placed = 0
-        self.begin_s = [0.0] * n
-        self.end_s = [0.0] * n
+        self.problem, self._call = problem, _compiled() if compiled else place_all
+        columns = columns_of(problem)
+        table = columns.seconds.reshape(n, count)
+        lanes = list(accumulate(problem.streams, initial=0))
+        self.memory = memory = Room(problem, homes) if problem.capacity_bytes is not None else None
+        weights: tuple[list[int], ...] = ([], [], [], [], [], [])
+        if memory is not None:
+            weights = (
+                memory.at,
+                memory.of,
+                memory.nbytes,
+                memory.readers,
+                memory.left,
+                memory.homes,
+            )
+        ints = functools.partial(np.array, dtype=np.int64)
 
-    def travel(self, source: int, nbytes: int) -> list[float]:
-        """Return seconds from `source` to every device; kept, for many tensors are alike."""
-        row = self._travel.get((source, nbytes))
-        if row is None:
-            row = (self._latency_s[source] + nbytes / self._bytes_per_s[source]).tolist()
-            self._travel[source, nbytes] = row
-        return row
+        def listed(row: Any) -> Any:
+            return row if isinstance(row, list) else row.tolist()
 
-    def duration(self, node: int, device: int) -> float:
-        """Seconds of `node` on `device`, dispatch included where it opens a subgraph there."""
-        own = self.seconds[node][device]
-        return own if self._near[node] >> device & 1 else own + self._dispatch[device]
+        # Gaps are room that is hardly ever touched: no list of its own numbers.
+        space = (n + 2) * lanes[-1]
+        starts = np.zeros(space) if compiled else [0.0] * space
+        ends = np.full(space, INFINITY) if compiled else [INFINITY] * space
+        as_given: Callable[[Any], Any] = np.ascontiguousarray if compiled else listed
+        self._given = as_given
+        fields: list[Any] = [
+            *map(as_given, (
+                columns.seconds, columns.made_at, columns.made_bytes, columns.reader_at,
+                columns.readers, columns.latency, columns.bandwidth, columns.back,
+                columns.arrival.copy(), np.zeros(n * count, dtype=np.int64),
+                np.array(problem.dispatch_s, dtype=np.float64),
+                np.where(table > 0, table, np.inf).min(axis=0, initial=np.inf), ints(lanes),
+            )),
+            starts, ends, as_given(np.ones(lanes[-1], dtype=np.int64)),
+            *(ints(row) if compiled else row for row in weights),
+            *map(as_given, (np.full(n, -1), np.full(n, -1), np.zeros(n), np.zeros(n))),
+        ]  # fmt: skip
+        self.lists = Lists(count, n + 2, *fields)
 
-    def takes(self, node: int, device: int) -> bool:
-        """Whether `device` supports `node` and has room for its weights."""
-        if self.seconds[node][device] == INFINITY:
-            return False
-        return self.memory is None or self.memory.holds(node, device)
+    def place_in_order(
+        self,
+        order: Sequence[int],
+        *,
+        ahead: NDArray[np.float64] | None = None,
+        only: Sequence[int] | None = None,
+    ) -> None:
+        """Place all nodes; see ``place_all``, and ``earliest`` for the errors."""
+        given, n = self._given, self.problem.n
+        worth = given(np.zeros(0) if ahead is None else ahead.ravel())
+        forced = given(np.full(n, -1) if only is None else np.asarray(only, dtype=np.int64))
+        nodes = given(np.asarray(order, dtype=np.int64))
+        for first in range(0, n, LOOK):
+            deadline.check()
+            lost = self._call(self.lists, worth, nodes[first : first + LOOK], forced)
+            if lost >= 0:
+                self.refuse(lost)
 
     def slot(self, node: int, device: int) -> Slot:
         """Return the earliest finish of `node` on a device that takes it. O(streams log n)."""
-        duration = self.seconds[node][device]
-        if not self._near[node] >> device & 1:
-            duration += self._dispatch[device]
-        begin, stream = self._begin(device, self.ready[node][device], duration)
-        end, back = begin + duration, self._back[node]
-        return Slot(end + back[device] if back else end, begin, end, device, stream)
+        look(self.lists, node, device)
+        return self._found(node, device)
 
     def slots(self, node: int) -> list[Slot]:
         """Return a slot on each device that takes `node`; see ``earliest`` for the errors."""
-        found = [self.slot(node, p) for p in range(self.count) if self.takes(node, p)]
-        if not found:
-            self.refuse(node)
-        return found
+        able = [p for p in range(self.lists.devices) if takes(self.lists, node, p)]
+        return [self.slot(node, p) for p in able] or [self.refuse(node)]
 
     def earliest(self, node: int) -> Slot:
         """Return the slot of least score; of equals that which begins first, then by device.
@@ -170,44 +340,15 @@ class Listing:
         OutOfMemory
             Where those that do have no room for its weights.
         """
-        best = (INFINITY, INFINITY, -1)
-        end = INFINITY
-        stream = -1
-        seconds, ready, back = self.seconds[node], self.ready[node], self._back[node]
-        near, memory = self._near[node], self.memory
-        own = map(add, seconds, ready)
-        least = list(map(add, own, back)) if back else list(own)
-        # A gap can only make it later, so that the first devices settle most nodes.
-        for device in sorted(range(self.count), key=least.__getitem__):
-            if least[device] > best[0] or least[device] == INFINITY:
-                break
-            if memory is not None and not memory.holds(node, device):
-                continue
-            duration = seconds[device]
-            if not near >> device & 1:
-                duration += self._dispatch[device]
-            begin, found = self._begin(device, ready[device], duration)
-            over = begin + duration
-            worth = (over + back[device] if back else over, begin, device)
-            if worth < best:
-                best, end, stream = worth, over, found
-        score, begin, device = best
-        return Slot(score, begin, end, device, stream) if device >= 0 else self.refuse(node)
+        device = choose(self.lists, (), node, -1)
+        return self._found(node, device) if device >= 0 else self.refuse(node)
 
     def place(self, node: int, slot: Slot) -> None:
         """Take a slot that was just given. O(outputs P)."""
-        self._placed += 1
-        if self._placed % LOOK == 0:
-            deadline.check()
-        device = slot.device
-        self.device[node], self.begin_s[node], self.end_s[node] = device, slot.begin_s, slot.end_s
-        self.streams[device][slot.stream].take(slot.begin_s, slot.end_s)
-        if self.memory is not None:
-            self.memory.take(node, device)
-        for nbytes, consumers in self._made[node]:
-            self._arrive(consumers, self.travel(device, nbytes), slot.end_s)
-            for v in consumers:
-                self._near[v] |= 1 << device
+        lists = self.lists
+        lists.begin[node], lists.end[node] = slot.begin_s, slot.end_s
+        lists.stream[node] = slot.stream
+        put(lists, node, slot.device)
 
     def trial(self, node: int, slot: Slot) -> Trial:
         """Remember what placing `node` and its successors may change; see ``Trial``."""
@@ -215,12 +356,22 @@ class Listing:
 
     def schedule(self) -> Schedule:
         """Return what was placed."""
-        return Schedule(tuple(self.device), tuple(self.begin_s), tuple(self.end_s))
+        device, begin, end = (
+            list(row) if isinstance(row, list) else row.tolist()
+            for row in (self.lists.device, self.lists.begin, self.lists.end)
+        )
+        return Schedule(tuple(device), tuple(begin), tuple(end))
+
+    def _found(self, node: int, device: int) -> Slot:
+        lists = self.lists
+        end = lists.end[node]
+        score = end + lists.back[node * lists.devices + device]
+        return Slot(score, lists.begin[node], end, device, lists.stream[node])
 
     def refuse(self, node: int) -> Slot:
         """Raise the reason why no device takes `node`."""
         where = f"node '{self.problem.node_names[node]}'"
-        able = [p for p in range(self.count) if self.seconds[node][p] < INFINITY]
+        able = [int(p) for p in np.flatnonzero(self.problem.supported[node])]
         if not able:
             raise UnsupportedNode(
                 "no device supports it alone",
@@ -236,23 +387,6 @@ class Listing:
             hint="add memory or devices, or try the strategy 'etf' or 'pipeline'",
         )
 
-    def _begin(self, device: int, ready_s: float, duration: float) -> tuple[float, int]:
-        """Return the earliest start on a device, and the stream; of equals the first."""
-        streams = self.streams[device]
-        begin, stream = streams[0].earliest(ready_s, duration), 0
-        for index in range(1, len(streams)):
-            found = streams[index].earliest(ready_s, duration)
-            if found < begin:
-                begin, stream = found, index
-        return begin, stream
-
-    def _arrive(self, consumers: Iterable[int], travel: list[float], when: float) -> None:
-        there = [when + seconds for seconds in travel]
-        for v in consumers:
-            # As long as each other by construction; the check would cost a third of the time.
-            known = zip(self.ready[v], there, strict=False)
-            self.ready[v] = [a if a > b else b for a, b in known]
-
 
 class Trial:
     """A placement that is taken back on leaving the ``with`` block."""
@@ -261,19 +395,50 @@ class Trial:
         self._listing, self._node, self._slot = listing, node, slot
 
     def __enter__(self) -> None:
-        listing, node = self._listing, self._node
-        self._gaps = listing.streams[self._slot.device][self._slot.stream]
-        self._free = (list(self._gaps.starts), list(self._gaps.ends))
-        self._readers = listing.problem.dag.succs[node]
-        self._ready = [listing.ready[v] for v in self._readers]
-        self._near = [listing._near[v] for v in self._readers]
-        listing.place(node, self._slot)
+        lists, node, lane = self._listing.lists, self._node, self._slot.stream
+        first, count = lane * lists.room, lists.devices
+        self._gaps = slice(first, first + lists.gaps[lane] + 1)
+        self._free = lists.gaps[lane], lists.starts[self._gaps], lists.ends[self._gaps]
+        rows = [slice(v * count, v * count + count) for v in self._listing.problem.dag.succs[node]]
+        self._readers = [(row, lists.ready[row], lists.near[row]) for row in rows]
+        self._listing.place(node, self._slot)
 
     def __exit__(self, *_: object) -> None:
-        listing, node = self._listing, self._node
-        self._gaps.starts, self._gaps.ends = self._free
-        for v, ready, near in zip(self._readers, self._ready, self._near, strict=True):
-            listing.ready[v], listing._near[v] = ready, near
-        if listing.memory is not None:
-            listing.memory.give_back(node, self._slot.device)
-        listing.device[node] = -1
+        lists, memory, lane = self._listing.lists, self._listing.memory, self._slot.stream
+        lists.gaps[lane], lists.starts[self._gaps], lists.ends[self._gaps] = self._free
+        for row, ready, near in self._readers:
+            lists.ready[row], lists.near[row] = ready, near
+        if memory is not None:
+            memory.give_back(self._node, self._slot.device)
+        lists.device[self._node] = -1
+
+
+def scheduled(
+    problem: Problem,
+    homes: Sequence[int] | None,
+    order: Sequence[int],
+    *,
+    ahead: NDArray[np.float64] | None = None,
+    only: Sequence[int] | None = None,
+) -> Schedule:
+    """Return the schedule of nodes placed in `order`; compiled where there are many.
+
+    Parameters
+    ----------
+    problem : Problem
+    homes : sequence of int, optional
+        See ``Listing``.
+    order : sequence of int
+        A topological order.
+    ahead : float array [n, P], optional
+        Each node goes where its end and this are least, of equals where it ends first. Absent: its
+        end and its outputs' way back to the host, of equals where it begins first.
+    only : sequence of int, optional
+        A device by node, or -1: it goes there where it is supported and has room.
+    """
+    pays = left_to_python.pays(
+        _compiled, place_all, problem.n, KEPT_FROM, COMPILE_FROM, *_PARTS, inline=True
+    )
+    listing = Listing(problem, homes, compiled=pays)
+    listing.place_in_order(order, ahead=ahead, only=only)
+    return listing.schedule()

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from hetsim.graph.dag import topological_order
-from hetsim.placement.listing.in_order import scheduled
-from hetsim.placement.listing.list_schedule import INFINITY, Listing, Schedule
+from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.listing.ranks import downward_ranks, rounded, upward_ranks
+from hetsim.placement.listing.room import INFINITY
 from hetsim.placement.starting.constructive import Constructive
 from hetsim.problem.problem import Problem
 
@@ -57,17 +57,7 @@ class Cpop(Constructive):
         assert order is not None
         only = np.full(problem.n, -1)
         only[path] = chosen
-        made = scheduled(problem, homes, order, only=only.tolist())
-        if made is not None:
-            return made
-        listing = Listing(problem, homes)
-        critical = set(path)
-        for node in order:
-            if node in critical and listing.takes(node, chosen):
-                listing.place(node, listing.slot(node, chosen))
-            else:
-                listing.place(node, listing.earliest(node))
-        return listing.schedule()
+        return scheduled(problem, homes, order, only=only.tolist())
 
 
 def _critical_path(problem: Problem, priority: list[float]) -> list[int]:

@@ -21,7 +21,7 @@ from hetsim.placement.fitting.exhaustive import Found, search_all
 from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.grouping.best import best_grouping
 from hetsim.placement.grouping.merging import merge_where_it_pays
-from hetsim.placement.listing.list_schedule import Listing, Schedule
+from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.constraint_model import load_cp_model, solve_makespan
@@ -233,8 +233,5 @@ def _reason(cost: float, proven: float, floor: float, tasks: int | None) -> str:
 
 def _timed(tasks: Problem, groups: Sequence[Group]) -> Schedule:
     """Estimate when each task of a plan runs."""
-    listing = Listing(tasks)
     draft = draft_of(tasks, groups)
-    for v in draft.order:
-        listing.place(v, listing.slot(v, draft.device[v]))
-    return listing.schedule()
+    return scheduled(tasks, None, draft.order, only=draft.device)

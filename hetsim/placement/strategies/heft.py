@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hetsim.placement.listing.in_order import scheduled
-from hetsim.placement.listing.list_schedule import Listing, Schedule
+from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.placement.starting.constructive import Constructive
 from hetsim.problem.problem import Problem
@@ -34,11 +33,4 @@ class Heft(Constructive):
 
     def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
         """Return the schedule; see ``Listing`` for `homes` and the errors."""
-        order = by_falling_rank(upward_ranks(problem))
-        made = scheduled(problem, homes, order)
-        if made is not None:
-            return made
-        listing = Listing(problem, homes)
-        for node in order:
-            listing.place(node, listing.earliest(node))
-        return listing.schedule()
+        return scheduled(problem, homes, by_falling_rank(upward_ranks(problem)))

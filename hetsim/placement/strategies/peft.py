@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.graph.dag import topological_order
 from hetsim.placement.listing.columns import columns_of
-from hetsim.placement.listing.in_order import scheduled
-from hetsim.placement.listing.list_schedule import Listing, Schedule
+from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.listing.optimism import compiled, look_ahead, pays
 from hetsim.placement.listing.ranks import mean_route, rounded
 from hetsim.placement.starting.constructive import Constructive
@@ -45,18 +44,7 @@ class Peft(Constructive):
         keys = [-rank for rank in rounded(sums.tolist())]
         order = topological_order(problem.dag.succs, keys)
         assert order is not None
-        made = scheduled(problem, homes, order, ahead=table)
-        if made is not None:
-            return made
-        listing, ahead = Listing(problem, homes), table.tolist()
-        for node in order:
-            costs = ahead[node]
-            best = min(
-                listing.slots(node),
-                key=lambda slot: (slot.end_s + costs[slot.device], slot.end_s, slot.device),
-            )
-            listing.place(node, best)
-        return listing.schedule()
+        return scheduled(problem, homes, order, ahead=table)
 
 
 def optimistic_costs(problem: Problem) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from builders import problems
 from hetsim.errors import OutOfMemory
 from hetsim.placement.listing.dynamic import schedule_pairs
-from hetsim.placement.listing.list_schedule import Listing, Slot
+from hetsim.placement.listing.list_schedule import Listing, Slot, takes
 from hetsim.placement.listing.ranks import static_levels
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
@@ -49,7 +49,7 @@ def pairs_of(
     problem: Problem, homes: list[int] | None, options: dict[str, Any]
 ) -> list[tuple[int, float, float]] | None:
     """Device, start and end by node; None where a node that is ready finds no device."""
-    made = [(0, 0.0, 0.0)] * problem.n
+    made, count = [(0, 0.0, 0.0)] * problem.n, len(problem.devices)
     listing = Listing(problem, homes)
     free = [[0.0] * streams for streams in problem.streams]
     left = set(range(problem.n))
@@ -58,12 +58,14 @@ def pairs_of(
         for v in sorted(left):
             if not left.isdisjoint(problem.dag.preds[v]):
                 continue
-            takes = [p for p in range(len(problem.devices)) if listing.takes(v, p)]
-            if not takes:
+            able = [p for p in range(count) if takes(listing.lists, v, p)]
+            if not able:
                 return None
-            for p in takes:
-                begin = max(listing.ready[v][p], min(free[p]))
-                end = begin + listing.duration(v, p)
+            for p in able:
+                begin = max(listing.lists.ready[v * count + p], min(free[p]))
+                near = any(made[u][0] == p for u in problem.dag.preds[v])
+                length = problem.shared_seconds[v, p]
+                end = begin + (length if near else length + problem.dispatch_s[p])
                 first = "rank" in options
                 key = (end, options["rank"][v]) if first else (end - options["worth"][v], v)
                 pairs.append((key, p, v, begin, end))

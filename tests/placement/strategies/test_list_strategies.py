@@ -56,11 +56,11 @@ def test_a_trial_leaves_no_trace(problem: Problem) -> None:
     for node in range(problem.n):
         for slot in listing.slots(node):
             with listing.trial(node, slot):
-                assert listing.device[node] == slot.device
+                assert listing.lists.device[node] == slot.device
         assert listing.slots(node) == other.slots(node)
         listing.place(node, listing.earliest(node))
         other.place(node, other.earliest(node))
-        assert listing.ready == other.ready
+        assert listing.lists.ready == other.lists.ready
     assert listing.schedule() == other.schedule()
 
 

@@ -14,7 +14,7 @@ from hetsim.base import deadline, left_to_python
 from hetsim.placement.bounds import lower_bound
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.grouping import best
-from hetsim.placement.listing.list_schedule import Listing
+from hetsim.placement.listing import list_schedule
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.search import annealing, constraint_model
 from hetsim.placement.search.evaluation import Estimator
@@ -103,7 +103,7 @@ def test_every_loop_looks_at_the_limit(
     work = Work(monkeypatch)
     # As if there were tens of thousands of nodes.
     work.takes(Estimator, "cost", lambda *_: 0.06)
-    work.takes(Listing, "place", lambda *_: 0.001)
+    work.takes(list_schedule, "place_all", lambda _lists, _ahead, order, _only: 0.001 * len(order))
     work.takes(slices, "segment_loads", lambda *_: 0.1)
     work.takes(StageMoves, "improved", lambda _self, _start, moves, _seed: 0.02 + 1e-4 * moves)
     work.takes(starts, "measure", lambda *_: 0.02)
