@@ -25,7 +25,7 @@ import hetsim
 from hetsim.reporting.pages.island import Island, Verdict
 from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.pictures.graph import graph_picture
+from hetsim.reporting.pages.subgraphs import graph_picture
 from reports import chromium
 
 DEVICES = ("cpu", "gpu", "npu", "dsp")

@@ -58,8 +58,8 @@ def report_of_service(
     force: bool,
 ) -> None:
     """Write the page of a workload that was simulated."""
+    from hetsim.reporting.pages.grids import rates_picture
     from hetsim.reporting.pages.islands.service import service_island
-    from hetsim.reporting.pages.pictures.rates import rates_picture
 
     invocation = current()
     from_file = load.workload is not None
@@ -104,7 +104,7 @@ def report_of_load_test(
 
 def _requests(service: Service, simulated: Service | None = None) -> list[Record]:
     """The requests that were kept, as timelines; none where none were."""
-    from hetsim.reporting.pages.pictures.of_requests import timelines_of_requests
+    from hetsim.reporting.pages.timeline_of_requests import timelines_of_requests
     from hetsim.reporting.service_trace import service_trace
 
     if service.kept is None:
@@ -123,8 +123,8 @@ def report_of_capacity(
     force: bool,
 ) -> None:
     """Write the page of which rates a platform carries."""
+    from hetsim.reporting.pages.grids import MOST, rates_picture, short
     from hetsim.reporting.pages.islands.capacity import capacity_island
-    from hetsim.reporting.pages.pictures.rates import MOST, rates_picture, short
 
     invocation = current()
     from_file = load.workload is not None
@@ -256,7 +256,7 @@ def _at_other_rates(
     """Requests of an answer at other rates, and the command that leaves the answer's files."""
     from hetsim.base.text import plain
     from hetsim.reporting.pages.commands import without
-    from hetsim.reporting.pages.pictures.rates import rates_picture
+    from hetsim.reporting.pages.grids import rates_picture
 
     invocation = current()
     with invocation.progress("playing other rates") as tell:

@@ -28,7 +28,7 @@ KEPT = 10_000
 
 def kept(trace: Path | None, out: Path | None, report: Path | None) -> int:
     """Return how many requests are kept one by one for what is left of them."""
-    from hetsim.reporting.pages.pictures.of_requests import REQUESTS_MOST
+    from hetsim.reporting.pages.timeline_of_requests import REQUESTS_MOST
 
     if trace is not None or out is not None:
         return KEPT

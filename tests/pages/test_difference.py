@@ -15,9 +15,9 @@ from answers_on_disk import small_problem, write_comparison, write_out, write_ro
 from browsing import Axe, Open
 from hetsim.errors import UsageError
 from hetsim.placement.planning import plan
+from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.differences.leaves import changes, leaves
 from hetsim.reporting.pages.differences.question import causes
-from hetsim.reporting.pages.islands.difference import difference_island
 from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.reading import Left, read_left

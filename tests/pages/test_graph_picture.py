@@ -19,7 +19,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.packing import packed, unpacked
-from hetsim.reporting.pages.pictures.graph import graph_picture
+from hetsim.reporting.pages.subgraphs import graph_picture
 from sweeps import examples
 
 

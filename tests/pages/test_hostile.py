@@ -28,18 +28,18 @@ from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.lint_record import lint_record
+from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.island import Island
 from hetsim.reporting.pages.islands.compare import comparison_island
-from hetsim.reporting.pages.islands.difference import difference_island
 from hetsim.reporting.pages.islands.folder import folder_island
 from hetsim.reporting.pages.islands.lint import lint_island
 from hetsim.reporting.pages.islands.nodes import nodes_island
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
 from hetsim.reporting.pages.page import page, write_page
-from hetsim.reporting.pages.pictures.graph import graph_picture
 from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
 from hetsim.reporting.pages.reading import Left, read_left
+from hetsim.reporting.pages.subgraphs import graph_picture
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.tables.comparison import comparison_report
 from hetsim.reporting.tables.lint import lint_report

@@ -18,9 +18,9 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.pages.pictures.memory import memory_picture
-from hetsim.reporting.pages.pictures.of_trace import pictures_of_trace
-from hetsim.reporting.pages.pictures.timeline import timeline_picture
 from hetsim.reporting.pages.reading import LIMIT_BYTES, read_left
+from hetsim.reporting.pages.timeline import timeline_picture
+from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace
 from hetsim.reporting.result import simulation_record
 from hetsim.reporting.trace import trace_json
 from hetsim.simulation.simulate import simulate

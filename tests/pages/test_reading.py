@@ -15,8 +15,8 @@ from answers_on_disk import AnswersOnDisk, left_by_verbs
 from cli_calls import call
 from hetsim.base.text import Record
 from hetsim.errors import InvalidInput
+from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.differences.headline import headline
-from hetsim.reporting.pages.islands.difference import difference_island
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.packing import pack
 from hetsim.reporting.pages.page import page, write_page

@@ -20,7 +20,7 @@ from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.pictures.memory import STEPS_MOST, memory_picture
 from hetsim.reporting.pages.pictures.of_plans import pictures_of
-from hetsim.reporting.pages.pictures.timeline import timeline_picture
+from hetsim.reporting.pages.timeline import timeline_picture
 from hetsim.reporting.result import simulation_record
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.simulate import simulate

@@ -114,7 +114,7 @@ def nodes(
 def _report(told: Facts, record: Mapping[str, Any], command: Sequence[str]) -> Island:
     """What the report shows: with a plan, its graph."""
     from hetsim.reporting.pages.islands.nodes import nodes_island
-    from hetsim.reporting.pages.pictures.graph import graph_picture
+    from hetsim.reporting.pages.subgraphs import graph_picture
 
     picture = graph_picture([] if told.plan is None else [told.plan])
     return nodes_island(record, command, {} if picture is None else {"graph": picture})

@@ -40,7 +40,7 @@ def report(
     the second, and why; several give an index with a section each.
     """
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.pages.islands.difference import difference_island
+    from hetsim.reporting.pages.difference import difference_island
     from hetsim.reporting.pages.islands.folder import folder_island
     from hetsim.reporting.pages.islands.of_left import island_of
     from hetsim.reporting.pages.page import page

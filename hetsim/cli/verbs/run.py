@@ -170,7 +170,7 @@ def run(
 def _report(plan: Plan, done: Run, record: Mapping[str, Any], command: Sequence[str]) -> Island:
     from hetsim.reporting.pages.islands.plan import run_island
     from hetsim.reporting.pages.pictures.of_plans import pictures_of
-    from hetsim.reporting.pages.pictures.timeline import timeline_picture
+    from hetsim.reporting.pages.timeline import timeline_picture
 
     pictures = pictures_of([(f"{plan.strategy}, virtual clock", plan, done.timeline)])
     if done.events:

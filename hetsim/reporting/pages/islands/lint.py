@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.base.text import to_compact_json
+from hetsim.reporting.pages.figures import bar, bars
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
-from hetsim.reporting.pages.pictures.bars import bar, bars
 from hetsim.reporting.words.text import ABSENT, count, percent
 
 ROOM_BYTES = 200_000

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.base.text import tally, to_compact_json
+from hetsim.reporting.pages.figures import bar, bars
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
 from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import Found, nbytes, provenance_section, seconds
-from hetsim.reporting.pages.pictures.bars import bar, bars
 from hetsim.reporting.words.text import ABSENT, count, difference_text, listed, percent
 
 ROOM_BYTES = 200_000

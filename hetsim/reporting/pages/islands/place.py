@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hetsim.reporting.pages.figures import bar, bars
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
 from hetsim.reporting.pages.islands.service import (
     latency_section,
@@ -16,7 +17,6 @@ from hetsim.reporting.pages.islands.service import (
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, nbytes, provenance_section, seconds
-from hetsim.reporting.pages.pictures.bars import bar, bars
 from hetsim.reporting.words.text import ABSENT, big, percent
 
 ANSWERS = {"meets": "yes", "misses": "no"}

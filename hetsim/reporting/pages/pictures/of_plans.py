@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hetsim.base.text import Record, to_compact_json
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
-from hetsim.reporting.pages.pictures.graph import graph_picture
 from hetsim.reporting.pages.pictures.memory import memory_picture
-from hetsim.reporting.pages.pictures.timeline import TASKS_MOST, timeline_picture
+from hetsim.reporting.pages.subgraphs import graph_picture
+from hetsim.reporting.pages.timeline import TASKS_MOST, timeline_picture
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison

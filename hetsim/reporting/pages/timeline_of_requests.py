@@ -8,7 +8,7 @@ from typing import Any
 
 from hetsim.base.text import Record, cut
 from hetsim.reporting.pages.packing import packed
-from hetsim.reporting.pages.pictures.timeline import LABEL_MOST, timeline_columns
+from hetsim.reporting.pages.timeline import LABEL_MOST, timeline_columns
 from hetsim.reporting.trace import REAL, SIMULATED
 from hetsim.reporting.trace_counters import read_nanoseconds
 from hetsim.reporting.trace_tracks import Track, rows

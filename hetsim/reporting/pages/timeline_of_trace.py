@@ -9,7 +9,7 @@ from typing import Any
 
 from hetsim.base.text import Record, cut
 from hetsim.reporting.pages.packing import packed
-from hetsim.reporting.pages.pictures.timeline import (
+from hetsim.reporting.pages.timeline import (
     LABEL_MOST,
     TASKS_MOST,
     subgraph_label,
