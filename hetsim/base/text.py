@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any
 
 Record = dict[str, Any]
@@ -58,6 +60,32 @@ def tally(names: Iterable[str]) -> dict[str, int]:
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def fields(one: object, names: str = "") -> Record:
+    """Return attributes of `one` as plain data, in this order: all of a dataclass, or those named.
+
+    ``cost=usd`` gives ``usd`` under another name; ``kind.name`` goes into what it has. Records
+    within become records, tuples lists.
+
+    >>> from fractions import Fraction
+    >>> fields(Fraction(3, 4), "numerator of=denominator")
+    {'numerator': 3, 'of': 4}
+    """
+    listed = names.split() or [each.name for each in dataclasses.fields(one)]  # type: ignore[arg-type]
+    found = {}
+    for name in listed:
+        key, _, path = name.partition("=")
+        found[key] = _data(attrgetter(path or name)(one))
+    return found
+
+
+def _data(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return fields(value)
+    if isinstance(value, Mapping):
+        return {key: _data(item) for key, item in value.items()}
+    return [_data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def to_json(record: Mapping[str, Any]) -> str:

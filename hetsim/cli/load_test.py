@@ -41,8 +41,7 @@ def serve(
     from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.execution.serving.serve import load_test
-    from hetsim.reporting.load_test_record import load_test_record
-    from hetsim.reporting.tables.load_test import load_test_report
+    from hetsim.reporting.tables.load_test import load_test_record, load_test_report
 
     invocation = current()
     refuse(OF_RUN, "is not taken where a workload is served for real")

@@ -51,8 +51,12 @@ def play(
     from hetsim.cli.reports import report_of_service
     from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.reporting.service_record import service_record
-    from hetsim.reporting.tables.beside_service import served_beside_record, served_beside_report
-    from hetsim.reporting.tables.sensitivity import sensitivities_record, sensitivities_report
+    from hetsim.reporting.tables.beside import (
+        sensitivities_record,
+        sensitivities_report,
+        served_beside_record,
+        served_beside_report,
+    )
     from hetsim.reporting.tables.service import service_report
     from hetsim.service.bad_end import at_bad_end
     from hetsim.service.cost import Prices, cost_of, priced

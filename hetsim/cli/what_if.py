@@ -119,7 +119,7 @@ def show_sensitivities(
 ) -> None:
     """Print what would move a plan's figure, or put it into the record."""
     from hetsim.analysis.sensitivity import sensitivities
-    from hetsim.reporting.tables.sensitivity import sensitivities_record, sensitivities_report
+    from hetsim.reporting.tables.beside import sensitivities_record, sensitivities_report
 
     with current().progress("changing"):
         found = sensitivities(plan, objective=objective)

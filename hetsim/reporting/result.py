@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.sureness import Spread
 from hetsim.analysis.verdict import Choice
-from hetsim.base.text import Record
+from hetsim.base.text import Record, fields
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
@@ -21,11 +21,10 @@ from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.comparison import verdict
+from hetsim.reporting.tables.plan import critical_path, latency_spread
 from hetsim.reporting.tables.sureness import spread_record, sureness_record, sureness_text
-from hetsim.reporting.words.plan_figures import critical_path, latency_spread
 
 if TYPE_CHECKING:
-    from hetsim.execution.equality import Deviation
     from hetsim.execution.run import Plain, Run
 
 
@@ -42,24 +41,13 @@ def timeline_record(timeline: Timeline) -> Record:
     return {
         "requests": len(timeline.latencies_s),
         "latency_s": timeline.latency_s,
-        "latency_mean_s": spread.mean_s,
-        "latency_p50_s": spread.p50_s,
-        "latency_p90_s": spread.p90_s,
-        "latency_p99_s": spread.p99_s,
-        "latency_max_s": spread.max_s,
+        **{f"latency_{name}": value for name, value in fields(spread).items()},
         "makespan_s": makespan_s,
         "requests_per_s": len(timeline.latencies_s) / makespan_s if makespan_s > 0 else None,
-        "transfers": timeline.transfers,
-        "transferred_bytes": timeline.transferred_bytes,
-        "transfer_s": timeline.transfer_s,
+        **fields(timeline, "transfers transferred_bytes transfer_s"),
         "critical_path": None
         if path is None
-        else {
-            "compute_s": path.compute_s,
-            "transfer_s": path.transfer_s,
-            "transfer_share": path.transfer_share,
-            "shares_s": dict(path.shares_s),
-        },
+        else fields(path, "compute_s transfer_s transfer_share shares_s"),
         "energy_j": timeline.energy_j,
         "devices": {
             device: {
@@ -93,17 +81,13 @@ def plan_record(plan: Plan) -> Record:
 def row_record(row: Row, busy: Mapping[str, float]) -> Record:
     """Return one strategy of a comparison; `busy` is as ``Comparison.busy`` gives it."""
     return {
-        "strategy": row.strategy,
-        "feasible": row.feasible,
-        "reason": row.reason,
-        "latency_s": row.latency_s,
-        "speedup_over_best_single": row.speedup_over_best_single,
-        "speedup_over": dict(row.speedup_over),
-        "gap": row.gap,
-        "cost_s": row.cost_s,
-        "bottleneck_s": row.bottleneck_s,
+        **fields(
+            row,
+            "strategy feasible reason latency_s speedup_over_best_single speedup_over gap cost_s "
+            "bottleneck_s",
+        ),
         "sure": sureness_record(row.sure),
-        "slower": None if row.plan is None else _slower_record(row.plan.problem, row.slower),
+        "slower": None if row.plan is None else slower_record(row.plan.problem, row.slower),
         "busy": dict(busy),
         "subgraphs": row.groups,
         "plan": None if row.plan is None else plan_record(row.plan),
@@ -116,14 +100,11 @@ def comparison_record(comparison: Comparison) -> Record:
     return {
         "schema": "hetsim-comparison/1",
         "problem": problem_record(comparison.problem),
-        "objective": comparison.objective,
-        "draws": comparison.draws,
-        "draw_seed": comparison.draw_seed,
-        "sustained": comparison.sustained,
-        "lower_bound_s": comparison.bound_s,
-        "best_single": comparison.best_single,
-        "single_s": dict(comparison.single_s),
-        "speedup_ceiling": comparison.ceiling,
+        **fields(
+            comparison,
+            "objective draws draw_seed sustained lower_bound_s=bound_s best_single single_s "
+            "speedup_ceiling=ceiling",
+        ),
         "copies": None
         if comparison.copies is None
         else {"cost_s": comparison.copies.cost_s, **plan_record(comparison.copies.plan)},
@@ -136,9 +117,7 @@ def _verdict_record(comparison: Comparison) -> Record:
     found = comparison.verdict
 
     def choice(one: Choice | None) -> Record | None:
-        if one is None:
-            return None
-        return {"strategy": one.strategy, "cost_s": one.cost_s, "devices": list(one.devices)}
+        return None if one is None else fields(one, "strategy cost_s devices")
 
     return {
         "say": verdict(comparison),
@@ -147,17 +126,12 @@ def _verdict_record(comparison: Comparison) -> Record:
         "take": choice(found.take),
         "tried": choice(found.tried),
         "over": choice(found.over),
-        "gain": found.gain,
-        "chance": found.chance,
+        **fields(found, "gain chance"),
     }
 
 
-def slower_record(problem: Problem) -> Record | None:
+def slower_record(problem: Problem, slower: Slower | None) -> Record | None:
     """Return by what factor devices are slower than alone; None where they are as fast."""
-    return _slower_record(problem, problem.slower)
-
-
-def _slower_record(problem: Problem, slower: Slower | None) -> Record | None:
     if slower is None:
         return None
     return {
@@ -181,32 +155,22 @@ def checked_record(plan: Plan, run: Run) -> Record:
     """Return what a run says of its outputs, in short."""
     return {
         "strategy": plan.strategy,
-        "executor": run.executor,
-        "bitwise_equal": run.bitwise_equal,
-        "tolerance": run.tolerance,
-        "mismatches": list(run.mismatches),
-        "precision": run.precision,
-        "deviations": [_deviation_record(found) for found in run.deviations],
+        **fields(run, "executor bitwise_equal tolerance mismatches precision"),
+        "deviations": [fields(found, _DEVIATION) for found in run.deviations],
         "session_options": dict(SESSION_OPTIONS),
         "default_session_options": None if run.plain is None else _plain_record(run.plain),
         "outputs": {name: array_record(array) for name, array in run.outputs.items()},
     }
 
 
+_DEVIATION = "output max_abs max_rel lost"
+
+
 def _plain_record(plain: Plain) -> Record:
     return {
         "bitwise_equal": plain.bitwise_equal,
-        "deviations": [_deviation_record(found) for found in plain.deviations],
+        "deviations": [fields(found, _DEVIATION) for found in plain.deviations],
         "mismatches": list(plain.mismatches),
-    }
-
-
-def _deviation_record(found: Deviation) -> Record:
-    return {
-        "output": found.output,
-        "max_abs": found.max_abs,
-        "max_rel": found.max_rel,
-        "lost": found.lost,
     }
 
 

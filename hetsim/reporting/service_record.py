@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hetsim.base.text import fields
 from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.problem.record import problem_record
-from hetsim.reporting.tables.scaled import Fixed, scaled_record
+from hetsim.reporting.tables.scaled import Fixed
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.workload import failing_record
-from hetsim.reporting.words.cost import cost_record
 from hetsim.service.cost import Cost
 from hetsim.service.failed import Failed, Period
 from hetsim.service.resolving import devices_of
-from hetsim.service.service import ModelService, Part, Service, StreamService, Use
+from hetsim.service.scaled import Scaled
+from hetsim.service.service import ModelService, Service, StreamService, Use
 
 
 def service_record(
@@ -58,21 +59,17 @@ def service_record(
             for one in service.resolved
         ],
         "seed": workload.seed,
-        "requests": service.requests,
-        "duration_s": service.duration_s,
+        **fields(service, "requests duration_s"),
         "warm_up_s": workload.warm_up_s,
-        "end": service.end,
-        "state": service.state,
-        "bottleneck": service.bottleneck,
-        "on_time": service.on_time,
-        "energy_j": service.energy_j,
-        "energy_per_1000_on_time_j": service.energy_per_1000_j,
+        **fields(
+            service,
+            "end state bottleneck on_time energy_j energy_per_1000_on_time_j=energy_per_1000_j",
+        ),
         "cost": None if cost is None else cost_record(cost),
         "bad_end": None
         if worse is None
         else {
-            "state": worse.state,
-            "bottleneck": worse.bottleneck,
+            **fields(worse, "state bottleneck"),
             "streams": [_stream_record(one) for one in worse.streams],
         },
         "streams": [_stream_record(one) for one in service.streams],
@@ -87,50 +84,35 @@ def service_record(
         },
         "links": {name: _use_record(use) for name, use in service.links.items()},
         "loading": [
-            {
-                "model": one.model,
-                "device": one.device,
-                "loads": one.loads,
-                "nbytes": one.nbytes,
-                "alone_s": one.alone_s,
-                "seconds": one.seconds,
-                "resident": one.resident,
-            }
+            fields(one, "model device loads nbytes alone_s seconds resident")
             for one in service.loading
         ],
-        **scaled_record(service, fixed),
+        **_scaled_record(service, fixed),
         **_failures_record(service),
     }
 
 
+_PART = "mean_s p50_s p99_s max_s"
+
+
 def _stream_record(one: StreamService) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "model": one.model,
-        "requests": one.requests,
-        "answered": one.answered,
-        "rejected_full": one.full,
-        "rejected_expired": one.expired,
-        "throughput_per_s": one.throughput_per_s,
+        **fields(
+            one,
+            "name model requests answered rejected_full=full rejected_expired=expired "
+            "throughput_per_s",
+        ),
         "throughput_interval": _interval_record(one.throughput),
         "latency_mean_s": one.mean_s,
         "latency_mean_interval": _interval_record(one.mean),
         "percentiles": [_percentile_record(each) for each in one.percentiles],
-        "queue": _part_record(one.queue),
-        "loading": _part_record(one.loading),
-        "service": _part_record(one.service),
+        **{part: fields(getattr(one, part), _PART) for part in ("queue", "loading", "service")},
         "batch_mean": one.batch,
         "objectives": [
             {
-                "share_on_time": each.slo.share,
-                "latency_s": each.slo.latency_s,
-                "on_time": each.on_time,
-                "verdict": each.verdict.answer,
-                "more_requests": each.verdict.more,
-                "mlperf": {
-                    "valid": each.verdict.mlperf.valid,
-                    "more_requests": each.verdict.mlperf.more,
-                },
+                **fields(each, "share_on_time=slo.share latency_s=slo.latency_s on_time"),
+                **fields(each.verdict, "verdict=answer more_requests=more"),
+                "mlperf": fields(each.verdict.mlperf, "valid more_requests=more"),
             }
             for each in one.objectives
         ],
@@ -140,25 +122,16 @@ def _stream_record(one: StreamService) -> dict[str, Any]:
 def _model_record(one: ModelService) -> dict[str, Any]:
     state = one.stability
     return {
-        "model": one.model,
-        "batches": one.batches,
+        **fields(one, "model batches"),
         "stability": None
         if state is None
-        else {
-            "state": state.state,
-            "caught_up_s": state.caught_up_s,
-            "backlog": state.backlog,
-            "offered_per_s": state.offered_per_s,
-            "carried_per_s": state.carried_per_s,
-        },
+        else fields(state, "state caught_up_s backlog offered_per_s carried_per_s"),
         "queue": {
             "mean": one.queue.mean,
             "mean_interval": _interval_record(one.queue.mean_interval),
             "mean_inside": one.queue.mean_inside,
             "mean_inside_interval": _interval_record(one.queue.inside_interval),
-            "most": one.queue.most,
-            "beyond_most": one.queue.beyond,
-            "window_s": one.queue.window_s,
+            **fields(one.queue, "most beyond_most=beyond window_s"),
             "waiting": one.queue.waiting.tolist(),
             "inside": one.queue.inside.tolist(),
         },
@@ -176,33 +149,18 @@ def _failures_record(service: Service) -> dict[str, Any]:
 def failed_record(failed: Failed) -> dict[str, Any]:
     """Return what failures did."""
     return {
-        "random": failed.random,
-        "cut_off_s": failed.cut_s,
-        "devices": [
-            {"device": one.device, "failures": one.failures, "down_s": one.down_s}
-            for one in failed.devices
-        ],
+        **fields(failed, "random cut_off_s=cut_s"),
+        "devices": [fields(one, "device failures down_s") for one in failed.devices],
         "models": [
             {
-                "model": one.model,
-                "available": one.available,
-                "outages": one.outages,
-                "windows": [
-                    {
-                        "begin_s": window.begin_s,
-                        "works_s": window.works_s,
-                        "end_s": window.end_s,
-                    }
-                    for window in one.windows
-                ],
+                **fields(one, "model available outages"),
+                "windows": [fields(window, "begin_s works_s end_s") for window in one.windows],
             }
             for one in failed.models
         ],
         "streams": [
             {
-                "name": one.name,
-                "lost_work": one.lost,
-                "retried": one.retried,
+                **fields(one, "name lost_work=lost retried"),
                 "before": _period_record(one.before),
                 "during": _period_record(one.during),
                 "after": _period_record(one.after),
@@ -214,45 +172,85 @@ def failed_record(failed: Failed) -> dict[str, Any]:
 
 def _period_record(one: Period) -> dict[str, Any]:
     return {
-        "requests": one.requests,
-        "answered": one.answered,
-        "rejected": one.rejected,
-        "latency_mean_s": one.mean_s,
+        **fields(one, "requests answered rejected latency_mean_s=mean_s"),
         "percentiles": [_percentile_record(each) for each in one.percentiles],
         "on_time": list(one.on_time),
     }
 
 
 def _percentile_record(each: Percentile) -> dict[str, Any]:
-    return {
-        "percentile": each.percentile,
-        "latency_s": each.estimate_s,
-        "low_s": each.low_s,
-        "high_s": each.high_s,
-        "confidence": each.confidence,
-        "enough": each.enough,
-    }
-
-
-def _part_record(one: Part) -> dict[str, float]:
-    return {"mean_s": one.mean_s, "p50_s": one.p50_s, "p99_s": one.p99_s, "max_s": one.max_s}
+    return fields(each, "percentile latency_s=estimate_s low_s high_s confidence enough")
 
 
 def _use_record(one: Use) -> dict[str, Any]:
-    return {
-        "busy_s": one.busy_s,
-        "utilization": one.utilization,
-        "energy_j": one.energy_j,
-        "utilization_interval": _interval_record(one.interval),
-    }
+    interval = _interval_record(one.interval)
+    return {**fields(one, "busy_s utilization energy_j"), "utilization_interval": interval}
 
 
 def _interval_record(one: Mean | None) -> dict[str, Any] | None:
-    if one is None:
-        return None
+    return None if one is None else fields(one, "low high confidence enough")
+
+
+def _scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
+    """Return the record for JSON: nothing where no model is scaled."""
+    if not service.scaled:
+        return {}
     return {
-        "low": one.low,
-        "high": one.high,
-        "confidence": one.confidence,
-        "enough": one.enough,
+        "autoscaling": {
+            "models": [_scaled_model(one) for one in service.scaled],
+            "fixed": [_fixed_record(one, cost) for one, cost in fixed],
+        }
+    }
+
+
+def _fixed_record(one: Service, cost: Cost) -> dict[str, Any]:
+    return {
+        "models": [
+            fields(each, "model replicas=config.max_replicas replica_seconds=replica_s")
+            for each in one.scaled
+        ],
+        "hardware_usd": cost.hardware_usd,
+        "streams": [
+            {
+                **fields(stream, "name p99_s"),
+                "on_time": [each.on_time for each in stream.objectives],
+            }
+            for stream in one.streams
+        ],
+    }
+
+
+def _scaled_model(one: Scaled) -> dict[str, Any]:
+    changes = one.changes()
+    return {
+        **fields(
+            one,
+            "model config replicas_mean=mean replicas_most=most starts start_mean_s=start_s "
+            "replica_seconds=replica_s replica_hours",
+        ),
+        "fewest": None
+        if one.fewest is None
+        else fields(one.fewest, "replica_seconds=replica_s work_seconds=work_s binds"),
+        "over_time": {
+            "at_s": [at_s for at_s, _, _ in changes],
+            "alive": [alive for _, alive, _ in changes],
+            "running": [running for _, _, running in changes],
+        },
+    }
+
+
+def cost_record(cost: Cost) -> dict[str, Any]:
+    """Return the record for JSON."""
+    return {
+        **fields(cost, "usd hardware_usd electricity_usd tariff_usd_per_kwh"),
+        "usd_per_1000_on_time": cost.per_1000(cost.usd),
+        **fields(cost, "unpriced no_lifetime=unspread"),
+        "charges": [
+            fields(
+                one,
+                "name usd_per_hour=price.usd_per_hour usd=price.usd years=price.years hourly_usd "
+                "energy_j rented_s of=price.of source=price.source",
+            )
+            for one in cost.charges
+        ],
     }

@@ -15,10 +15,10 @@ import numpy as np
 from hetsim.plans.events import Events
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
+from hetsim.reporting.tables.question import figures_rows
 from hetsim.reporting.trace_counters import Times, counters, under_way
 from hetsim.reporting.trace_entries import Story, entries, text_of
 from hetsim.reporting.trace_tracks import Tracks
-from hetsim.reporting.words.provenance import figures_rows
 
 REAL, SIMULATED = "real run, wall clock: ", "simulation, virtual clock: "
 """What names of processes begin with, where a trace has two clocks."""

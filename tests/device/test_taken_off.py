@@ -13,7 +13,7 @@ from hetsim.device.registry import platform_devices
 from hetsim.hardware.catalog import load_device, load_platform
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.tables.question import question
 from hetsim.simulation.simulate import simulate
 from onnx_builders import load, make_model, op, value
 

@@ -16,10 +16,10 @@ from hetsim.base.text import plainly, tally
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.problem import Problem
+from hetsim.reporting.tables.question import figures_rows
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_counters import microseconds, nanoseconds
 from hetsim.reporting.trace_tracks import metadata, rows
-from hetsim.reporting.words.provenance import figures_rows
 from hetsim.simulation.clock.memory import AT_ARRIVAL, AT_FINISH, holdings
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 

@@ -27,7 +27,6 @@ from hetsim.base.text import to_compact_json
 from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.lint_record import lint_record
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.island import Island
 from hetsim.reporting.pages.islands.compare import comparison_island
@@ -42,7 +41,7 @@ from hetsim.reporting.pages.reading import Left, read_left
 from hetsim.reporting.pages.subgraphs import graph_picture
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.tables.comparison import comparison_report
-from hetsim.reporting.tables.lint import lint_report
+from hetsim.reporting.tables.lint import lint_record, lint_report
 from hetsim.reporting.tables.nodes import nodes_report
 from hetsim.reporting.tables.plan import simulation_report
 from hetsim.reporting.trace import trace_json

@@ -19,7 +19,7 @@ from hetsim.placing.impossible import most_carried, problems_of, why_impossible
 from hetsim.placing.offered import offered
 from hetsim.placing.place import place_of
 from hetsim.placing.placements import candidates, served_ways
-from hetsim.reporting.place_record import place_record
+from hetsim.reporting.tables.place import place_record
 from hetsim.service.asked import Asked
 from hetsim.service.layout import set_up
 from hetsim.service.memory import check_together

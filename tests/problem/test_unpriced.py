@@ -18,7 +18,8 @@ from hetsim.errors import OutOfMemory
 from hetsim.graph.loading import load_model, model_of
 from hetsim.placement.bounding import stated_bound
 from hetsim.reporting.result import comparison_record, simulation_record
-from hetsim.reporting.tables.comparison import comparison_report, unpriced_rows, verdict
+from hetsim.reporting.tables.comparison import comparison_report, verdict
+from hetsim.reporting.tables.question import unpriced_rows
 from onnx_builders import WIDE, if_model, make_model, op, texts_model, value
 
 

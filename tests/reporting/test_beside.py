@@ -11,8 +11,7 @@ import pytest
 
 import hetsim
 from cli.conftest import tiny_model
-from hetsim.reporting.tables.beside import difference
-from hetsim.reporting.tables.beside_service import served_sentence
+from hetsim.reporting.tables.beside import difference, served_sentence
 from hetsim.service.service import Service
 from hetsim.service.serving import serve
 from hetsim.workloads.arrivals.poisson import Poisson

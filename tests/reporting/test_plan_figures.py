@@ -11,7 +11,7 @@ from hetsim.partitioning.groups import Group
 from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.words.plan_figures import critical_path, latency_spread
+from hetsim.reporting.tables.plan import critical_path, latency_spread
 from hetsim.simulation.simulate import simulate
 from sweeps import examples
 

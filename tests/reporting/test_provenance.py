@@ -24,9 +24,8 @@ from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
-from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.tables.question import evidence_text, figures_text, question
 from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.provenance import evidence_text, figures_text
 from loaded_devices import loaded_device
 from sweeps import sweep
 

@@ -10,7 +10,7 @@ import hetsim
 from deployments import alone_s, deployed, poisson
 from hetsim.errors import UsageError
 from hetsim.hardware.price import Price, parse_price
-from hetsim.reporting.words.cost import cost_text
+from hetsim.reporting.tables.service import cost_text
 from hetsim.service.cost import Prices, cost_of
 from hetsim.service.service import Service
 from hetsim.workloads.slo import Slo

@@ -13,7 +13,7 @@ import hetsim
 from deployments import alone_s, deployed, poisson
 from hetsim.base.text import to_json
 from hetsim.errors import UsageError
-from hetsim.reporting.capacity_record import capacity_record
+from hetsim.reporting.tables.capacity import capacity_record
 from hetsim.service.serving import serve
 from hetsim.sizing.answer import Capacity, Rates
 from hetsim.sizing.ceiling import demand_of

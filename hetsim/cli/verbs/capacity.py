@@ -94,8 +94,7 @@ def capacity(
     from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
-    from hetsim.reporting.capacity_record import capacity_record
-    from hetsim.reporting.tables.capacity import best_sentence, capacity_report
+    from hetsim.reporting.tables.capacity import best_sentence, capacity_record, capacity_report
     from hetsim.sizing.capacity import BUDGET, capacity_of
 
     invocation = current()

@@ -41,8 +41,12 @@ def list_devices(wide: bool, as_json: bool) -> None:
         load_platform,
         platform_names,
     )
-    from hetsim.reporting.tables.hardware import device_record, devices_report, platform_record
-    from hetsim.reporting.tables.links import link_record
+    from hetsim.reporting.tables.hardware import (
+        device_record,
+        devices_report,
+        link_record,
+        platform_record,
+    )
 
     invocation = current()
     kinds = [(name, load_device(name)) for name in device_names()]
@@ -75,10 +79,11 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
     from hetsim.reporting.tables.hardware import (
         device_record,
         device_report,
+        link_record,
+        link_report,
         platform_record,
         platform_report,
     )
-    from hetsim.reporting.tables.links import link_record, link_report
 
     invocation = current()
     sort = _sort_of(name)

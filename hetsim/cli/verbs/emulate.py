@@ -125,8 +125,8 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
 
     from hetsim.base.text import plain
     from hetsim.base.units import format_seconds
-    from hetsim.reporting.tables.comparison import question
     from hetsim.reporting.tables.plan import outputs_line, plan_rows
+    from hetsim.reporting.tables.question import question
     from hetsim.reporting.words.console import pairs
 
     predicted, many = done.predicted, len(done.wall_s)

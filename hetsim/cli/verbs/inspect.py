@@ -41,8 +41,11 @@ def inspect(
     from hetsim.cli.question import read_model, read_platform
     from hetsim.hardware.executing import platform_executing
     from hetsim.problem.as_executed import platform_as_asked
-    from hetsim.reporting.inspection import inspect_model
-    from hetsim.reporting.tables.inspection import inspection_record, inspection_report
+    from hetsim.reporting.tables.inspection import (
+        inspect_model,
+        inspection_record,
+        inspection_report,
+    )
 
     invocation = current()
     hardware = None if platform is None else read_platform(platform)

@@ -96,8 +96,7 @@ def place(
     from hetsim.placing.place import place_of
     from hetsim.placing.placements import MOST
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.place_record import place_record
-    from hetsim.reporting.tables.place import best_sentence, place_report
+    from hetsim.reporting.tables.place import best_sentence, place_record, place_report
     from hetsim.sizing.capacity import BUDGET
     from hetsim.workloads.deployment import Deployment, Instances, Served
     from hetsim.workloads.files.writing import deployment_yaml

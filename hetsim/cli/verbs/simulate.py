@@ -153,7 +153,7 @@ def simulate(
             invocation.note("too many tasks for an interval: give fewer --requests or --draws")
     record = simulation_record(asked, timeline, drawn_over)
     record["sustained"] = sustained
-    record["slower"] = slower_record(plan.problem)
+    record["slower"] = slower_record(plan.problem, plan.problem.slower)
     if target_ms is not None:
         record["target_s"] = target_ms / 1e3
     if failures:

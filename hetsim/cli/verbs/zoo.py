@@ -22,8 +22,8 @@ def zoo() -> None:
 def list_models(wide: bool, as_json: bool) -> None:
     """List the models: real graphs with random weights, filled on first use."""
     from hetsim.graph.zoo.models import describe
-    from hetsim.reporting.inspection import shape_text
     from hetsim.reporting.tables.comparison import names_table
+    from hetsim.reporting.tables.inspection import shape_text
     from hetsim.reporting.words.text import big
 
     invocation = current()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -11,11 +11,24 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.beside import Beside, Side
-from hetsim.base.text import Record, plain
+from hetsim.analysis.sensitivity import Sensitivities
+from hetsim.base.text import Record, fields, plain
 from hetsim.base.units import format_seconds
-from hetsim.reporting.words.console import cell, new_table
+from hetsim.plans.plan import Plan
+from hetsim.problem.record import supposed_record
+from hetsim.reporting.words.console import table
 from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.text import ABSENT, joules, percent, relative_change
+from hetsim.reporting.words.text import (
+    ABSENT,
+    count,
+    joules,
+    latency_text,
+    number_text,
+    percent,
+    relative_change,
+    seconds_text,
+)
+from hetsim.service.service import Service
 
 SAME = 5e-4
 """Part of a figure below which a difference is none: percentages show as much."""
@@ -103,8 +116,7 @@ def side_record(side: Side) -> Record:
         "strategy": side.strategy or None,
         "devices": list(side.devices),
         "limited_by": side.limited_by or None,
-        "energy_j": side.energy_j,
-        "lower_bound_s": side.bound_s,
+        **fields(side, "energy_j lower_bound_s=bound_s"),
         "best_single": side.single or None,
         "best_single_s": side.single_s,
         "reason": side.reason or None,
@@ -145,10 +157,144 @@ def _devices(side: Side | None) -> str:
 
 def sides_table(sides: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a table of figures, each with its name before what it is on each side."""
-    table = new_table()
-    table.add_column(cell("what if"), overflow="fold")
-    for name in sides:
-        table.add_column(Text(name, justify="right"), justify="right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(cell, row))
-    return table
+    made = table(("what if", *sides), rows)
+    for column in made.columns[1:]:
+        column.justify = "right"
+    return made
+
+
+def served_beside_report(was: Service, now: Service) -> RenderableType:
+    """Return a table of both answers, and what moved, in a sentence."""
+    table = sides_table(("as it is", "supposed", "change"), _served_rows(was, now))
+    return Stack(table, Text(""), Text(served_sentence(was, now), style="bold"))
+
+
+def _served_rows(was: Service, now: Service) -> Iterator[tuple[str, str, str, str]]:
+    yield ("state", was.state, now.state, "")
+    for before, after in zip(was.streams, now.streams, strict=True):
+        name = f"{before.name}: " if len(was.streams) > 1 else ""
+        yield _row(f"{name}p99", latency_text, before.p99_s, after.p99_s)
+        yield _row(f"{name}mean", latency_text, before.mean_s, after.mean_s)
+        rates = before.throughput_per_s, after.throughput_per_s
+        yield _row(f"{name}answers a second", number_text, *rates)
+        for one, other in zip(before.objectives, after.objectives, strict=True):
+            yield (f"{name}{one.slo}", one.verdict.answer, other.verdict.answer, "")
+    for model, (before_on, after_on) in _plans(was, now).items():
+        name = f"{model}: " if len(was.resolved) > 1 else ""
+        yield (f"{name}runs on", before_on, after_on, "")
+    yield ("bottleneck", was.bottleneck, now.bottleneck, "")
+    each = was.energy_per_1000_j, now.energy_per_1000_j
+    if each[0] is not None and each[1] is not None:
+        yield _row("1000 on time", joules, each[0], each[1])
+
+
+def _row(
+    what: str, text: Callable[[float], str], was: float, now: float
+) -> tuple[str, str, str, str]:
+    return (what, text(was), text(now), difference(was, now))
+
+
+def served_sentence(was: Service, now: Service) -> str:
+    """Return what the supposition does to the first stream, and which decisions moved."""
+    platform = now.resolved[0].problem.platform
+    assert platform is not None
+    before, after = (side.streams[0].p99_s for side in (was, now))
+    change = relative_change(before, after)
+    if math.isnan(before) or math.isnan(after):
+        text = f"as it is {was.state}, so supposed {now.state}"
+    elif difference(before, after) == "same":
+        text = f"p99 stays {latency_text(after)}"
+    elif change is None:
+        text = f"p99 is {latency_text(before)} as it is, {latency_text(after)} as supposed"
+    else:
+        text = (
+            f"p99 goes from {format_seconds(before)} to {format_seconds(after)}, "
+            f"{percent(change, sign=True)}"
+        )
+    moved = served_moved(was, now)
+    words = {"plans": "the plans", "bottleneck": "the bottleneck", "verdicts": "the verdict"}
+    told = " and ".join(words[name] for name in moved)
+    text += f"; {told} changed" if moved else "; plans, bottleneck and verdicts stay"
+    return plain(f"What if {platform.supposed}: {text}.")
+
+
+def served_moved(was: Service, now: Service) -> tuple[str, ...]:
+    """Return which decisions are others: plans, bottleneck, verdicts."""
+    found = []
+    if any(before != after for before, after in _plans(was, now).values()):
+        found.append("plans")
+    if was.bottleneck != now.bottleneck:
+        found.append("bottleneck")
+    if _verdicts(was) != _verdicts(now):
+        found.append("verdicts")
+    return tuple(found)
+
+
+def served_beside_record(was: Service, now: Service) -> Record:
+    """Return both answers as plain data."""
+    platform = now.resolved[0].problem.platform
+    assert platform is not None
+    supposed = supposed_record(platform)
+    return {
+        "changes": supposed["what_if"],
+        "without": supposed["without"],
+        "as_it_is": _served_side(was),
+        "supposed": _served_side(now),
+        "moved": list(served_moved(was, now)),
+    }
+
+
+def _served_side(side: Service) -> Record:
+    return {
+        **fields(side, "state bottleneck requests energy_per_1000_j"),
+        "streams": [
+            {
+                **fields(one, "name p99_s mean_s throughput_per_s"),
+                "verdicts": {str(each.slo): each.verdict.answer for each in one.objectives},
+            }
+            for one in side.streams
+        ],
+    }
+
+
+def _plans(was: Service, now: Service) -> dict[str, tuple[str, str]]:
+    """By model, on which devices its instances run, by which strategies."""
+    return {
+        before.served.model: (
+            _runs_on([plans[0][0] for plans in before.plans]),
+            _runs_on([plans[0][0] for plans in after.plans]),
+        )
+        for before, after in zip(was.resolved, now.resolved, strict=True)
+    }
+
+
+def _runs_on(plans: list[Plan]) -> str:
+    return "; ".join(", ".join(folded(plan.devices_used)) for plan in plans)
+
+
+def _verdicts(side: Service) -> list[str]:
+    return [one.verdict.answer for stream in side.streams for one in stream.objectives]
+
+
+def sensitivities_report(found: Sensitivities) -> RenderableType:
+    """Return a row for each change that moves the figure, the largest first."""
+    moving = [one for one in found.changes if abs(one.kept) >= SAME or abs(one.anew) >= SAME]
+    made = table(
+        (f"what would move {found.figure}", "#plan kept", "#planned anew"),
+        ((one.change, change_text(one.kept), change_text(one.anew)) for one in moving),
+    )
+    still = len(found.changes) - len(moving)
+    value = seconds_text(found.value_s)
+    told = f"{plain(found.figure)} is {value}; {count(still, 'other change')} would not move it"
+    return Stack(made, Text(told)) if moving else Text(told)
+
+
+def sensitivities_record(found: Sensitivities) -> Record:
+    """Return the same as plain data."""
+    return {
+        "figure": found.figure,
+        "value_s": found.value_s,
+        "changes": [
+            fields(one, "change plan_kept=kept planned_anew=anew") for one in found.changes
+        ],
+    }

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from hetsim.base.text import fields
 from hetsim.base.units import format_seconds
 from hetsim.calibration.judging import Judged, median_and_p90
-from hetsim.reporting.words.console import cell, new_table
-from hetsim.reporting.words.text import percent
+from hetsim.reporting.words.console import table
+from hetsim.reporting.words.text import count, percent
 
 if TYPE_CHECKING:
     from hetsim.calibration.calibrate import Calibration
@@ -21,7 +22,7 @@ def calibration_report(done: Calibration) -> RenderableType:
     setting = done.setting
     clock = "CPU time of the process" if setting.clock == "cpu" else "wall clock"
     lines = [
-        f"measured  {setting.machine['processor']}, {_threads(setting.threads)}, {clock}",
+        f"measured  {setting.machine['processor']}, {count(setting.threads, 'thread')}, {clock}",
         f"runtime   {setting.runtime}, {setting.provider}",
         f"fitted    to {done.networks} generated networks"
         + ("" if done.complete else "; the budget ended before all was measured: run it again"),
@@ -35,19 +36,18 @@ def calibration_report(done: Calibration) -> RenderableType:
     parts: list[RenderableType] = [Text("\n".join(lines))]
     whole = [one for one in done.judged if not one.part]
     if whole:
-        table = new_table()
-        table.add_column(Text("not fitted to"), no_wrap=True)
-        for title in ("measured", "predicted", "error", "repeats"):
-            table.add_column(Text(title), justify="right", no_wrap=True)
-        for one in whole:
-            table.add_row(
-                cell(one.name),
-                cell(format_seconds(one.measured_s)),
-                cell(format_seconds(one.predicted_s)),
-                cell(f"{one.error:+.1%}".replace("%", " %")),
-                cell(f"\N{PLUS-MINUS SIGN}{percent(one.spread)}"),
+        rows = (
+            (
+                one.name,
+                format_seconds(one.measured_s),
+                format_seconds(one.predicted_s),
+                f"{one.error:+.1%}".replace("%", " %"),
+                f"\N{PLUS-MINUS SIGN}{percent(one.spread)}",
             )
-        parts += [Text(""), table]
+            for one in whole
+        )
+        headings = "|not fitted to", "#measured", "#predicted", "#error", "#repeats"
+        parts += [Text(""), table(headings, rows)]
     said = [_said("whole networks", whole), _said("parts", [o for o in done.judged if o.part])]
     said.append(f"written to {done.output}; what was measured is in {done.journal}")
     parts += [Text(""), Text("\n".join(line for line in said if line))]
@@ -60,26 +60,10 @@ def calibration_record(done: Calibration) -> dict[str, Any]:
         "schema": "hetsim-calibrate/1",
         "output": str(done.output),
         "journal": str(done.journal),
-        "provider": done.setting.provider,
-        "threads": done.setting.threads,
-        "runtime": done.setting.runtime,
-        "machine": dict(done.setting.machine),
-        "clock": done.setting.clock,
-        "networks": done.networks,
-        "complete": done.complete,
-        "spread": done.spread,
-        "waited": done.waited,
-        "noisy": done.noisy,
+        **fields(done.setting, "provider threads runtime machine clock"),
+        **fields(done, "networks complete spread waited noisy"),
         "judged": [
-            {
-                "name": one.name,
-                "part": one.part,
-                "measured_s": one.measured_s,
-                "predicted_s": one.predicted_s,
-                "error": one.error,
-                "spread": one.spread,
-            }
-            for one in done.judged
+            fields(one, "name part measured_s predicted_s error spread") for one in done.judged
         ],
         "errors": {
             name: None if found is None else {"median": found[0], "p90": found[1]}
@@ -96,7 +80,3 @@ def _said(what: str, judged: list[Judged]) -> str:
     if found is None:
         return ""
     return f"{len(judged)} {what}: off by {percent(found[0])} in the median, 90 % by less than {percent(found[1])}"  # noqa: E501
-
-
-def _threads(threads: int) -> str:
-    return "1 thread" if threads == 1 else f"{threads} threads"

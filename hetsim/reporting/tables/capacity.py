@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import plain
+from hetsim.base.text import fields, plain
 from hetsim.base.units import format_seconds
-from hetsim.reporting.tables.comparison import question
+from hetsim.problem.record import problem_record
+from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.tables.surviving import choices_record
+from hetsim.reporting.tables.workload import objectives_record
+from hetsim.reporting.words.console import pairs, table
 from hetsim.reporting.words.losses import choices_text
 from hetsim.reporting.words.text import ABSENT, big, count, percent
 from hetsim.service.service import Service
@@ -90,23 +95,14 @@ def sized_by_ceiling(best: Carried) -> str:
 
 def _losses(row: Carried) -> Table:
     """What the best carries without some devices, the least first."""
-    table = new_table()
-    table.add_column(f"{row.name} without", overflow="fold")
-    for name in ("meets", "misses\nfrom"):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
-    table.add_column("busiest", overflow="fold")
+    rows = []
     for one in row.losses[:SHOWN]:
         at = one.carried.at
         busiest = ABSENT if at is None else at.bottleneck
         if one.carried.refused is not None:
             busiest = f"cannot be served: {one.carried.refused}"
-        table.add_row(
-            cell(choices_text(one.sets)),
-            _meets(one.carried),
-            _misses(one.carried),
-            cell(busiest),
-        )
-    return table
+        rows.append((choices_text(one.sets), _meets(one.carried), _misses(one.carried), busiest))
+    return table((f"{row.name} without", "#meets", "#misses\nfrom", "busiest"), rows)
 
 
 def _asked(found: Capacity) -> str:
@@ -126,57 +122,111 @@ def _asked(found: Capacity) -> str:
 
 
 def _table(found: Capacity) -> Table:
-    table = new_table()
-    table.add_column("strategy", overflow="fold")
-    for name in ("meets", "misses\nfrom", "ceiling", "of it"):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
-    table.add_column("there", overflow="fold")
-    table.add_column("busiest", overflow="fold")
-    for row in found.rows:
-        table.add_row(
-            cell(row.name),
-            _meets(row),
-            _misses(row),
-            ABSENT if row.refused is not None else rate(row.ceiling_per_s),
-            ABSENT if row.utilization is None else percent(row.utilization),
-            _there(row.at),
-            ABSENT if row.at is None else cell(row.at.bottleneck),
-        )
-    return table
+    return table(
+        ("strategy", "#meets", "#misses\nfrom", "#ceiling", "#of it", "there", "busiest"),
+        (
+            (
+                row.name,
+                _meets(row),
+                _misses(row),
+                ABSENT if row.refused is not None else rate(row.ceiling_per_s),
+                percent(row.utilization),
+                _there(row.at),
+                ABSENT if row.at is None else row.at.bottleneck,
+            )
+            for row in found.rows
+        ),
+    )
 
 
-def _meets(row: Carried) -> Text:
+def _meets(row: Carried) -> list[str]:
     if row.refused is not None:
-        return cell("no plan")
+        return ["no plan"]
     if not row.rates:
-        return cell("none" if row.answer == "misses" else "undecided")
+        return ["none" if row.answer == "misses" else "undecided"]
     lines = []
     for one in row.rates:
         begins = "to " if one.low_per_s == 0 else f"{one.low_per_s:.4g} to "
         exact = row.factor is not None
         lines.append(begins + (f"{one.high_per_s:.9g}/s" if exact else rate(one.high_per_s)))
-    return cell(*lines)
+    return lines
 
 
-def _misses(row: Carried) -> Text:
+def _misses(row: Carried) -> list[str]:
     if row.factor is not None:
-        return cell("any above")
+        return ["any above"]
     above = [one.misses_above_per_s for one in row.rates]
-    return cell(*(ABSENT if one is None else rate(one) for one in above)) if above else Text(ABSENT)
+    return [ABSENT if one is None else rate(one) for one in above] or [ABSENT]
 
 
-def _there(at: Service | None) -> Text:
+def _there(at: Service | None) -> list[str]:
     nearest = None if at is None else nearest_miss(at)
     if nearest is None:
-        return Text(ABSENT)
+        return [ABSENT]
     slo, one = nearest
     interval = f"{format_seconds(one.low_s)} to {format_seconds(one.high_s)}"
-    return cell(
+    return [
         f"p{slo.percentile:g} {format_seconds(one.estimate_s)}",
         interval if one.enough else "too few for an interval",
-    )
+    ]
 
 
 def served_as(row: Carried) -> list[str]:
     """Return how each model of a deployment is served, in one line each."""
     return [served_text(one) for one in row.resolved]
+
+
+def capacity_record(found: Capacity) -> dict[str, Any]:
+    """Return the record for ``to_json``."""
+    workload = found.workload
+    resolved = found.best.resolved
+    return {
+        "schema": "hetsim-capacity/1",
+        "verdict": {"say": best_sentence(found)},
+        "problem": problem_record(resolved[0].problem) if resolved else None,
+        "rate_per_s": found.rate_per_s,
+        "seed": workload.seed,
+        "objectives": objectives_record(workload.streams),
+        "bound_per_s": found.bound_per_s,
+        "impossible": found.impossible,
+        "rows": [_row_record(one) for one in found.rows],
+    }
+
+
+def _row_record(row: Carried) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "served": served_as(row),
+        "how": row.how,
+        "answer": row.answer,
+        "proved": row.proved,
+        "one_span": row.one_span is None,
+        "why_not_one_span": row.one_span,
+        **_span_record(row),
+        **fields(row, "sample_per_s sample ceiling_per_s ceiling_binds utilization ends requests"),
+        "at": None if row.at is None else service_record(row.at),
+        "refused": None if row.refused is None else str(row.refused),
+        "losses": [
+            {
+                "without": list(one.lost),
+                "stands_for": choices_record(one.sets),
+                "answer": one.carried.answer,
+                "how": one.carried.how,
+                **_span_record(one.carried),
+                "refused": None if one.carried.refused is None else str(one.carried.refused),
+            }
+            for one in row.losses
+        ],
+    }
+
+
+def _span_record(row: Carried) -> dict[str, Any]:
+    """The rates that meet; of a trace, exactly."""
+    factor = row.factor
+    exact = None if factor is None else [str(factor.numerator), str(factor.denominator)]
+    return {
+        "highest_per_s": row.highest_per_s,
+        "any_rate": math.isinf(row.highest_per_s),
+        "rates": [fields(one) for one in row.rates],
+        "exact_factor": exact,
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group as Stack
@@ -11,8 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hetsim.base.text import fields
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.console import pairs, table
 from hetsim.reporting.words.text import ABSENT, count, ratio
 
 if TYPE_CHECKING:
@@ -42,14 +42,11 @@ _WAYS = {
 
 def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> Stack:
     """Node types that a cluster file starts, and where each device goes."""
-    kinds = new_table()
-    for title in ("node type", "nodes", "stands for"):
-        kinds.add_column(Text(title), overflow="fold")
+    rows = []
     for kind in cluster.node_types:
-        offered = [f"{device} ({means})" for device, means in kind.offers.items()]
-        if not kind.stated:
-            offered.append("what its machines say")
-        kinds.add_row(cell(kind.name), cell(str(kind.least)), cell(", ".join(offered) or ABSENT))
+        offered = [*_offers(kind.offers), *([] if kind.stated else ["what its machines say"])]
+        rows.append((kind.name, str(kind.least), ", ".join(offered) or ABSENT))
+    kinds = table(("node type", "nodes", "stands for"), rows)
     header = [("cluster", cluster.name), ("provider", cluster.provider)]
     parts: list[RenderableType] = [pairs(header), Text(""), kinds]
     if seats:
@@ -57,19 +54,24 @@ def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> Stack:
     return Stack(*parts)
 
 
+def _offers(offers: Mapping[str, str]) -> list[str]:
+    return [f"{device} ({means})" for device, means in offers.items()]
+
+
 def live_report(live: LiveCluster) -> Stack:
     """Return the nodes of a live cluster with what differs there, and where each device goes."""
-    nodes = new_table()
-    for title in ("node", "address", "stands for", "versions"):
-        nodes.add_column(Text(title), overflow="fold")
-    for report in live.nodes:
-        offered = [f"{device} ({means})" for device, means in report.node.offers.items()]
-        nodes.add_row(
-            cell(report.node.id[:ID_SHOWN]),
-            cell(report.node.ip),
-            cell(", ".join(offered) or ABSENT),
-            cell(*_versions_lines(report)),
-        )
+    nodes = table(
+        ("node", "address", "stands for", "versions"),
+        (
+            (
+                report.node.id[:ID_SHOWN],
+                report.node.ip,
+                ", ".join(_offers(report.node.offers)) or ABSENT,
+                _versions_lines(report),
+            )
+            for report in live.nodes
+        ),
+    )
     alive = sum(report.node.alive for report in live.nodes)
     header = [
         ("Ray at", live.address),
@@ -85,42 +87,33 @@ def live_report(live: LiveCluster) -> Stack:
 
 def transfers_report(transfers: Sequence[Transfer]) -> Stack:
     """Return measured beside modelled transfers, and what those that cross no network are."""
-    table = new_table()
-    for title in ("from", "to", "through"):
-        table.add_column(Text(title), overflow="fold")
-    for title in ("size", "measured", "modelled", "measured/modelled"):
-        table.add_column(Text(title), justify="right", no_wrap=True)
-    for transfer in transfers:
-        table.add_row(
-            cell(transfer.source),
-            cell(transfer.target),
-            cell(transfer.way),
-            cell(format_bytes(transfer.nbytes)),
-            cell(format_seconds(transfer.measured_s)),
-            cell(format_seconds(transfer.modelled_s)),
-            cell(ratio(_times(transfer))),
-        )
+    made = table(
+        ("from", "to", "through", "#size", "#measured", "#modelled", "#measured/modelled"),
+        (
+            (
+                transfer.source,
+                transfer.target,
+                transfer.way,
+                format_bytes(transfer.nbytes),
+                format_seconds(transfer.measured_s),
+                format_seconds(transfer.modelled_s),
+                ratio(_times(transfer)),
+            )
+            for transfer in transfers
+        ),
+    )
     ways = {transfer.way for transfer in transfers}
     notes: list[tuple[str, str]] = [(way, said) for way, said in _WAYS.items() if way in ways]
-    return Stack(Text(""), table, Text(""), pairs(notes)) if notes else Stack(Text(""), table)
+    parts: list[RenderableType] = [Text(""), made]
+    return Stack(*parts, Text(""), pairs(notes)) if notes else Stack(*parts)
 
 
 def file_record(cluster: ClusterFile, seats: Sequence[Seat]) -> dict[str, Any]:
     """Return a cluster file as a record for ``to_json``."""
+    kinds = [fields(kind, "name nodes=least offers stated line") for kind in cluster.node_types]
     return {
-        "file": cluster.shown,
-        "name": cluster.name,
-        "provider": cluster.provider,
-        "node_types": [
-            {
-                "name": kind.name,
-                "nodes": kind.least,
-                "offers": dict(kind.offers),
-                "stated": kind.stated,
-                "line": kind.line,
-            }
-            for kind in cluster.node_types
-        ],
+        **fields(cluster, "file=shown name provider"),
+        "node_types": kinds,
         "devices": _seats_record(seats),
     }
 
@@ -128,19 +121,11 @@ def file_record(cluster: ClusterFile, seats: Sequence[Seat]) -> dict[str, Any]:
 def live_record(live: LiveCluster) -> dict[str, Any]:
     """Return a live cluster as a record for ``to_json``."""
     return {
-        "address": live.address,
-        "wall_s": live.wall_s,
-        "here": asdict(live.here),
+        **fields(live, "address wall_s here"),
         "nodes": [
             {
-                "id": report.node.id,
-                "ip": report.node.ip,
-                "alive": report.node.alive,
-                "resources": dict(report.node.resources),
-                "labels": dict(report.node.labels),
-                "offers": dict(report.node.offers),
-                "versions": None if report.versions is None else asdict(report.versions),
-                "differences": [asdict(entry) for entry in report.differences],
+                **fields(report.node, "id ip alive resources labels offers"),
+                **fields(report, "versions differences"),
                 "failure": report.failure or None,
                 "usable": report.usable,
             }
@@ -152,25 +137,19 @@ def live_record(live: LiveCluster) -> dict[str, Any]:
 
 def transfers_record(transfers: Sequence[Transfer]) -> list[dict[str, Any]]:
     """Return measured transfers as records for ``to_json``."""
-    return [asdict(transfer) for transfer in transfers]
+    return [fields(transfer) for transfer in transfers]
 
 
 def _seats_table(seats: Sequence[Seat], ips: Mapping[str, str]) -> Table:
-    table = new_table()
-    for title in ("device", "node", ""):
-        table.add_column(Text(title), overflow="fold")
+    rows = []
     for seat in seats:
         nodes = [f"{name[:ID_SHOWN]} ({ips[name]})" if name in ips else name for name in seat.nodes]
-        table.add_row(
-            cell(seat.device), cell(", ".join(nodes) or ABSENT), cell(_STATES[seat.state])
-        )
-    return table
+        rows.append((seat.device, ", ".join(nodes) or ABSENT, _STATES[seat.state]))
+    return table(("device", "node", ""), rows)
 
 
 def _seats_record(seats: Sequence[Seat]) -> list[dict[str, Any]]:
-    return [
-        {"device": seat.device, "state": seat.state, "nodes": list(seat.nodes)} for seat in seats
-    ]
+    return [fields(seat, "device state nodes") for seat in seats]
 
 
 def _versions_lines(report: NodeReport) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -12,22 +12,24 @@ from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.verdict import Choice
-from hetsim.base.text import plain, tally
-from hetsim.base.units import format_seconds
-from hetsim.plans.plan import Plan
+from hetsim.base.text import plain
+from hetsim.base.units import format_bytes, format_seconds
+from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
-from hetsim.reporting.tables.comparison_rows import brief_table, wide_table
-from hetsim.reporting.tables.measured import measured_rows
+from hetsim.reporting.tables.plan import critical_path, deal_text
+from hetsim.reporting.tables.question import question, slower_text, sustained_rows
 from hetsim.reporting.tables.sureness import plan_name, sureness_line, sureness_table
-from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.like_devices import folded
-from hetsim.reporting.words.plan_figures import as_if_rows, shape_rows, taken_off_rows
-from hetsim.reporting.words.provenance import figures_rows
-from hetsim.reporting.words.sustained import slower_text, sustained_rows
-from hetsim.reporting.words.text import count, listed, percent, ratio
-
-UNPRICED_SHOWN = 3
-"""Op types that are not priced, and reasons why, that are listed; the JSON has every node."""
+from hetsim.reporting.words.console import Cell, Heading, pairs, table
+from hetsim.reporting.words.like_devices import fold_rows, fold_siblings, folded
+from hetsim.reporting.words.text import (
+    ABSENT,
+    bytes_text,
+    count,
+    joules,
+    name_lines,
+    percent,
+    ratio,
+)
 
 
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
@@ -86,90 +88,6 @@ def refusals(comparison: Comparison) -> dict[str, list[str]]:
         if not row.feasible:
             found.setdefault(row.reason or "", []).append(row.strategy)
     return found
-
-
-def question(problem: Problem) -> list[tuple[str, str]]:
-    """Return the lines that say which model is asked about, on which platform."""
-    model, platform = problem.model, problem.platform
-    rows: list[tuple[str, str]] = []
-    if model is None:
-        rows.append(("problem", f"{problem.name}, {count(problem.n, 'node')}"))
-    else:
-        dims = ", ".join(f"{name}={size}" for name, size in sorted(model.dims.items()))
-        bound = f", {dims}" if dims else ""
-        bound += f", {', '.join(sorted(model.frozen))} frozen" if model.frozen else ""
-        rows.append(("model", f"{model.name} ({model.source}), {count(problem.n, 'node')}{bound}"))
-        rows.extend(shape_rows(model))
-    host = "" if problem.host is None else f", host {problem.devices[problem.host]}"
-    links = {"fifo": "links first come, first served", "none": "links without contention"}
-    rows.append(
-        (
-            "platform",
-            f"{platform.name if platform is not None else 'given as arrays'}: "
-            f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
-        )
-    )
-    rows += figures_rows(problem)
-    if problem.pessimistic:
-        rows.append(
-            (
-                "judged",
-                "at the bad end: every device and link, alone or not, at the upper end of its "
-                "80 % interval",
-            )
-        )
-    return [
-        *rows,
-        *as_if_rows(problem),
-        *taken_off_rows(problem),
-        *measured_rows(problem),
-        *unpriced_rows(problem),
-    ]
-
-
-def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the lines that name what is not priced, and what data decide; none without."""
-    rows: list[tuple[str, str]] = []
-    if problem.unpriced:
-        reasons = tally(problem.unpriced.values())
-        whys = "; ".join(plain(why) for why in list(reasons)[:UNPRICED_SHOWN])
-        more = len(reasons) - UNPRICED_SHOWN
-        whys += f"; +{more} more" if more > 0 else ""
-        rows.append(("not priced", f"{_named(problem, problem.unpriced)}: {whys}"))
-    if problem.unsized:
-        whys = "; ".join(plain(why) for why in tally(problem.unsized.values()))
-        rows.append(("by FLOP", f"{_named(problem, problem.unsized)}: {whys}"))
-    decided = [node for node in problem.least_s if node not in problem.unpriced]
-    if decided:
-        rows.append(
-            (
-                "data decide",
-                f"{_named(problem, decided)}: counted at the most, by a bound at the least",
-            )
-        )
-    return rows
-
-
-def _named(problem: Problem, nodes: Collection[int]) -> str:
-    ops = listed(tally(problem.op_types[node] for node in nodes), limit=UNPRICED_SHOWN)
-    return f"{count(len(nodes), 'node')} ({ops})"
-
-
-def deal_text(plan: Plan) -> str:
-    """Return which replicas get how many requests: ``of 4 requests 3 to gpu, 1 to npu + cpu``."""
-    by_share: dict[int, list[str]] = {}
-    place = {name: index for index, name in enumerate(plan.problem.devices)}
-    in_order = sorted(
-        zip(plan.replicas, plan.shares, strict=True),
-        key=lambda pair: [place[name] for name in pair[0].devices_used],
-    )
-    for replica, share in in_order:
-        by_share.setdefault(share, []).append(" + ".join(folded(replica.devices_used)))
-    told = []
-    for share, names in sorted(by_share.items(), reverse=True):
-        each = "" if len(names) == 1 else " each"
-        told.append(f"{share}{each} to {', '.join(folded(names))}")
-    return f"of {len(plan.deal)} requests {'; '.join(told)}"
 
 
 def comparison_header(comparison: Comparison) -> Table:
@@ -282,12 +200,170 @@ def _above_bound(comparison: Comparison, one: Choice) -> str:
 
 def names_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """Return a plain listing; its last column takes what width is left."""
-    table = new_table()
-    columns = list(header)
-    for index, name in enumerate(columns):
-        last = index == len(columns) - 1
-        # What may not wrap is cut with dots: `whole` then knows that it must be wider.
-        table.add_column(Text(name), overflow="fold" if last else "ellipsis", no_wrap=not last)
-    for row in rows:
-        table.add_row(*(cell(text) for text in row))
-    return table
+    # What may not wrap is cut with dots: `whole` then knows that it must be wider.
+    *names, last = header
+    return table((*(f"|{name}" for name in names), last), rows)
+
+
+NAME_WIDTH = 12
+"""Characters beyond which a strategy's argument goes on a line of its own, in the wide table."""
+
+BUSY_MOST = 14
+"""Characters up to which all devices stand on one line, in the brief table."""
+
+
+def brief_table(comparison: Comparison) -> Table:
+    """Return one line a strategy, best first; like devices are one."""
+    throughput = comparison.objective == "throughput"
+    rows = _distinct(comparison)
+    return table(
+        (
+            Heading("strategy", 10),
+            *(["#time a\nrequest"] if throughput else []),
+            "#latency",
+            "#vs best\nsingle",
+            "#above\nbound",
+            "#sub-\ngraphs",
+            *([] if throughput else ["#moved"]),
+            "#peak\nmemory",
+            Heading("device\nbusy, %", 8),
+        ),
+        (
+            (
+                name_lines(name),
+                *_figures(comparison, row),
+                _busy_lines(_busy(comparison, row, each=name != row.strategy)),
+            )
+            for name, row in rows
+        ),
+        style=_best_is_green(comparison, rows),
+    )
+
+
+def _best_is_green(comparison: Comparison, rows: Sequence[tuple[str, Row]]) -> Callable[[int], str]:
+    best = next((row for row in comparison.rows if row.feasible), None)
+    return lambda number: "green" if rows[number][1] is best else ""
+
+
+def _distinct(comparison: Comparison) -> list[tuple[str, Row]]:
+    """Return the rows, those as one that differ in the sibling alone: ``single:gpu.0-7``."""
+    return fold_rows(
+        comparison.rows,
+        lambda row: row.strategy,
+        lambda row: (tuple(_figures(comparison, row)), tuple(_busy(comparison, row, each=True))),
+    )
+
+
+def _figures(comparison: Comparison, row: Row) -> list[str]:
+    timeline = row.timeline
+    throughput = comparison.objective == "throughput"
+    if timeline is None:
+        return ["no plan", *[ABSENT] * 5]
+    return [
+        *([format_seconds(row.cost_s or 0.0)] if throughput else []),
+        format_seconds(timeline.latency_s),
+        ratio(row.speedup_over_best_single),
+        percent(row.gap, sign=True),
+        str(row.groups),
+        *([] if throughput else [format_bytes(timeline.transferred_bytes)]),
+        bytes_text(max(timeline.peak_memory_bytes.values(), default=None)),
+    ]
+
+
+def _busy(comparison: Comparison, row: Row, *, each: bool) -> list[str]:
+    """Return ``gpu 91``, ``gpu.0-7 8.8 to 10``: which devices the plan uses, and how much.
+
+    `each`: the row stands for several that use one device each.
+    """
+    if row.timeline is None or row.plan is None:
+        return []
+    found = []
+    busy = comparison.busy(row)
+    for name, devices in fold_siblings(row.plan.devices_used):
+        run = [busy[device] for device in devices]
+        low, high = (percent(of).removesuffix(" %") for of in (min(run), max(run)))
+        found.append(f"{'each' if each else name} {low if low == high else f'{low} to {high}'}")
+    return found
+
+
+def wide_table(comparison: Comparison) -> Table:
+    """Return one row a strategy, best first; within it one line a device, like ones as one."""
+    latency = {"latency": "#latency", "throughput": "#latency,\ns a request"}
+    rows = _distinct(comparison)
+    return table(
+        (
+            Heading("strategy", 10),
+            latency[comparison.objective],
+            "#vs best\nsingle",
+            "#above\nbound",
+            "#sub-\ngraphs",
+            "#transfers,\nbytes, %\nof latency",
+            "#energy",
+            Heading("device", 7),
+            "#vs it\nalone",
+            "#busy",
+            "#peak\nmemory",
+        ),
+        (_row_cells(comparison, row, name) for name, row in rows),
+        style=_best_is_green(comparison, rows),
+        lines=True,
+    )
+
+
+def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Cell]:
+    problem = comparison.problem
+    timeline = row.timeline
+    if timeline is None:
+        return [name_lines(name, NAME_WIDTH), "no plan", *[ABSENT] * 9]
+    path = critical_path(timeline)
+    requests = len(timeline.latencies_s)
+    busy = comparison.busy(row)
+    executed = problem.executed
+    devices = fold_rows(
+        problem.devices,
+        str,
+        lambda device: (_looks(row, timeline, busy, device), executed.get(device)),
+    )
+    names = [
+        f"{name}, as if {executed[device]}" if device in executed else name
+        for name, device in devices
+    ]
+    figures = zip(*(_looks(row, timeline, busy, device) for _, device in devices), strict=True)
+    shown = name_lines(name, NAME_WIDTH)
+    if name != row.strategy:
+        shown.append(f"({row.strategy.partition(':')[2]} here)")
+    cost = [format_seconds(row.cost_s or 0.0)] if comparison.objective == "throughput" else []
+    return [
+        shown,
+        [format_seconds(timeline.latency_s), *cost],
+        ratio(row.speedup_over_best_single),
+        percent(row.gap, sign=True),
+        str(row.groups),
+        [
+            f"{timeline.transfers / requests:.3g}",
+            format_bytes(round(timeline.transferred_bytes / requests)),
+            percent(path.transfer_share if path is not None else None),
+        ],
+        joules(timeline.energy_j / requests) if _power_known(problem) else ABSENT,
+        names,
+        *figures,
+    ]
+
+
+def _looks(
+    row: Row, timeline: Timeline, busy: Mapping[str, float], device: str
+) -> tuple[str, str, str]:
+    return (
+        ratio(row.speedup_over.get(device)),
+        percent(busy.get(device)),
+        bytes_text(timeline.peak_memory_bytes.get(device)),
+    )
+
+
+def _busy_lines(busy: list[str]) -> list[str]:
+    together = ", ".join(busy) or ABSENT
+    return [together] if len(together) <= BUSY_MOST else busy
+
+
+def _power_known(problem: Problem) -> bool:
+    return any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w))

@@ -7,13 +7,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from hetsim.analysis.explanation import Explanation, Step
-from hetsim.base.text import Record, plain
+from hetsim.base.text import Record, fields, plain
 from hetsim.base.units import format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, unpriced_record
-from hetsim.reporting.tables.comparison import unpriced_rows
-from hetsim.reporting.tables.measured import measured_rows
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.tables.question import measured_rows, unpriced_rows
+from hetsim.reporting.words.console import pairs, table
 from hetsim.reporting.words.text import ABSENT, count, percent
 
 STEPS_SHOWN = 12
@@ -57,27 +56,27 @@ def _summary(explanation: Explanation) -> RenderableType:
 
 
 def _path_table(explanation: Explanation) -> RenderableType:
-    table = new_table()
-    table.add_column(cell("start"), justify="right", no_wrap=True)
-    table.add_column(cell("takes"), justify="right", no_wrap=True)
-    table.add_column(cell("on"), overflow="fold")
-    table.add_column(cell("critical path"), overflow="fold")
     longest = sorted(explanation.path, key=lambda step: (-step.seconds, step.start_s))
     shown = set(longest[:STEPS_SHOWN])
-    for step in explanation.path:
-        if step in shown:
-            table.add_row(
-                cell(format_seconds(step.start_s)),
-                cell(format_seconds(step.seconds)),
-                cell(step.where),
-                cell(_named(explanation.plan.problem, step)),
+    made = table(
+        ("#start", "#takes", "on", "critical path"),
+        (
+            (
+                format_seconds(step.start_s),
+                format_seconds(step.seconds),
+                step.where,
+                _named(explanation.plan.problem, step),
             )
+            for step in explanation.path
+            if step in shown
+        ),
+    )
     left = len(explanation.path) - len(shown)
     if left <= 0:
-        return table
+        return made
     rest = sum(step.seconds for step in explanation.path if step not in shown)
     note = f"and {count(left, 'shorter step')}, {format_seconds(rest)} in all"
-    return Stack(table, Text(note))
+    return Stack(made, Text(note))
 
 
 def _named(problem: Problem, step: Step) -> str:
@@ -91,53 +90,33 @@ def _named(problem: Problem, step: Step) -> str:
 def _changes_table(explanation: Explanation) -> RenderableType:
     if not explanation.changes:
         return Text(f"None of {count(explanation.tried, 'change')} tried would make it better.")
-    table = new_table()
-    table.add_column(cell("what would help most"), overflow="fold")
-    table.add_column(cell("then"), justify="right", no_wrap=True)
-    table.add_column(cell("saves"), justify="right", no_wrap=True)
-    table.add_column(cell("planned by"), overflow="fold")
-    for change in explanation.changes:
-        table.add_row(
-            cell(change.what),
-            cell(format_seconds(change.cost_s)),
-            cell(percent(change.gain)),
-            cell(change.strategy),
-        )
-    return table
+    return table(
+        ("what would help most", "#then", "#saves", "planned by"),
+        (
+            (change.what, format_seconds(change.cost_s), percent(change.gain), change.strategy)
+            for change in explanation.changes
+        ),
+    )
 
 
 def explanation_record(explanation: Explanation) -> Record:
     """Return an explanation for JSON; nodes by name."""
-    names = explanation.plan.problem.node_names
+    problem = explanation.plan.problem
     return {
-        "strategy": explanation.plan.strategy,
-        "objective": explanation.objective,
-        "cost_s": explanation.cost_s,
-        "lower_bound_s": explanation.bound_s,
-        "unpriced": unpriced_record(explanation.plan.problem),
-        "profiles": measured_record(explanation.plan.problem),
-        "limited_by": explanation.limited_by,
-        "shares_s": dict(explanation.shares),
+        **fields(explanation, "strategy=plan.strategy objective cost_s lower_bound_s=bound_s"),
+        "unpriced": unpriced_record(problem),
+        "profiles": measured_record(problem),
+        **fields(explanation, "limited_by shares_s=shares"),
         "critical_path": [
             {
-                "kind": step.kind,
-                "where": step.where,
-                "what": step.what,
-                "nodes": [names[v] for v in step.nodes],
-                "start_s": step.start_s,
-                "seconds": step.seconds,
+                **fields(step, "kind where what"),
+                "nodes": [problem.node_names[v] for v in step.nodes],
+                **fields(step, "start_s seconds"),
             }
             for step in explanation.path
         ],
         "changes": [
-            {
-                "kind": change.kind,
-                "what": change.what,
-                "cost_s": change.cost_s,
-                "gain": change.gain,
-                "strategy": change.strategy,
-            }
-            for change in explanation.changes
+            fields(change, "kind what cost_s gain strategy") for change in explanation.changes
         ],
         "changes_tried": explanation.tried,
     }

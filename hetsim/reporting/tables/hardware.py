@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group as Stack
@@ -10,9 +10,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.base.text import fields
+from hetsim.base.units import GIGA, format_bytes, format_seconds
+from hetsim.errors import HetsimError
 from hetsim.hardware.executing import executed
 from hetsim.hardware.files.checking import Checked
+from hetsim.hardware.files.device_schema import MICROSECONDS
+from hetsim.hardware.files.figures import Figure
 from hetsim.hardware.files.kernels_schema import FittedModel
 from hetsim.hardware.files.kin_schema import KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
@@ -26,13 +30,11 @@ from hetsim.reporting.tables.kernel_figures import (
     kernels_table,
     parameters_table,
     standing_table,
+    stated,
 )
-from hetsim.reporting.tables.links import links_table, provenance_table
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.tables.question import as_if, evidence_text, figures_text, shared_text
+from hetsim.reporting.words.console import Heading, pairs, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
-from hetsim.reporting.words.plan_figures import as_if
-from hetsim.reporting.words.provenance import evidence_text, figures_text
-from hetsim.reporting.words.sustained import shared_text
 from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
@@ -63,22 +65,17 @@ def devices_report(
 
 
 def _devices_table(devices: Sequence[tuple[str, DeviceSpec]], *, wide: bool) -> Table:
-    table = new_table()
-    table.add_column(Text("device"), no_wrap=True)
-    for dtype in SHOWN_DTYPES:
-        table.add_column(cell(dtype, "FLOP/s"), justify="right", no_wrap=True)
-    table.add_column(cell("memory", "bandwidth"), justify="right", no_wrap=True)
-    table.add_column(Text("memory"), justify="right", no_wrap=True)
-    if wide:
-        table.add_column(cell("kernels", "measured"), no_wrap=True)
-        table.add_column(Text("kind"), no_wrap=True)
-        table.add_column(Text("full name"), overflow="fold", min_width=24)
     folded_rows = fold_rows(devices, lambda row: row[0], lambda row: _figures(row[1]))
-    rows = devices if wide else [(name, row[1]) for name, row in folded_rows]
-    for name, spec in rows:
-        more = [cell(_measured(spec)), cell(spec.kind), cell(spec.full_name)] if wide else []
-        table.add_row(cell(name), *(cell(figure) for figure in _figures(spec)), *more)
-    return table
+    shown = devices if wide else [(name, row[1]) for name, row in folded_rows]
+    more = ("|kernels\nmeasured", "|kind", Heading("full name", 24)) if wide else ()
+    rates = (f"#{dtype}\nFLOP/s" for dtype in SHOWN_DTYPES)
+    return table(
+        ("|device", *rates, "#memory\nbandwidth", "#memory", *more),
+        (
+            (name, *_figures(spec), *((_measured(spec), spec.kind, spec.full_name) if wide else ()))
+            for name, spec in shown
+        ),
+    )
 
 
 def _figures(spec: DeviceSpec) -> tuple[str, ...]:
@@ -99,17 +96,8 @@ def _measured(spec: DeviceSpec) -> str:
 
 
 def _platforms_table(platforms: Sequence[tuple[str, Platform]]) -> Table:
-    table = new_table()
-    table.add_column(Text("platform"), no_wrap=True)
-    table.add_column(Text("devices"), overflow="fold")
-    table.add_column(Text("links"), overflow="fold")
-    for name, platform in platforms:
-        table.add_row(
-            cell(name),
-            cell(*_members(platform)),
-            cell(*_joined(platform)),
-        )
-    return table
+    rows = ((name, _members(platform), _joined(platform)) for name, platform in platforms)
+    return table(("|platform", "devices", "links"), rows)
 
 
 def _joined(platform: Platform) -> list[str]:
@@ -197,34 +185,28 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
 
 
 def _peaks_table(spec: DeviceSpec) -> Table:
-    table = new_table()
-    table.add_column(Text("dense peak"), no_wrap=True)
-    table.add_column(Text("rate"), justify="right", no_wrap=True)
-    for dtype, flops_per_s in spec.flops_per_s.items():
-        table.add_row(cell(dtype), cell(rate(flops_per_s, "FLOP/s")))
-    for op_class, efficiency in spec.efficiency.items():
-        table.add_row(cell(f"efficiency, {op_class}"), cell(f"{efficiency:g}"))
-    return table
+    peaks = [(dtype, rate(speed, "FLOP/s")) for dtype, speed in spec.flops_per_s.items()]
+    shares = [(f"efficiency, {op_class}", f"{of:g}") for op_class, of in spec.efficiency.items()]
+    return table(("|dense peak", "#rate"), [*peaks, *shares])
 
 
 def platform_report(name: str, platform: Platform, *, wide: bool = False) -> RenderableType:
     """Return a platform's devices and links; like ones as one, unless `wide`."""
-    links = new_table()
-    for title in (*(["link"] if wide else []), "between"):
-        links.add_column(Text(title), overflow="fold")
-    for title in ("latency", "bandwidth", "directions"):
-        links.add_column(Text(title), no_wrap=True)
-    links.add_column(Text("bus"), overflow="fold")
     every = [(f"{link.a} - {link.b}", link) for link in platform.links]
-    for between, link in every if wide else fold_links(platform.links):
-        links.add_row(
-            *([cell(link.name)] if wide else []),
-            cell(between),
-            cell(format_seconds(link.latency_s)),
-            cell(rate(link.bytes_per_s, "B/s")),
-            cell("both at once" if link.duplex else "one at a time"),
-            cell(link.bus or ABSENT),
-        )
+    links = table(
+        (*(["link"] if wide else []), "between", "|latency", "|bandwidth", "|directions", "bus"),
+        (
+            (
+                *([link.name] if wide else []),
+                between,
+                format_seconds(link.latency_s),
+                rate(link.bytes_per_s, "B/s"),
+                _directions(duplex=link.duplex),
+                link.bus or ABSENT,
+            )
+            for between, link in (every if wide else fold_links(platform.links))
+        ),
+    )
     header = [("platform", name), ("host", platform.host)]
     if executed(platform):
         header.append(("as if", as_if(executed(platform))))
@@ -238,6 +220,10 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
         Text(""),
         links,
     )
+
+
+def _directions(*, duplex: bool) -> str:
+    return "both at once" if duplex else "one at a time"
 
 
 def _evidence(platform: Platform) -> tuple[list[Evidence], list[Evidence]]:
@@ -271,11 +257,13 @@ def checked_record(checked: Checked) -> dict[str, Any]:
         "valid": not checked.errors,
         "sort": checked.sort,
         "name": checked.name,
-        "errors": [
-            {"where": error.where, "what": error.what, "hint": error.hint}
-            for error in checked.errors
-        ],
+        "errors": errors_record(checked.errors),
     }
+
+
+def errors_record(errors: Sequence[HetsimError]) -> list[dict[str, Any]]:
+    """Return what is wrong with a file as records."""
+    return [fields(error, "where what hint") for error in errors]
 
 
 def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
@@ -283,41 +271,24 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
     rule = spec.support
     return {
         "name": name,
-        "kind": spec.kind,
-        "full_name": spec.full_name,
-        "flops_per_s": dict(spec.flops_per_s),
-        "bytes_per_s": spec.bytes_per_s,
-        "memory_bytes": spec.memory_bytes,
-        "memory_efficiency": spec.memory_efficiency,
-        "efficiency": dict(spec.efficiency),
-        "launch_s": spec.launch_s,
-        "dispatch_s": spec.dispatch_s,
-        "streams": spec.streams,
-        "idle_w": spec.idle_w,
-        "busy_w": spec.busy_w,
-        "execution_dtype": dict(spec.execution_dtype),
+        **fields(
+            spec,
+            "kind full_name flops_per_s bytes_per_s memory_bytes memory_efficiency efficiency "
+            "launch_s dispatch_s streams idle_w busy_w execution_dtype",
+        ),
         "support": {
             "ops": None if rule.ops is None else sorted(rule.ops),
             "except_ops": sorted(rule.except_ops),
             "foreign": None if rule.foreign is None else sorted(rule.foreign),
             "dtypes": None if rule.dtypes is None else sorted(rule.dtypes),
-            "static_shapes_only": rule.static_shapes_only,
-            "opset": None if rule.opset is None else list(rule.opset),
-            "max_rank": rule.max_rank,
-            "max_tensor_bytes": rule.max_tensor_bytes,
-            "attributes": {
-                op: {name: list(values) for name, values in limits.items()}
-                for op, limits in sorted(rule.attributes.items())
-            },
+            **fields(rule, "static_shapes_only opset max_rank max_tensor_bytes"),
+            "attributes": dict(sorted(fields(rule, "attributes")["attributes"].items())),
         },
-        "fusions": [[list(step) for step in chain] for chain in spec.fusions],
+        **fields(spec, "fusions"),
         "patterns": {pattern.name: pattern.text for pattern in spec.patterns},
         "quantized": sorted(spec.quantized),
         "backend": spec.backend,
-        "provenance": {
-            figure: {"status": status, "source": source}
-            for figure, (status, source) in spec.provenance.items()
-        },
+        "provenance": {figure: stated(told) for figure, told in spec.provenance.items()},
         "runtime": spec.runtime or None,
         "runtimes": sorted(spec.runtimes),
         "kernels": kernels_record(spec.kernels),
@@ -335,28 +306,18 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
         "execute": executed(platform),
         "links": [
             {
-                "name": link.name,
-                "a": link.a,
-                "b": link.b,
-                "latency_s": link.latency_s,
-                "bytes_per_s": link.bytes_per_s,
-                "duplex": link.duplex,
-                "bus": link.bus,
-                "provenance": {
-                    figure: {"status": status, "source": source}
-                    for figure, (status, source) in link.provenance.items()
-                },
+                **fields(link, "name a b latency_s bytes_per_s duplex bus"),
+                "provenance": {figure: stated(told) for figure, told in link.provenance.items()},
             }
             for link in platform.links
         ],
         "power_w": None
         if platform.power_w is None
-        else {"value": platform.power_w, **_provenance(platform.power_provenance)},
+        else {"value": platform.power_w, **stated(platform.power_provenance)},
         "memories": [
             {
-                "devices": list(memory.devices),
-                "bytes_per_s": memory.bytes_per_s,
-                **_provenance(memory.provenance),
+                **fields(memory, "devices bytes_per_s"),
+                **stated(memory.provenance),
             }
             for memory in platform.memories
         ],
@@ -364,5 +325,57 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
     }
 
 
-def _provenance(stated: tuple[str, str]) -> dict[str, str]:
-    return {"status": stated[0], "source": stated[1]}
+def links_table(links: Sequence[tuple[str, LinkModel]], *, wide: bool = False) -> Table:
+    """Return the links of the catalog; `wide` adds their full names."""
+    rows = []
+    for name, link in links:
+        record = link_record(name, link)
+        rates = (rate(record[key], "B/s") for key in ("peak_bytes_per_s", "bytes_per_s"))
+        full = [link.full_name] if wide else []
+        rows.append((name, format_seconds(record["latency_s"]), *rates, *full))
+    more = [Heading("full name", 24)] if wide else []
+    return table(("|link", "#latency", "#bandwidth", "#reached", *more), rows)
+
+
+def link_report(name: str, link: LinkModel) -> RenderableType:
+    """Return every figure of a link, and where each is from."""
+    record = link_record(name, link)
+    header = [
+        ("link", name),
+        ("full name", link.full_name),
+        ("latency", format_seconds(record["latency_s"])),
+        (
+            "bandwidth",
+            f"{rate(record['peak_bytes_per_s'], 'B/s')} a direction, at an efficiency of "
+            f"{link.efficiency.value:g}: {rate(record['bytes_per_s'], 'B/s')}",
+        ),
+        ("directions", _directions(duplex=link.duplex)),
+    ]
+    sources = {key: tuple(entry.values()) for key, entry in record["provenance"].items()}
+    return Stack(pairs(header), Text(""), provenance_table(sources))
+
+
+def provenance_table(provenance: Mapping[str, tuple[str, str]]) -> Table:
+    """Return where each figure is from."""
+    rows = ((figure, *stated) for figure, stated in provenance.items())
+    return table(("figure", "|status", "source"), rows)
+
+
+def link_record(name: str, link: LinkModel) -> dict[str, Any]:
+    """Return a link as a record for ``to_json``; `bytes_per_s` is what a transfer reaches."""
+    figures: dict[str, Figure[float]] = {
+        "latency_s": link.latency_us,
+        "peak_bytes_per_s": link.bandwidth_gbytes_s,
+        "efficiency": link.efficiency,
+    }
+    peak = link.bandwidth_gbytes_s.value * GIGA
+    return {
+        "name": name,
+        "full_name": link.full_name,
+        "latency_s": link.latency_us.value / MICROSECONDS,
+        "peak_bytes_per_s": peak,
+        "efficiency": link.efficiency.value,
+        "bytes_per_s": peak * link.efficiency.value,
+        "duplex": link.duplex,
+        "provenance": {key: fields(figure, "status source") for key, figure in figures.items()},
+    }

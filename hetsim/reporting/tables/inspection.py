@@ -1,7 +1,9 @@
-"""What a model is made of, as tables and as a record."""
+"""What a model is made of, and which device takes which of its ops: facts, tables, a record."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group as Stack
@@ -9,22 +11,234 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import plain
+from hetsim.base.text import fields, plain, tally
 from hetsim.base.units import format_bytes, format_flops
-from hetsim.graph.graph import Tensor
-from hetsim.graph.shapes.unbound import binding_flags
+from hetsim.errors import UnboundDimension
+from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.shapes.unbound import binding_flags, open_dims, open_ranks, unbound
+from hetsim.graph.work import node_work, op_key
+from hetsim.hardware.executing import executed
 from hetsim.problem.record import seen_record, supposed_record
-from hetsim.reporting.inspection import Inspection, OpFacts, refused_count, shape_text
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.tables.question import as_if, shape_rows
+from hetsim.reporting.words.console import Heading, cell, pairs, table
 from hetsim.reporting.words.like_devices import fold_rows
-from hetsim.reporting.words.plan_figures import as_if, shape_rows
-from hetsim.reporting.words.text import ABSENT, big
+from hetsim.reporting.words.text import ABSENT, big, bytes_text, more_text
+
+if TYPE_CHECKING:
+    from hetsim.device.device import Support
+    from hetsim.graph.model import Model
+    from hetsim.hardware.spec import Platform, Supposed
 
 REASONS_SHOWN = 2
 """Reasons that the table gives for one op on one device; the JSON has all."""
 
-if TYPE_CHECKING:
-    from hetsim.hardware.spec import Platform
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """All nodes of one op type.
+
+    Attributes
+    ----------
+    op : str
+        Op type, with its domain outside the ONNX standard.
+    op_class : str
+    count : int
+    flops, read_bytes, write_bytes, weight_bytes : int or None
+        Sums over the nodes; None where a dimension that they need is not bound. A weight
+        that several nodes read counts at each; `read_bytes` leaves weights out.
+    costed : bool
+        Whether all that its nodes compute is known; what is not is costed by its bytes.
+    why : str
+        Why it is not; ``""`` where it is.
+    """
+
+    op: str
+    op_class: str
+    count: int
+    flops: int | None
+    read_bytes: int | None
+    write_bytes: int | None
+    weight_bytes: int | None
+    costed: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSupport:
+    """What one device says of the model.
+
+    Attributes
+    ----------
+    device : str
+    supported : int
+        Number of nodes it takes.
+    refused : mapping of str to mapping of str to int
+        By op type: the reasons, and how many nodes are refused for each.
+    """
+
+    device: str
+    supported: int
+    refused: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """Facts of a model.
+
+    Attributes
+    ----------
+    model : Model
+    parameters, weight_bytes : int
+        Elements and bytes of the constants of floating-point or quantized type that nodes
+        read, or carry: in the branches of control flow, bodies of functions, trees.
+    flops : int or None
+        None where a dimension is not bound.
+    unbound : tuple of str
+        Dimensions of inputs that are not bound, by name or place, sorted; then inputs of
+        unknown rank, as ``x[...]``.
+    needs : str or None
+        What is open of the shapes that costs need, and what binds it.
+    ops : tuple of OpFacts
+        Most FLOPs first, then most bytes, then by name.
+    support : tuple of DeviceSupport
+        By device of the platform; empty without one.
+    executed : mapping of str to str
+        The precision, by device, that the model is executed in as if.
+    supposed : Supposed or None
+        What is supposed of the platform.
+    """
+
+    model: Model
+    parameters: int
+    weight_bytes: int
+    flops: int | None
+    unbound: tuple[str, ...]
+    needs: str | None
+    ops: tuple[OpFacts, ...]
+    support: tuple[DeviceSupport, ...]
+    executed: Mapping[str, str] = field(default_factory=dict)
+    supposed: Supposed | None = None
+
+
+def inspect_model(model: Model, platform: Platform | None = None) -> Inspection:
+    """Return the facts of `model`, and what the devices of `platform` say of it.
+
+    A dimension that is not bound is a finding here, not an error: this is where a user
+    learns what there is to bind. O(V P).
+    """
+    graph = model.graph
+    ops, needs = _facts_of_ops(graph)
+    parameters, weight_bytes = _weights(graph)
+    known = [op.flops for op in ops if op.flops is not None]
+    return Inspection(
+        model=model,
+        parameters=parameters,
+        weight_bytes=weight_bytes,
+        flops=sum(known) if len(known) == len(ops) else None,
+        unbound=_unbound(graph),
+        needs=None if needs is None else str(unbound(graph, model.source, model.unmeasured)),
+        ops=ops,
+        support=() if platform is None else _support(graph, platform),
+        executed={} if platform is None else executed(platform),
+        supposed=None if platform is None else platform.supposed,
+    )
+
+
+def _facts_of_ops(graph: Graph) -> tuple[tuple[OpFacts, ...], str | None]:
+    members: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        members.setdefault(op_key(node), []).append(node)
+    needs: str | None = None
+    facts: list[OpFacts] = []
+    for op, nodes in members.items():
+        flops = read_bytes = write_bytes = weight_bytes = 0
+        op_class, why = "?", ""
+        bound = costed = True
+        for node in nodes:
+            try:
+                work = node_work(graph, node)
+            except UnboundDimension as error:
+                bound, needs = False, needs or str(error)
+                continue
+            op_class = work.op_class
+            costed, why = costed and work.rule, why or work.why
+            flops += work.flops
+            read_bytes += work.read_bytes
+            write_bytes += work.write_bytes
+            weight_bytes += work.weight_bytes
+        facts.append(
+            OpFacts(
+                op,
+                op_class,
+                len(nodes),
+                flops if bound else None,
+                read_bytes if bound else None,
+                write_bytes if bound else None,
+                weight_bytes if bound else None,
+                costed,
+                why,
+            )
+        )
+    facts.sort(
+        key=lambda fact: (
+            -(fact.flops or 0),
+            -((fact.read_bytes or 0) + (fact.write_bytes or 0)),
+            fact.op,
+        )
+    )
+    return tuple(facts), needs
+
+
+def _weights(graph: Graph) -> tuple[int, int]:
+    read = {name for node in graph.nodes for name in node.reads}
+    parameters = weight_bytes = 0
+    held = [tensor for node in graph.nodes for tensor in node.held]
+    for tensor in (*(graph.tensors[name] for name in sorted(graph.constants & read)), *held):
+        # Shapes, axes and indices are stored as constants too, but nobody trained them.
+        if tensor.dtype in ("int64", "int32", "bool", "string"):
+            continue
+        parameters += tensor.elements
+        weight_bytes += tensor.nbytes
+    return parameters, weight_bytes
+
+
+def _unbound(graph: Graph) -> tuple[str, ...]:
+    return (*sorted(open_dims(graph)), *(f"{name}[...]" for name in open_ranks(graph)))
+
+
+def _support(graph: Graph, platform: Platform) -> tuple[DeviceSupport, ...]:
+    from hetsim.device.registry import platform_devices
+
+    return tuple(
+        _device_support(graph, device.query_model(graph))
+        for device in platform_devices(platform).values()
+    )
+
+
+def _device_support(graph: Graph, support: Support) -> DeviceSupport:
+    reasons: dict[str, list[str]] = {}
+    taken = support.taken
+    for node, reason in support.reasons.items():
+        if taken[node]:
+            continue
+        reasons.setdefault(op_key(graph.nodes[node]), []).append(reason)
+    return DeviceSupport(
+        support.device,
+        sum(taken),
+        {op: tally(found) for op, found in sorted(reasons.items())},
+    )
+
+
+def refused_count(support: DeviceSupport, op: str) -> int:
+    """Return how many nodes of type `op` the device refuses."""
+    return sum(support.refused.get(op, {}).values())
+
+
+def shape_text(shape: Sequence[int | str | None] | None) -> str:
+    """Return a shape such as ``[1, 3, N, ?]``."""
+    if shape is None:
+        return "[...]"
+    return "[" + ", ".join("?" if dim is None else str(dim) for dim in shape) + "]"
 
 
 def inspection_report(inspection: Inspection, *, wide: bool = False) -> RenderableType:
@@ -93,24 +307,24 @@ def _tensor(tensor: Tensor) -> str:
 
 
 def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
-    table = new_table()
-    table.add_column(Text("op type"), overflow="fold", min_width=18)
-    if wide:
-        table.add_column(Text("class"), no_wrap=True)
-    for name in ("nodes", "FLOP", "share", "reads", "weights", "writes"):
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    for op in inspection.ops:
-        table.add_row(
-            cell(op.op),
-            *([cell(_class(op))] if wide else []),
-            cell(str(op.count)),
-            cell(ABSENT if op.flops is None else big(op.flops)),
-            cell(_share(op.flops, inspection.flops)),
-            cell(ABSENT if op.read_bytes is None else format_bytes(op.read_bytes)),
-            cell(ABSENT if op.weight_bytes is None else format_bytes(op.weight_bytes)),
-            cell(ABSENT if op.write_bytes is None else format_bytes(op.write_bytes)),
-        )
-    return table
+    return table(
+        (
+            Heading("op type", 18),
+            *(["|class"] if wide else []),
+            *("#nodes", "#FLOP", "#share", "#reads", "#weights", "#writes"),
+        ),
+        (
+            (
+                op.op,
+                *([_class(op)] if wide else []),
+                str(op.count),
+                ABSENT if op.flops is None else big(op.flops),
+                _share(op.flops, inspection.flops),
+                *map(bytes_text, (op.read_bytes, op.weight_bytes, op.write_bytes)),
+            )
+            for op in inspection.ops
+        ),
+    )
 
 
 def _class(op: OpFacts) -> str:
@@ -122,7 +336,6 @@ def _share(part: int | None, whole: int | None) -> str:
 
 
 def _support_table(inspection: Inspection) -> Table:
-    table = new_table()
     devices = fold_rows(
         inspection.support,
         lambda support: support.device,
@@ -132,13 +345,12 @@ def _support_table(inspection: Inspection) -> Table:
             inspection.executed.get(support.device),
         ),
     )
-    table.add_column(Text("op type"), overflow="fold", min_width=18)
-    table.add_column(Text("nodes"), justify="right", no_wrap=True)
+    made = table((Heading("op type", 18), "#nodes"), ())
     for name, support in devices:
         precision = inspection.executed.get(support.device)
         heading = [name] if precision is None else [name, f"as if {precision}"]
-        table.add_column(cell(*heading), justify="right", overflow="fold")
-    table.add_column(Text("why not"), overflow="fold", ratio=1, min_width=16)
+        made.add_column(cell(*heading), justify="right", overflow="fold")
+    made.add_column(cell("why not"), overflow="fold", min_width=16)
     for op in inspection.ops:
         cells, reasons = [], []
         for name, support in devices:
@@ -155,18 +367,17 @@ def _support_table(inspection: Inspection) -> Table:
                     reason if number == refused else f"{reason} ({number})"
                     for reason, number in found[:REASONS_SHOWN]
                 )
-                more = len(found) - REASONS_SHOWN
-                reasons.append(f"{name}: {text}" + (f", +{more} more" if more > 0 else ""))
-        table.add_row(cell(op.op), cell(str(op.count)), *cells, cell(*reasons))
-    table.add_section()
+                reasons.append(more_text(f"{name}: {text}", len(found) - REASONS_SHOWN))
+        made.add_row(cell(op.op), cell(str(op.count)), *cells, cell(*reasons))
+    made.add_section()
     total = len(inspection.model.graph.nodes)
-    table.add_row(
+    made.add_row(
         cell("all", style="bold"),
         cell(str(total)),
         *(cell(str(support.supported)) for _, support in devices),
         cell(""),
     )
-    return table
+    return made
 
 
 def inspection_record(inspection: Inspection, platform: Platform | None) -> dict[str, Any]:
@@ -175,10 +386,7 @@ def inspection_record(inspection: Inspection, platform: Platform | None) -> dict
     return {
         "schema": "hetsim-inspection/1",
         "model": {
-            "name": model.name,
-            "source": model.source,
-            "sha256": model.sha256,
-            "canonical": model.canonical,
+            **fields(model, "name source sha256 canonical"),
             "opsets": dict(sorted(graph.opsets.items())),
             "dims": dict(sorted(model.dims.items())),
             "frozen": sorted(model.frozen),
@@ -187,26 +395,16 @@ def inspection_record(inspection: Inspection, platform: Platform | None) -> dict
         "nodes": len(graph.nodes),
         "original_nodes": len(model.original_nodes),
         "folded_nodes": len(model.folded),
-        "parameters": inspection.parameters,
-        "weight_bytes": inspection.weight_bytes,
-        "flops": inspection.flops,
-        "unbound_dims": list(inspection.unbound),
+        **fields(inspection, "parameters weight_bytes flops unbound_dims=unbound"),
         "unpriced_ops": {
             op.op: op.why for op in sorted(inspection.ops, key=lambda op: op.op) if not op.costed
         },
         "inputs": [_tensor_record(graph.tensors[name]) for name in graph.inputs],
         "outputs": [_tensor_record(graph.tensors[name]) for name in graph.outputs],
         "ops": [
-            {
-                "op": op.op,
-                "class": op.op_class,
-                "nodes": op.count,
-                "flops": op.flops,
-                "read_bytes": op.read_bytes,
-                "weight_bytes": op.weight_bytes,
-                "write_bytes": op.write_bytes,
-                "costed": op.costed,
-            }
+            fields(
+                op, "op class=op_class nodes=count flops read_bytes weight_bytes write_bytes costed"
+            )
             for op in inspection.ops
         ],
         "platform": None if platform is None else platform.name,
@@ -220,5 +418,4 @@ def inspection_record(inspection: Inspection, platform: Platform | None) -> dict
 
 
 def _tensor_record(tensor: Tensor) -> dict[str, Any]:
-    shape = None if tensor.shape is None else list(tensor.shape)
-    return {"name": tensor.name, "dtype": tensor.dtype, "shape": shape}
+    return fields(tensor, "name dtype shape")

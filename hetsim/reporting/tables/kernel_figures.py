@@ -6,43 +6,38 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
+from hetsim.base.text import fields
 from hetsim.base.units import format_seconds
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
-from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.words.console import table
 from hetsim.reporting.words.text import ABSENT, percent, rate
 
 
 def kernels_table(kernels: Mapping[str, KernelFigures]) -> Table:
     """Return a row for each precision: rate, bandwidth, launch and dispatch."""
-    table = new_table()
-    table.add_column(Text("kernels"), no_wrap=True)
-    for title in ("rate", "bandwidth", "weights", "launch", "dispatch"):
-        table.add_column(Text(title), justify="right", no_wrap=True)
-    table.add_column(cell("weakest", "status"), no_wrap=True)
-    for precision, figures in kernels.items():
-        table.add_row(
-            cell(precision),
-            cell(rate(figures.value("rate_tflops"), "FLOP/s")),
-            cell(rate(figures.value("bandwidth_gbytes_s"), "B/s")),
-            cell(rate(figures.value("weights_gbytes_s"), "B/s")),
-            cell(format_seconds(figures.value("launch_us"))),
-            cell(format_seconds(figures.dispatch_s)),
-            cell(figures.status),
-        )
-    return table
+    figures = "#rate", "#bandwidth", "#weights", "#launch", "#dispatch"
+    return table(
+        ("|kernels", *figures, "|weakest\nstatus"),
+        (
+            (
+                precision,
+                rate(known.value("rate_tflops"), "FLOP/s"),
+                rate(known.value("bandwidth_gbytes_s"), "B/s"),
+                rate(known.value("weights_gbytes_s"), "B/s"),
+                format_seconds(known.value("launch_us")),
+                format_seconds(known.dispatch_s),
+                known.status,
+            )
+            for precision, known in kernels.items()
+        ),
+    )
 
 
 def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
     """Return a row for each precision: the kin, and whose software was measured."""
-    table = new_table()
-    for title in ("kernels", "kin"):
-        table.add_column(Text(title), no_wrap=True)
-    table.add_column(Text("runtime"), overflow="fold", ratio=1)
-    for precision, figures in kernels.items():
-        table.add_row(cell(precision), cell(figures.kin), cell(figures.runtime))
-    return table
+    rows = ((precision, figures.kin, figures.runtime) for precision, figures in kernels.items())
+    return table(("|kernels", "|kin", "runtime"), rows)
 
 
 def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
@@ -51,27 +46,24 @@ def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
     Medians and 90th percentiles of networks that were left out of the device alone, and of every
     device of its kin.
     """
-    table = new_table()
-    for title in ("errors of", "batch"):
-        table.add_column(Text(title), no_wrap=True)
-    for title in ("networks", "rows"):
-        table.add_column(Text(title), justify="right", no_wrap=True)
-    for whom in ("the device", "its kin"):
-        heading = cell("left out of", whom, "median / 90 %")
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column(cell("repeated", "differ by"), justify="right", no_wrap=True)
-    for precision, figures in kernels.items():
-        for error in figures.errors:
-            table.add_row(
-                cell(precision),
-                cell(error.batch),
-                cell(str(error.networks)),
-                cell(str(error.rows)),
-                cell(median_and_p90(error.median, error.p90)),
-                cell(median_and_p90(error.unseen_median, error.unseen_p90)),
-                cell(ABSENT if error.spread is None else percent(error.spread)),
+    left_out = [f"#left out of\n{whom}\nmedian / 90 %" for whom in ("the device", "its kin")]
+    made = table(
+        ("|errors of", "|batch", "#networks", "#rows", *left_out, "#repeated\ndiffer by"),
+        (
+            (
+                precision,
+                error.batch,
+                str(error.networks),
+                str(error.rows),
+                median_and_p90(error.median, error.p90),
+                median_and_p90(error.unseen_median, error.unseen_p90),
+                percent(error.spread),
             )
-    return table if table.row_count else None
+            for precision, figures in kernels.items()
+            for error in figures.errors
+        ),
+    )
+    return made if made.row_count else None
 
 
 def median_and_p90(median: float | None, p90: float | None) -> str:
@@ -83,36 +75,30 @@ def median_and_p90(median: float | None, p90: float | None) -> str:
 
 def parameters_table(kernels: Mapping[str, KernelFigures]) -> Table:
     """Return every parameter of every precision, in the unit of its key, with its source."""
-    table = new_table()
-    table.add_column(Text("parameter"), no_wrap=True)
-    table.add_column(Text("kernels"), no_wrap=True)
-    table.add_column(Text("value"), justify="right", no_wrap=True)
-    table.add_column(Text("status"), no_wrap=True)
-    table.add_column(Text("source"), overflow="fold", ratio=1)
-    for parameter in PARAMETERS:
-        for precision, figures in kernels.items():
-            status, source = figures.provenance[parameter.name]
-            value = parameter.in_key_unit(figures.value(parameter.name))
-            table.add_row(
-                cell(parameter.name), cell(precision), cell(f"{value:.4g}"), cell(status),
-                cell(source),
-            )  # fmt: skip
-    return table
+    return table(
+        ("|parameter", "|kernels", "#value", "|status", "source"),
+        (
+            (
+                one.name,
+                precision,
+                f"{one.in_key_unit(figures.value(one.name)):.4g}",
+                *figures.provenance[one.name],
+            )
+            for one in PARAMETERS
+            for precision, figures in kernels.items()
+        ),
+    )
 
 
 def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
     """Return the figures as a record for ``to_json``, in the units of their keys."""
     return {
         precision: {
-            "kin": figures.kin,
-            "runtime": figures.runtime,
-            "source": figures.source,
-            "status": figures.status,
+            **fields(figures, "kin runtime source status"),
             "parameters": {
                 parameter.name: {
                     "value": parameter.in_key_unit(figures.value(parameter.name)),
-                    "status": figures.provenance[parameter.name][0],
-                    "source": figures.provenance[parameter.name][1],
+                    **stated(figures.provenance[parameter.name]),
                 }
                 for parameter in PARAMETERS
             },
@@ -122,17 +108,12 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
     }
 
 
+def stated(provenance: tuple[str, str]) -> dict[str, str]:
+    """Return the status and source of a figure as a record."""
+    return dict(zip(("status", "source"), provenance, strict=True))
+
+
 def error_record(error: FigureError) -> dict[str, Any]:
     """Return an error as a record for ``to_json``, as shares of one."""
-    return {
-        "batch": error.batch,
-        "networks": error.networks,
-        "rows": error.rows,
-        "median": error.median,
-        "p90": error.p90,
-        "unseen_median": error.unseen_median,
-        "unseen_p90": error.unseen_p90,
-        "spread": error.spread,
-        "sd": error.sd,
-        "common": error.common,
-    }
+    names = "batch networks rows median p90 unseen_median unseen_p90 spread sd common"
+    return fields(error, names)

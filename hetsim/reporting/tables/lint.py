@@ -13,12 +13,13 @@ from rich.text import Text
 
 from hetsim.analysis.linting.change import Change
 from hetsim.analysis.linting.lint import Finding, Lint
-from hetsim.base.text import plain
+from hetsim.base.text import Record, fields, plain
 from hetsim.base.units import format_seconds
-from hetsim.reporting.lint_record import options_of
-from hetsim.reporting.tables.comparison import question, unpriced_rows
-from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.text import ABSENT, count, percent
+from hetsim.problem.problem import Problem
+from hetsim.problem.record import problem_record
+from hetsim.reporting.tables.question import question, unpriced_rows
+from hetsim.reporting.words.console import cell, pairs, table
+from hetsim.reporting.words.text import ABSENT, count, more_text, percent, time_text
 
 NAMED = 3
 """Nodes that are named; JSON has all."""
@@ -51,21 +52,19 @@ def _header(lint: Lint) -> list[tuple[str, str]]:
 
 
 def _table(shown: Sequence[Finding]) -> Table:
-    table = new_table()
-    table.add_column(cell("saves"), justify="right", no_wrap=True)
-    table.add_column(cell("then"), justify="right", no_wrap=True)
-    table.add_column(cell("finding"), overflow="fold", ratio=3)
-    table.add_column(cell("costs"), justify="right", no_wrap=True)
-    table.add_column(cell("change, planned again"), overflow="fold", ratio=2)
-    for one in shown:
-        table.add_row(
-            cell(_saves(one)),
-            cell(format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan"),
-            cell(one.what, *_nodes(one)),
-            cell(ABSENT if one.cost_s is None else format_seconds(one.cost_s)),
-            cell(one.change.say),
-        )
-    return table
+    return table(
+        ("#saves", "#then", "finding", "#costs", "change, planned again"),
+        (
+            (
+                _saves(one),
+                format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan",
+                (one.what, *_nodes(one)),
+                time_text(one.cost_s),
+                one.change.say,
+            )
+            for one in shown
+        ),
+    )
 
 
 def _commands(changes: Iterable[Change]) -> Table:
@@ -87,8 +86,7 @@ def _saves(one: Finding) -> str:
 def _nodes(one: Finding) -> list[str]:
     if not one.nodes:
         return []
-    more = len(one.nodes) - NAMED
-    return [", ".join(one.nodes[:NAMED]) + (f", +{more} more" if more > 0 else "")]
+    return [more_text(", ".join(one.nodes[:NAMED]), len(one.nodes) - NAMED)]
 
 
 def _summary(lint: Lint, *, wide: bool) -> str:
@@ -104,3 +102,48 @@ def _summary(lint: Lint, *, wide: bool) -> str:
     if lint.others and not wide:
         text += f"; --wide has the {'other' if len(lint.others) == 1 else 'others'}"
     return f"{text}. Each is planned for itself, by {plain(lint.asked.strategy)}."
+
+
+def lint_record(lint: Lint) -> Record:
+    """Return what was found, in seconds; ``findings`` gain at least ``least``, most first."""
+    return {
+        "schema": "hetsim-lint/1",
+        "problem": problem_record(lint.problem),
+        "strategy": lint.asked.strategy,
+        "options": {} if lint.plan is None else dict(sorted(lint.plan.options.items())),
+        "objective": lint.asked.objective,
+        "before_s": lint.before_s,
+        "infeasible": lint.why or None,
+        "least": lint.least,
+        "findings": [_finding(lint.problem, one) for one in lint.findings],
+        "others": [_finding(lint.problem, one) for one in lint.others],
+    }
+
+
+def _finding(problem: Problem, one: Finding) -> Record:
+    gains = one.before_s is not None and math.isfinite(one.after_s)
+    return {
+        "kind": one.kind,
+        "device": one.device or None,
+        **fields(one, "what nodes file_nodes cost_s"),
+        "change": {
+            "what": one.change.say,
+            "options": options_of(one.change),
+            "pins": dict(one.change.pins),
+            "takes": {
+                device: [problem.node_names[node] for node in nodes]
+                for device, nodes in one.change.takes
+            },
+        },
+        "after_s": one.after_s if math.isfinite(one.after_s) else None,
+        "gain_s": one.gain_s if gains else None,
+        "gain": one.gain if gains else None,
+    }
+
+
+def options_of(change: Change) -> Sequence[str]:
+    """Return the words that ask for the change on the command line; pins are for a file."""
+    words = [word for text in change.what_if for word in ("--what-if", text)]
+    if change.execute:
+        words += ["--execute", ",".join(f"{name}={how}" for name, how in change.execute)]
+    return words

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import plain
+from hetsim.base.text import fields, plain
 from hetsim.base.units import format_seconds
 from hetsim.execution.serving.host import Host, Late
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.outputs import Outputs
-from hetsim.reporting.tables.comparison import question
+from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.console import Cell, pairs, table
 from hetsim.reporting.words.text import (
     ABSENT,
     count,
     number_text,
+    on_time_text,
     percent,
     percentile_lines,
     relative_change,
@@ -96,31 +99,27 @@ def _late_text(late: Late) -> str:
 
 
 def _latencies(found: LoadTest) -> Table:
-    table = new_table()
-    table.add_column("stream", overflow="fold")
-    table.add_column("", overflow="fold")
-    for name in ("simulated, 95 %", "measured, 95 %", "measured\nis off by"):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    rows: list[tuple[Cell, ...]] = []
     for told, real in zip(found.simulated.streams, found.measured.streams, strict=True):
-        names = [told.name]
-        for what, a, b, beyond in _figures(told, real):
-            table.add_row(cell(names.pop() if names else ""), cell(what), a, b, beyond)
-    return table
+        first, *others = _figures(told, real)
+        rows += [(told.name, *first), *(("", *row) for row in others)]
+    figures = "#simulated, 95 %", "#measured, 95 %", "#measured\nis off by"
+    return table(("stream", "", *figures), rows)
 
 
-def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Text, Text, Text]]:
+def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Cell, Cell, Cell]]:
     def both(
         what: str, text: Callable[[float], str], a: float, b: float
-    ) -> tuple[str, Text, Text, Text]:
-        return (what, cell(text(a)), cell(text(b)), _off(a, b))
+    ) -> tuple[str, Cell, Cell, Cell]:
+        return (what, text(a), text(b), _off(a, b))
 
     rows = [both("mean", seconds_text, told.mean_s, real.mean_s)]
     sides = [{one.percentile: one for one in side.percentiles} for side in (told, real)]
     for percentile in SHOWN:
         here, there = (side.get(percentile) for side in sides)
         ends = [math.nan if one is None else one.estimate_s for one in (here, there)]
-        a, b = (cell(*percentile_lines(one)) for one in (here, there))
-        rows.append((f"p{percentile:g}", a, b, _off(*ends)))
+        lines = percentile_lines(here), percentile_lines(there)
+        rows.append((f"p{percentile:g}", *lines, _off(*ends)))
     rows.append(both("waited, mean", seconds_text, told.queue.mean_s, real.queue.mean_s))
     rows.append(both("served, mean", seconds_text, told.service.mean_s, real.service.mean_s))
     rates = told.throughput_per_s, real.throughput_per_s
@@ -128,31 +127,30 @@ def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Text, 
     if told.batch > 1 or real.batch > 1:
         rows.append(both("batch, mean", number_text, told.batch, real.batch))
     if told.answered < told.requests or real.answered < real.requests:
-        a, b = (cell(str(side.requests - side.answered)) for side in (told, real))
-        rows.append(("rejected", a, b, cell("")))
+        a, b = (str(side.requests - side.answered) for side in (told, real))
+        rows.append(("rejected", a, b, ""))
     for one, other in zip(told.objectives, real.objectives, strict=True):
-        a, b = (cell(f"{100 * side.on_time:.4g} %", side.verdict.answer) for side in (one, other))
-        points = cell(f"{100 * (other.on_time - one.on_time):+.2g} points")
-        rows.append((f"within {format_seconds(one.slo.latency_s)}", a, b, points))
+        told_of, real_of = (
+            (on_time_text(side.on_time), side.verdict.answer) for side in (one, other)
+        )
+        points = f"{100 * (other.on_time - one.on_time):+.2g} points"
+        rows.append((f"within {format_seconds(one.slo.latency_s)}", told_of, real_of, points))
     return rows
 
 
 def _uses(found: LoadTest) -> Table:
     """Devices and links; what links really take is within what devices do."""
-    table = new_table()
-    table.add_column("busy", overflow="fold")
-    for name in ("simulated", "measured"):
-        table.add_column(name, justify="right", no_wrap=True)
     told, real = found.simulated, found.measured
-    for name, use in told.devices.items():
-        if use.busy_s > 0 or real.devices[name].busy_s > 0:
-            shares = use.utilization, real.devices[name].utilization
-            table.add_row(cell(name), *map(percent, shares))
+    rows = [
+        (name, percent(use.utilization), percent(real.devices[name].utilization))
+        for name, use in told.devices.items()
+        if use.busy_s > 0 or real.devices[name].busy_s > 0
+    ]
     for name, use in told.links.items():
         if use.busy_s > 0:
             share = percent(real.links[name].utilization) if found.emulated else ABSENT
-            table.add_row(cell(name), percent(use.utilization), share)
-    return table
+            rows.append((name, percent(use.utilization), share))
+    return table(("busy", "#simulated", "#measured"), rows)
 
 
 def _outputs_line(outputs: Outputs | None) -> str:
@@ -171,9 +169,42 @@ def _outputs_line(outputs: Outputs | None) -> str:
     return text
 
 
-def _off(told: float, real: float) -> Text:
+def _off(told: float, real: float) -> str:
     share = relative_change(told, real)
     if share is None:
-        return Text(ABSENT)
+        return ABSENT
     # Nothing is off by -0.0.
-    return cell(f"{round(100 * share, 1) + 0.0:+.1f} %" if share < TIMES else f"{1 + share:.3g}x")
+    return f"{round(100 * share, 1) + 0.0:+.1f} %" if share < TIMES else f"{1 + share:.3g}x"
+
+
+def load_test_record(found: LoadTest) -> dict[str, Any]:
+    """Return the record for ``to_json``; times of `host` are real, others are the workload's."""
+    simulated, measured = service_record(found.simulated), service_record(found.measured)
+    return {
+        "schema": "hetsim-load-test/1",
+        "problem": simulated["problem"],
+        **fields(found, "emulated time_scale executor start_s host outputs"),
+        "simulated": simulated,
+        "measured": measured,
+        "off_by": [
+            _off_by(told, real)
+            for told, real in zip(found.simulated.streams, found.measured.streams, strict=True)
+        ],
+    }
+
+
+def _off_by(told: StreamService, real: StreamService) -> dict[str, Any]:
+    """By what share measured figures are above the simulated ones; null where that is no number."""
+    sides = [{one.percentile: one.estimate_s for one in side.percentiles} for side in (told, real)]
+    return {
+        "name": told.name,
+        "latency_mean": relative_change(told.mean_s, real.mean_s),
+        "percentiles": [
+            {"percentile": at, "latency": relative_change(a, sides[1][at])}
+            for at, a in sides[0].items()
+            if at in sides[1]
+        ],
+        "queue_mean": relative_change(told.queue.mean_s, real.queue.mean_s),
+        "service_mean": relative_change(told.service.mean_s, real.service.mean_s),
+        "throughput": relative_change(told.throughput_per_s, real.throughput_per_s),
+    }

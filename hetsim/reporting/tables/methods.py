@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import isinf
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from hetsim.base.text import Record
+from hetsim.base.text import Record, fields
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.groups import owners
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
-from hetsim.reporting.tables.comparison import question
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.tables.question import question
+from hetsim.reporting.words.console import pairs, table
 from hetsim.reporting.words.text import count
 
 
@@ -62,42 +62,38 @@ def method_row(problem: Problem, partition: Partition, latency_s: float, cpu_s: 
 
 def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableType:
     """Return one row a method, in the order given."""
-    table = new_table()
-    table.add_column(Text("method"), no_wrap=True)
-    for title in ("groups", "cut tensors", "cut bytes", "largest", "latency", "CPU time"):
-        table.add_column(Text(title), justify="right", no_wrap=True)
-    table.add_column(Text("note"), overflow="fold")
-    for row in rows:
-        infeasible = row.latency_s == float("inf")
-        table.add_row(
-            cell(row.partition.method),
-            cell(str(len(row.partition.groups))),
-            cell(str(row.cut_tensors)),
-            cell(format_bytes(row.cut_bytes)),
-            cell(count(row.largest, "node")),
-            cell("does not fit" if infeasible else format_seconds(row.latency_s)),
-            cell(format_seconds(row.cpu_s)),
-            cell(*row.partition.notes),
-        )
-    return Stack(pairs(question(problem)), Text(""), table)
+    figures = "#groups", "#cut tensors", "#cut bytes", "#largest", "#latency", "#CPU time"
+    made = table(
+        ("|method", *figures, "note"),
+        (
+            (
+                row.partition.method,
+                str(len(row.partition.groups)),
+                str(row.cut_tensors),
+                format_bytes(row.cut_bytes),
+                count(row.largest, "node"),
+                "does not fit" if isinf(row.latency_s) else format_seconds(row.latency_s),
+                format_seconds(row.cpu_s),
+                row.partition.notes,
+            )
+            for row in rows
+        ),
+    )
+    return Stack(pairs(question(problem)), Text(""), made)
 
 
 def methods_record(problem: Problem, rows: Sequence[MethodRow]) -> Record:
     """Return the same as JSON, but for CPU time, which is another in every process."""
-    entries: list[dict[str, Any]] = [
-        {
-            "method": row.partition.method,
-            "groups": len(row.partition.groups),
-            "cut_tensors": row.cut_tensors,
-            "cut_bytes": row.cut_bytes,
-            "largest_nodes": row.largest,
-            "latency_s": None if row.latency_s == float("inf") else row.latency_s,
-            "notes": list(row.partition.notes),
-        }
-        for row in rows
-    ]
     return {
         "schema": "hetsim-methods/1",
         "problem": problem_record(problem),
-        "methods": entries,
+        "methods": [
+            {
+                "method": row.partition.method,
+                "groups": len(row.partition.groups),
+                **fields(row, "cut_tensors cut_bytes largest_nodes=largest latency_s"),
+                "notes": list(row.partition.notes),
+            }
+            for row in rows
+        ],
     }

@@ -12,10 +12,10 @@ from rich.text import Text
 from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.reporting.tables.comparison import question, unpriced_rows
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.tables.question import question, unpriced_rows
+from hetsim.reporting.words.console import Heading, pairs, table
 from hetsim.reporting.words.like_devices import fold_rows
-from hetsim.reporting.words.text import ABSENT, count, difference_text
+from hetsim.reporting.words.text import ABSENT, count, difference_text, time_text
 
 SHOWN = 20
 """Nodes that are listed: those that cost most, or that some device does not take."""
@@ -109,62 +109,44 @@ def _listed(facts: Facts) -> list[NodeFacts]:
 
 
 def _of_plan(shown: Sequence[NodeFacts]) -> Table:
-    table = new_table()
-    table.add_column(cell("node"), overflow="fold", min_width=8)
-    table.add_column(cell("op"), overflow="fold", min_width=6)
-    for title in ("runs on", "wanted on", "moves", "cost"):
-        table.add_column(cell(title), justify="right", no_wrap=True)
-    table.add_column(cell("why not"), overflow="fold", ratio=1, min_width=9)
-    for node in shown:
-        away = node.falls_back
-        why = "by choice" if node.why.startswith(CHOICE) else node.why
-        table.add_row(
-            cell(node.name),
-            cell(node.op),
-            cell(_on(node.device, node.seconds)),
-            cell(_on(node.preferred, node.preferred_s, supposed=node.supposed)),
-            cell(format_seconds(node.moves_s) if away else ABSENT),
-            cell(difference_text(node.cost_s) if away else ABSENT),
-            cell(why),
-        )
-    return table
+    figures = "#runs on", "#wanted on", "#moves", "#cost"
+    return table(
+        (Heading("node", 8), Heading("op", 6), *figures, Heading("why not", 9)),
+        (
+            (
+                node.name,
+                node.op,
+                _on(node.device, node.seconds),
+                _on(node.preferred, node.preferred_s, supposed=node.supposed),
+                format_seconds(node.moves_s) if node.falls_back else ABSENT,
+                difference_text(node.cost_s) if node.falls_back else ABSENT,
+                "by choice" if node.why.startswith(CHOICE) else node.why,
+            )
+            for node in shown
+        ),
+    )
 
 
 def _on(device: str | None, seconds: float | None, *, supposed: bool = False) -> str:
     """Return a device and a time on it, in brackets where the device does not take the node."""
     if device is None or seconds is None:
         return device or ABSENT
-    return (
-        f"{device} {format_seconds(seconds)}"
-        if not supposed
-        else (f"{device} ({format_seconds(seconds)})")
-    )
+    told = format_seconds(seconds)
+    return f"{device} ({told})" if supposed else f"{device} {told}"
 
 
 def _of_problem(facts: Facts, shown: Sequence[NodeFacts]) -> Table:
-    table = new_table()
-    table.add_column(cell("node"), overflow="fold", min_width=8)
-    table.add_column(cell("op"), overflow="fold", min_width=6)
     devices = fold_rows(
         range(len(facts.problem.devices)),
         lambda p: facts.problem.devices[p],
         lambda p: tuple((one.takes, one.seconds) for one in (n.devices[p] for n in facts.nodes)),
     )
-    for name, _ in devices:
-        table.add_column(cell(name), justify="right", no_wrap=True)
     refused = any(one.takes == "no" for node in shown for one in node.devices)
-    if refused:
-        table.add_column(cell("why not"), overflow="fold", ratio=1, min_width=12)
+    rows = []
     for node in shown:
         said = [(name, node.devices[p]) for name, p in devices]
         reasons = [f"{name}: {one.reason}" for name, one in said if one.takes == "no"]
-        table.add_row(
-            cell(node.name),
-            cell(node.op),
-            *(
-                cell(ABSENT if one.seconds is None else format_seconds(one.seconds))
-                for _, one in said
-            ),
-            *([cell(*reasons)] if refused else []),
-        )
-    return table
+        times = [time_text(one.seconds) for _, one in said]
+        rows.append((node.name, node.op, *times, *([reasons] if refused else [])))
+    why = [Heading("why not", 12)] * refused
+    return table((Heading("node", 8), Heading("op", 6), *(f"#{d}" for d, _ in devices), *why), rows)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import plain
-from hetsim.base.units import format_bytes
+from hetsim.base.text import fields, plain
 from hetsim.placing.answer import Apart, Placed, Placement, Sought
-from hetsim.reporting.tables.comparison import question
-from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.text import ABSENT, big, latency_text, percent, seconds_text
+from hetsim.problem.record import problem_record
+from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.question import question
+from hetsim.reporting.tables.workload import objectives_record
+from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, seconds_text
 from hetsim.service.service import StreamService
 from hetsim.workloads.deployment import DynamicBatching
 
@@ -104,52 +107,47 @@ def _sought(one: Sought) -> str:
 
 
 def _table(found: Placement) -> Table:
-    table = new_table()
-    table.add_column("placement", overflow="fold")
-    for name in ("carries", "meets", "p99 / limit"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("requests wait", overflow="fold")
-    table.add_column("busy there", overflow="fold")
     # Of the ways in which requests may wait for one set of instances, the best.
     best: dict[object, Placed] = {}
     for row in found.rows:
         best.setdefault((row.batching, row.places), row)
-    for row in best.values():
-        lines = [f"{model}: {', '.join(mine)}" for model, mine in _by_model(row).items()]
-        if row.batching is not None:
-            lines.append(f"batches of {row.batching.max_batch_size}")
-        table.add_row(
-            cell(*lines),
-            factor(row.factor),
-            {"meets": "yes", "misses": "no"}.get(row.answer, row.answer),
-            ABSENT if not 0 < row.near < math.inf else f"{row.near:.2f}",
-            cell(row.waits),
-            cell(row.binds),
-        )
-    return table
+    return table(
+        ("placement", "#carries", "#meets", "#p99 / limit", "requests wait", "busy there"),
+        (
+            (
+                [
+                    *(f"{model}: {', '.join(mine)}" for model, mine in _by_model(row).items()),
+                    *([] if row.batching is None else [_batching(row.batching)]),
+                ],
+                factor(row.factor),
+                {"meets": "yes", "misses": "no"}.get(row.answer, row.answer),
+                f"{row.near:.2f}" if 0 < row.near < math.inf else ABSENT,
+                row.waits,
+                row.binds,
+            )
+            for row in best.values()
+        ),
+    )
 
 
 def _instances(best: Placed) -> Table:
-    table = new_table()
-    for name in ("model", "instance on", "planned by"):
-        table.add_column(name, overflow="fold")
-    table.add_column("alone", justify="right", no_wrap=True)
-    for one in best.instances:
-        table.add_row(
-            cell(one.model),
-            cell(", ".join(one.devices)),
-            cell(one.strategy),
-            seconds_text(one.resolved.seconds[0][0][0]),
-        )
-    return table
+    return table(
+        ("model", "instance on", "planned by", "#alone"),
+        (
+            (
+                one.model,
+                ", ".join(one.devices),
+                one.strategy,
+                seconds_text(one.resolved.seconds[0][0][0]),
+            )
+            for one in best.instances
+        ),
+    )
 
 
 def _devices(found: Placement) -> Table:
     best = found.best
-    table = new_table()
-    table.add_column("device or link", overflow="fold")
-    for name in ("busy at capacity", "busy", "memory", "of"):
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     service = best.service
     for name, use in best.use.items():
         kind, _, short = name.partition(" ")
@@ -159,35 +157,23 @@ def _devices(found: Placement) -> Table:
         if service is not None:
             now = (service.devices if kind == "device" else service.links).get(short)
         held = best.memory_bytes.get(short) if kind == "device" else None
-        table.add_row(
-            cell(name),
-            percent(use),
-            ABSENT if now is None else percent(now.utilization),
-            ABSENT if held is None else format_bytes(held),
-            ABSENT if held is None else format_bytes(found.platform.devices[short].memory_bytes),
-        )
-    return table
+        memory = None if held is None else found.platform.devices[short].memory_bytes
+        busy = ABSENT if now is None else percent(now.utilization)
+        rows.append((name, percent(use), busy, bytes_text(held), bytes_text(memory)))
+    return table(("device or link", "#busy at capacity", "#busy", "#memory", "#of"), rows)
 
 
 def _apart(rows: tuple[Apart, ...]) -> Table:
-    table = new_table()
-    table.add_column("stream", overflow="fold")
-    for name in ("p99 alone", "with others", "mean alone", "with others", "for others' work"):
-        table.add_column(name, justify="right", no_wrap=True)
+    lines = []
     for row in rows:
         share = row.others_s / row.together.mean_s if row.together.mean_s else math.nan
-        told = row.together.percentiles and math.isfinite(row.others_s)
-        table.add_row(
-            cell(row.stream),
-            _p99(row.alone),
-            _p99(row.together),
-            _mean(row.alone),
-            _mean(row.together),
-            f"{seconds_text(max(row.others_s, 0.0))}, {percent(max(share, 0.0))}"
-            if told
-            else ABSENT,
-        )
-    return table
+        others = ABSENT
+        if row.together.percentiles and math.isfinite(row.others_s):
+            others = f"{seconds_text(max(row.others_s, 0.0))}, {percent(max(share, 0.0))}"
+        both = row.alone, row.together
+        lines.append((row.stream, *map(_p99, both), *map(_mean, both), others))
+    figures = "#p99 alone", "#with others", "#mean alone", "#with others", "#for others' work"
+    return table(("stream", *figures), lines)
 
 
 def _p99(stream: StreamService) -> str:
@@ -198,3 +184,58 @@ def _p99(stream: StreamService) -> str:
 
 def _mean(stream: StreamService) -> str:
     return seconds_text(stream.mean_s) if stream.percentiles else ABSENT
+
+
+def place_record(found: Placement) -> dict[str, Any]:
+    """Return the record for ``to_json``."""
+    workload = found.workload
+    first = found.rows[0].instances[0] if found.rows else None
+    return {
+        "schema": "hetsim-placement/1",
+        "problem": None if first is None else problem_record(first.resolved.problem),
+        "rate_per_s": found.rate_per_s,
+        "seed": workload.seed,
+        "objectives": objectives_record(workload.streams),
+        **fields(found, "factor bound gap impossible"),
+        "verdict": {"say": best_sentence(found)},
+        "sought": [_sought_record(one) for one in found.sought],
+        "rows": [_row_record(row) for row in found.rows],
+        "apart": [_apart_record(row) for row in found.apart],
+        "service": None
+        if not found.rows or found.rows[0].service is None
+        else service_record(found.rows[0].service),
+    }
+
+
+def _sought_record(one: Sought) -> dict[str, Any]:
+    batching = one.batching
+    return {
+        "max_batch_size": 1 if batching is None else batching.max_batch_size,
+        "max_queue_delay_us": 0 if batching is None else batching.max_queue_delay_us,
+        **fields(one, "offered factor bound relaxed_bound=relaxed gap proved"),
+        "refused": [fields(row, "model devices strategy why too_slow=slow") for row in one.refused],
+    }
+
+
+def _row_record(row: Placed) -> dict[str, Any]:
+    return {
+        "instances": [
+            {
+                **fields(one, "model devices strategy"),
+                "alone_s": one.resolved.seconds[0][0][0],
+            }
+            for one in row.instances
+        ],
+        "max_batch_size": 1 if row.batching is None else row.batching.max_batch_size,
+        **fields(row, "waits factor binds utilization_at_factor=use memory_bytes answer"),
+        "nearest": row.near if math.isfinite(row.near) else None,
+        "requests": 0 if row.service is None else row.service.requests,
+    }
+
+
+def _apart_record(row: Apart) -> dict[str, Any]:
+    return fields(
+        row,
+        "stream model alone_p99_s=alone.p99_s together_p99_s=together.p99_s "
+        "alone_mean_s=alone.mean_s together_mean_s=together.mean_s others_s",
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rich.console import Group as Stack
@@ -10,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.analysis.sureness import Spread
+from hetsim.analysis.sureness import Interval, Spread
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings
@@ -19,12 +20,10 @@ from hetsim.partitioning.partition import Partition
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
-from hetsim.reporting.tables.comparison import deal_text, question
-from hetsim.reporting.tables.sureness import spread_rows
-from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.plan_figures import critical_path, device_as_if, latency_spread
-from hetsim.reporting.words.sustained import slower_text, sustained_rows
-from hetsim.reporting.words.text import ABSENT, count, joules, listed, percent
+from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
+from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.text import between, bytes_text, count, joules, listed, percent
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
@@ -45,28 +44,27 @@ def partition_report(partition: Partition) -> RenderableType:
 
 def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
     """Return one row a group, in execution order."""
-    table = new_table()
-    table.add_column(Text("group"), justify="right", no_wrap=True)
-    table.add_column(Text("device"), overflow="fold", min_width=4)
-    table.add_column(Text("nodes"), justify="right", no_wrap=True)
-    table.add_column(Text("time"), justify="right", no_wrap=True)
-    table.add_column(Text("receives"), justify="right", no_wrap=True)
-    table.add_column(Text("sends"), justify="right", no_wrap=True)
-    table.add_column(Text("ops"), overflow="fold", ratio=2)
-    table.add_column(Text("first node"), overflow="ellipsis", no_wrap=True, ratio=1)
-    for index, (group, crossing) in enumerate(zip(groups, crossings(problem, groups), strict=True)):
-        seconds = problem.group_seconds(problem.devices.index(group.device), group.nodes)
-        table.add_row(
-            cell(f"g{index}"),
-            cell(group.device),
-            cell(str(len(group.nodes))),
-            cell(format_seconds(seconds)),
-            cell(format_bytes(crossing.receives_bytes)),
-            cell(format_bytes(crossing.sends_bytes)),
-            cell(listed(tally(problem.op_types[node] for node in group.nodes), limit=3)),
-            cell(problem.node_names[group.nodes[0]]),
-        )
-    return table
+    headings = "#group", "device", "#nodes", "#time", "#receives", "#sends", "ops", "|first node"
+    return table(
+        headings,
+        (
+            (
+                f"g{index}",
+                group.device,
+                str(len(group.nodes)),
+                format_seconds(
+                    problem.group_seconds(problem.devices.index(group.device), group.nodes)
+                ),
+                format_bytes(crossing.receives_bytes),
+                format_bytes(crossing.sends_bytes),
+                listed(tally(problem.op_types[node] for node in group.nodes), limit=3),
+                problem.node_names[group.nodes[0]],
+            )
+            for index, (group, crossing) in enumerate(
+                zip(groups, crossings(problem, groups), strict=True)
+            )
+        ),
+    )
 
 
 def simulation_report(
@@ -225,42 +223,37 @@ def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[s
 def devices_table(plan: Plan, timeline: Timeline) -> Table:
     """Return one row a device: load, utilization, memory."""
     problem = plan.problem
-    table = new_table()
-    table.add_column(Text("device"), overflow="fold", min_width=4)
-    for name in ("subgraphs", "nodes", "busy", "utilization", "peak memory", "weights", "capacity"):
-        table.add_column(Text(name), justify="right", no_wrap=True)
+    rows = []
     for index, device in enumerate(problem.devices):
         groups = [group for group in plan.groups if group.device == device]
         capacity = None
         if problem.capacity_bytes is not None:
             capacity = problem.held_bytes(index, problem.capacity_bytes[index])
-        table.add_row(
-            cell(device_as_if(problem, device)),
-            cell(str(len(groups))),
-            cell(str(sum(len(group.nodes) for group in groups))),
-            cell(format_seconds(timeline.device_busy_s.get(device, 0.0))),
-            cell(percent(timeline.device_utilization.get(device))),
-            cell(_size(timeline.peak_memory_bytes.get(device))),
-            cell(_size(timeline.weight_bytes.get(device))),
-            cell(_size(capacity)),
+        sizes = timeline.peak_memory_bytes.get(device), timeline.weight_bytes.get(device), capacity
+        rows.append(
+            (
+                device_as_if(problem, device),
+                str(len(groups)),
+                str(sum(len(group.nodes) for group in groups)),
+                format_seconds(timeline.device_busy_s.get(device, 0.0)),
+                percent(timeline.device_utilization.get(device)),
+                *map(bytes_text, sizes),
+            )
         )
-    return table
+    figures = "#busy", "#utilization", "#peak memory", "#weights", "#capacity"
+    return table(("device", "#subgraphs", "#nodes", *figures), rows)
 
 
 def links_table(timeline: Timeline) -> Table:
     """Return one row a link direction or bus that carried something."""
-    table = new_table()
-    table.add_column(Text("link"), overflow="fold", min_width=8)
-    table.add_column(Text("busy"), justify="right", no_wrap=True)
-    table.add_column(Text("utilization"), justify="right", no_wrap=True)
-    for link, busy_s in timeline.link_busy_s.items():
-        if busy_s > 0:
-            table.add_row(
-                cell(link),
-                cell(format_seconds(busy_s)),
-                cell(percent(timeline.link_utilization.get(link))),
-            )
-    return table
+    return table(
+        ("link", "#busy", "#utilization"),
+        (
+            (link, format_seconds(busy_s), percent(timeline.link_utilization.get(link)))
+            for link, busy_s in timeline.link_busy_s.items()
+            if busy_s > 0
+        ),
+    )
 
 
 def outputs_line(
@@ -288,5 +281,90 @@ def outputs_line(
     return f"{claim}: no ({count(len(mismatches), 'output')} differ: {'; '.join(mismatches)})"
 
 
-def _size(nbytes: int | None) -> str:
-    return ABSENT if nbytes is None else format_bytes(nbytes)
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    """What the latency of one request is made of, in seconds along the critical path.
+
+    ``shares_s`` has them by device, and by links as they are held together; largest first.
+    """
+
+    compute_s: float
+    transfer_s: float
+    shares_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def transfer_share(self) -> float:
+        """Part of the path that is spent in transfers, in [0, 1]."""
+        whole = self.compute_s + self.transfer_s
+        return self.transfer_s / whole if whole > 0 else 0.0
+
+
+def critical_path(timeline: Timeline) -> CriticalPath | None:
+    """Return what the critical path is made of; None where the timeline has no path."""
+    if not timeline.critical_path:
+        return None
+    spent = {"compute": 0.0, "transfer": 0.0}
+    shares: dict[str, float] = {}
+    for index in timeline.critical_path:
+        event = timeline.events[index]
+        seconds = event.end_s - event.start_s
+        spent[event.kind] += seconds
+        held = " + ".join(event.tracks) or f"{event.source}>{event.device}"
+        where = event.device if event.kind == "compute" else held
+        shares[where] = shares.get(where, 0.0) + seconds
+    ordered = dict(sorted(shares.items(), key=lambda share: -share[1]))
+    return CriticalPath(spent["compute"], spent["transfer"], ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySpread:
+    """Latencies of many requests, in seconds; percentiles are those of the nearest rank."""
+
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    max_s: float
+
+
+def latency_spread(timeline: Timeline) -> LatencySpread:
+    """Return mean, percentiles and maximum over all requests. O(n log n)."""
+    ordered = sorted(timeline.latencies_s)
+    size = len(ordered)
+
+    def at(hundredths: int) -> float:
+        return ordered[max(-(-hundredths * size // 100), 1) - 1]
+
+    return LatencySpread(sum(ordered) / size, at(50), at(90), at(99), ordered[-1])
+
+
+def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
+    """Return the line that says what times 80 % of the samples are between; none without."""
+    if spread is None:
+        return []
+
+    def told(found: Interval) -> str:
+        return between(format_seconds(found.low), format_seconds(found.high))
+
+    text = f"{told(spread.latency_s)} in 80 % of {spread.draws} Monte Carlo samples"
+    if requests > 1:
+        text = f"mean {told(spread.latency_s)}, all in {told(spread.makespan_s)}, in 80 % of "
+        text += f"{spread.draws} Monte Carlo samples"
+    return [("interval", f"{text} of what the figures may be off by")]
+
+
+def deal_text(plan: Plan) -> str:
+    """Return which replicas get how many requests: ``of 4 requests 3 to gpu, 1 to npu + cpu``."""
+    by_share: dict[int, list[str]] = {}
+    place = {name: index for index, name in enumerate(plan.problem.devices)}
+    in_order = sorted(
+        zip(plan.replicas, plan.shares, strict=True),
+        key=lambda pair: [place[name] for name in pair[0].devices_used],
+    )
+    for replica, share in in_order:
+        by_share.setdefault(share, []).append(" + ".join(folded(replica.devices_used)))
+    told = []
+    for share, names in sorted(by_share.items(), reverse=True):
+        each = "" if len(names) == 1 else " each"
+        told.append(f"{share}{each} to {', '.join(folded(names))}")
+    return f"of {len(plan.deal)} requests {'; '.join(told)}"

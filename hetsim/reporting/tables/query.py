@@ -11,11 +11,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import tally
+from hetsim.base.text import fields, tally
 from hetsim.device.support.reasons import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.console import cell, pairs, table
 from hetsim.reporting.words.text import count, listed
 
 if TYPE_CHECKING:
@@ -141,11 +141,7 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
 
 
 def _ops_table(answer: Answer) -> Table:
-    table = new_table()
-    table.add_column(Text("op type"), overflow="fold")
-    for title in ("nodes", "alone", "in a pattern", "refused"):
-        table.add_column(Text(title), justify="right", no_wrap=True)
-    table.add_column(Text("why not"), overflow="fold", ratio=1)
+    rows = []
     for op in answer.ops:
         found = list(op.reasons.items())
         reasons = [
@@ -154,35 +150,23 @@ def _ops_table(answer: Answer) -> Table:
         ]
         if len(found) > REASONS_SHOWN:
             reasons.append(f"+{len(found) - REASONS_SHOWN} more")
-        table.add_row(
-            cell(op.op),
-            cell(str(op.nodes)),
-            cell(str(op.alone)),
-            cell(str(op.in_pattern)),
-            cell(str(op.refused), style="red" if op.refused else ""),
-            cell(*reasons),
-        )
-    return table
+        refused = cell(str(op.refused), style="red" if op.refused else "")
+        rows.append((op.op, str(op.nodes), str(op.alone), str(op.in_pattern), refused, reasons))
+    return table(("op type", "#nodes", "#alone", "#in a pattern", "#refused", "why not"), rows)
 
 
 def _patterns_table(answer: Answer) -> Table:
-    table = new_table()
-    table.add_column(Text("pattern"), overflow="fold")
-    for title in ("matches", "nodes"):
-        table.add_column(Text(title), justify="right", no_wrap=True)
-    for name, (matches, nodes) in answer.patterns.items():
-        table.add_row(cell(name), cell(str(matches)), cell(str(nodes)))
-    return table
+    return table(
+        ("pattern", "#matches", "#nodes"),
+        ((name, str(matches), str(nodes)) for name, (matches, nodes) in answer.patterns.items()),
+    )
 
 
 def _reasons_table(answer: Answer) -> Table:
-    table = new_table()
-    table.add_column(Text("refused"), justify="right", no_wrap=True)
-    table.add_column(Text("reason"), overflow="fold", ratio=1)
-    table.add_column(Text("op types"), overflow="fold", ratio=1)
-    for reason, ops in answer.reasons.items():
-        table.add_row(cell(str(sum(ops.values()))), cell(reason), cell(listed(ops)))
-    return table
+    return table(
+        ("#refused", "reason", "op types"),
+        ((str(sum(ops.values())), reason, listed(ops)) for reason, ops in answer.reasons.items()),
+    )
 
 
 def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> dict[str, Any]:
@@ -194,27 +178,14 @@ def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> d
         "kind": spec.kind,
         "execute": spec.executes,
         "model": {
-            "name": model.name,
-            "source": model.source,
-            "sha256": model.sha256,
-            "canonical": model.canonical,
+            **fields(model, "name source sha256 canonical"),
             "dims": dict(sorted(model.dims.items())),
         },
         "nodes": len(nodes),
         "alone": sum(op.alone for op in answer.ops),
         "in_pattern": sum(op.in_pattern for op in answer.ops),
         "refused": len(answer.refused),
-        "ops": [
-            {
-                "op": op.op,
-                "nodes": op.nodes,
-                "alone": op.alone,
-                "in_pattern": op.in_pattern,
-                "refused": op.refused,
-                "reasons": dict(op.reasons),
-            }
-            for op in answer.ops
-        ],
+        "ops": [fields(op) for op in answer.ops],
         "patterns": [
             {"pattern": pattern, "matches": matches, "nodes": number}
             for pattern, (matches, number) in answer.patterns.items()

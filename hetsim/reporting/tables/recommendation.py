@@ -17,10 +17,10 @@ from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt
 from hetsim.recommending.policies import Policy
 from hetsim.recommending.question import UNITS, Question
+from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.surviving import surviving_report
 from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.provenance import figures_text
 from hetsim.reporting.words.text import big, latency_text, percent
 from hetsim.service.resolving import Resolved
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rich.table import Table
-from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_seconds
-from hetsim.reporting.words.console import cell, new_table
-from hetsim.reporting.words.text import ABSENT, count, latency_text, percent
+from hetsim.reporting.words.console import table
+from hetsim.reporting.words.text import ABSENT, count, latency_text, on_time_text, percent
 from hetsim.service.cost import Cost
 from hetsim.service.fewest import Fewest
 from hetsim.service.scaled import Scaled
@@ -68,32 +66,27 @@ def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) ->
     beside = [service, *(one for one, _ in fixed)]
     costs = [cost, *(each for _, each in fixed)]
     priced = [each for each in costs if each is not None and each.hardware_usd is not None]
-    table = new_table()
-    table.add_column("replicas", overflow="fold")
-    names = ["on average", "most", "replica-hours"]
-    names += ["USD"] if len(priced) == len(beside) else []
-    for name in names:
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    usd = ["#USD"] if len(priced) == len(beside) else []
+    headings = ["replicas", "#on average", "#most", "#replica-hours", *usd]
     for stream in service.streams:
         of = f" of {stream.name}" if len(service.streams) > 1 else ""
-        table.add_column(Text(f"p{PERCENTILE:g}{of}", justify="right"), justify="right")
-        if stream.objectives:
-            table.add_column(Text(f"on time{of}", justify="right"), justify="right")
+        headings += [f"#p{PERCENTILE:g}{of}", *[f"#on time{of}"] * bool(stream.objectives)]
+    rows = []
     for at, one in enumerate(beside):
-        row: list[Text | str] = [
-            cell(_name(one.scaled, fixed=at > 0)),
+        row = [
+            _name(one.scaled, fixed=at > 0),
             f"{sum(each.mean for each in one.scaled):.3g}",
             str(sum(each.most for each in one.scaled)),
             f"{sum(each.replica_hours for each in one.scaled):.4g}",
         ]
-        if len(priced) == len(beside):
+        if usd:
             row.append(f"{priced[at].hardware_usd:.4g}")
         for stream in one.streams:
             row.append(_p99(stream))
             if stream.objectives:
-                row.append(f"{100 * min(each.on_time for each in stream.objectives):.4g} %")
-        table.add_row(*row)
-    return table
+                row.append(on_time_text(min(each.on_time for each in stream.objectives)))
+        rows.append(row)
+    return table(headings, rows)
 
 
 def _name(scaled: Sequence[Scaled], *, fixed: bool) -> str:
@@ -106,63 +99,3 @@ def _p99(stream: StreamService) -> str:
     if not stream.percentiles:
         return "overloaded" if stream.requests else ABSENT
     return latency_text(stream.p99_s)
-
-
-def scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
-    """Return the record for JSON: nothing where no model is scaled."""
-    if not service.scaled:
-        return {}
-    return {
-        "autoscaling": {
-            "models": [_model_record(one) for one in service.scaled],
-            "fixed": [_fixed_record(one, cost) for one, cost in fixed],
-        }
-    }
-
-
-def _fixed_record(one: Service, cost: Cost) -> dict[str, Any]:
-    return {
-        "models": [
-            {
-                "model": each.model,
-                "replicas": each.config.max_replicas,
-                "replica_seconds": each.replica_s,
-            }
-            for each in one.scaled
-        ],
-        "hardware_usd": cost.hardware_usd,
-        "streams": [
-            {
-                "name": stream.name,
-                "p99_s": stream.p99_s,
-                "on_time": [each.on_time for each in stream.objectives],
-            }
-            for stream in one.streams
-        ],
-    }
-
-
-def _model_record(one: Scaled) -> dict[str, Any]:
-    changes = one.changes()
-    return {
-        "model": one.model,
-        "config": asdict(one.config),
-        "replicas_mean": one.mean,
-        "replicas_most": one.most,
-        "starts": one.starts,
-        "start_mean_s": one.start_s,
-        "replica_seconds": one.replica_s,
-        "replica_hours": one.replica_hours,
-        "fewest": None
-        if one.fewest is None
-        else {
-            "replica_seconds": one.fewest.replica_s,
-            "work_seconds": one.fewest.work_s,
-            "binds": one.fewest.binds,
-        },
-        "over_time": {
-            "at_s": [at_s for at_s, _, _ in changes],
-            "alive": [alive for _, alive, _ in changes],
-            "running": [running for _, _, running in changes],
-        },
-    }

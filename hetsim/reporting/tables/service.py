@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.confidence.mean import Mean
 from hetsim.confidence.percentile import Percentile
 from hetsim.hardware.provenance import weakest
-from hetsim.reporting.tables.comparison import question
-from hetsim.reporting.tables.failed import failed_rows, failed_table
+from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.scaled import Fixed, scaled_rows, scaled_table
-from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.cost import cost_text
+from hetsim.reporting.words.console import Cell, pairs, table
 from hetsim.reporting.words.text import (
     ABSENT,
     big,
@@ -28,14 +25,24 @@ from hetsim.reporting.words.text import (
     joules,
     latency_text,
     number_text,
+    on_time_text,
     percent,
     percentile_lines,
     seconds_text,
 )
-from hetsim.service.cost import Cost
+from hetsim.service.cost import Charge, Cost
+from hetsim.service.failed import Failed, ModelFailed, Period
 from hetsim.service.intervals import ends_of
 from hetsim.service.resolving import Resolved
-from hetsim.service.service import Loading, ModelService, Objective, Part, Service, StreamService
+from hetsim.service.service import (
+    Loading,
+    ModelService,
+    Objective,
+    Part,
+    Service,
+    StreamService,
+    Use,
+)
 
 SHOWN = 3
 """Percentiles that a line has room for."""
@@ -197,10 +204,7 @@ def _shown(streams: Sequence[StreamService]) -> list[float]:
 def _latencies(service: Service, worse: Service | None) -> Table:
     """A line a figure of each stream's latency: the mean, and a few percentiles."""
     streams = service.streams
-    table = new_table()
-    table.add_column("stream", overflow="fold")
-    for name in ("requests", "", "latency", "95 %", *(() if worse is None else ("bad end",))):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    rows: list[tuple[Cell, ...]] = []
     shown = _shown(streams)
     for at, one in enumerate(streams):
         other = None if worse is None else worse.streams[at]
@@ -218,12 +222,9 @@ def _latencies(service: Service, worse: Service | None) -> Table:
                 known = beside.get(percentile)
                 there.append(math.nan if known is None else known.estimate_s)
             lines = [(*line, latency_text(s)) for line, s in zip(lines, there, strict=True)]
-        table.add_row(
-            cell(one.name),
-            str(one.requests),
-            *(cell(*column) for column in zip(*lines, strict=True)),
-        )
-    return table
+        rows.append((one.name, str(one.requests), *zip(*lines, strict=True)))
+    worst = [] if worse is None else ["#bad end"]
+    return table(("stream", "#requests", "#", "#latency", "#95 %", *worst), rows)
 
 
 def _by_percentile(one: StreamService | None) -> dict[float, Percentile]:
@@ -254,60 +255,55 @@ def _number(value: float, interval: Mean | None) -> str:
 
 def _parts(service: Service, *, loading: bool) -> Table:
     """Of what latencies are made, a mean above its 99th percentile, and what was rejected."""
-    streams = service.streams
-    table = new_table()
-    table.add_column("stream", overflow="fold")
-    for name in (
-        "answers\na second,\n95 %",
-        "waited,\nmean,\np99",
-        *(("loaded,\nmean,\np99",) if loading else ()),
-        "served,\nmean,\np99",
-        "batch,\nmean",
-        "queue\nfull",
-        "timed\nout",
-    ):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
-    for one in streams:
-        table.add_row(
-            cell(one.name),
-            cell(
-                number_text(one.throughput_per_s),
-                *_between(one.throughput, "{:.4g}".format),
-            ),
-            ABSENT if _overloaded(service, one) else _mean_and_p99(one.queue),
-            *((_mean_and_p99(one.loading),) if loading else ()),
-            _mean_and_p99(one.service),
-            ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}",
-            str(one.full),
-            str(one.expired),
-        )
-    return table
+    loaded = ["#loaded,\nmean,\np99"] if loading else []
+    return table(
+        (
+            "stream",
+            "#answers\na second,\n95 %",
+            "#waited,\nmean,\np99",
+            *loaded,
+            "#served,\nmean,\np99",
+            "#batch,\nmean",
+            "#queue\nfull",
+            "#timed\nout",
+        ),
+        (
+            (
+                one.name,
+                [number_text(one.throughput_per_s), *_between(one.throughput, "{:.4g}".format)],
+                ABSENT if _overloaded(service, one) else _mean_and_p99(one.queue),
+                *([_mean_and_p99(one.loading)] if loading else []),
+                _mean_and_p99(one.service),
+                ABSENT if math.isnan(one.batch) else f"{one.batch:.3g}",
+                str(one.full),
+                str(one.expired),
+            )
+            for one in service.streams
+        ),
+    )
 
 
-def _mean_and_p99(part: Part) -> Text:
-    return cell(seconds_text(part.mean_s), seconds_text(part.p99_s))
+def _mean_and_p99(part: Part) -> list[str]:
+    return [seconds_text(part.mean_s), seconds_text(part.p99_s)]
 
 
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:
-    table = new_table()
-    for name in ("stream", "objective"):
-        table.add_column(name, overflow="fold")
-    table.add_column(Text("on time", justify="right"), justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    table.add_column("MLPerf", overflow="fold")
-    if worse is not None:
-        table.add_column("bad end", overflow="fold")
-    for at, one in enumerate(streams):
-        for k, objective in enumerate(one.objectives):
-            table.add_row(
-                cell(one.name),
-                cell(str(objective.slo)),
-                f"{100 * objective.on_time:.4g} %",
-                cell(_verdict(objective)),
+    worst = [] if worse is None else ["bad end"]
+    return table(
+        ("stream", "objective", "#on time", "verdict", "MLPerf", *worst),
+        (
+            (
+                one.name,
+                str(objective.slo),
+                on_time_text(objective.on_time),
+                _verdict(objective),
                 "valid" if objective.verdict.mlperf.valid else "invalid",
-                *(() if worse is None else (worse.streams[at].objectives[k].verdict.answer,)),
+                *([] if worse is None else [worse.streams[at].objectives[k].verdict.answer]),
             )
-    return table
+            for at, one in enumerate(streams)
+            for k, objective in enumerate(one.objectives)
+        ),
+    )
 
 
 def _verdict(objective: Objective) -> str:
@@ -318,28 +314,17 @@ def _verdict(objective: Objective) -> str:
 
 
 def _uses(service: Service) -> Table:
-    table = new_table()
-    table.add_column("device or link", overflow="fold")
-    for name in ("busy", "utilization", "energy", "memory"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, use in service.devices.items():
-        table.add_row(
-            cell(name),
-            seconds_text(use.busy_s),
-            cell(percent(use.utilization), *_between(use.interval, percent)),
-            joules(use.energy_j),
-            format_bytes(service.memory_bytes[name]),
-        )
-    for name, use in service.links.items():
-        if use.busy_s > 0:
-            table.add_row(
-                cell(name),
-                seconds_text(use.busy_s),
-                cell(percent(use.utilization), *_between(use.interval, percent)),
-                ABSENT,
-                ABSENT,
-            )
-    return table
+    def row(name: str, use: Use, *more: str) -> tuple[Cell, ...]:
+        share = [percent(use.utilization), *_between(use.interval, percent)]
+        return (name, seconds_text(use.busy_s), share, *more)
+
+    rows = [
+        row(name, use, joules(use.energy_j), format_bytes(service.memory_bytes[name]))
+        for name, use in service.devices.items()
+    ]
+    links = {name: use for name, use in service.links.items() if use.busy_s > 0}
+    rows += [row(name, use, ABSENT, ABSENT) for name, use in links.items()]
+    return table(("device or link", "#busy", "#utilization", "#energy", "#memory"), rows)
 
 
 def busiest(service: Service) -> float:
@@ -347,3 +332,123 @@ def busiest(service: Service) -> float:
     shares = [use.utilization for use in (*service.devices.values(), *service.links.values())]
     used = [model.utilization for model in service.models]
     return max([*shares, *(share for share in used if not math.isnan(share))])
+
+
+def failed_rows(failed: Failed) -> Iterator[tuple[str, str]]:
+    """Yield what failed, and how each model got over it, in words."""
+    for one in failed.devices:
+        yield (
+            f"failures of {plain(one.device)}",
+            f"{one.failures}, {format_seconds(one.down_s)} down in all",
+        )
+    if not failed.devices:
+        yield "failures", "none while requests were under way"
+        return
+    for model in failed.models:
+        yield f"{plain(model.model)} with failures", _model_text(model)
+    lost = sum(stream.lost for stream in failed.streams)
+    retried = sum(stream.retried for stream in failed.streams)
+    yield (
+        "lost work",
+        f"of {count(lost, 'request')}, {format_seconds(failed.cut_s)} of devices cut off; "
+        f"{count(retried, 'request')} sent anew",
+    )
+
+
+def _model_text(model: ModelFailed) -> str:
+    text = f"available {on_time_text(model.available)} of the time"
+    if not model.windows:
+        return f"{text}; not touched"
+    recoveries = model.recoveries_s
+    if recoveries:
+        text += f"; recovered in {format_seconds(sum(recoveries) / len(recoveries))}"
+        if len(recoveries) > 1:
+            text += f" on average, {format_seconds(max(recoveries))} at most"
+            text += f", {len(recoveries)} times"
+    never = len(model.windows) - len(recoveries)
+    if never:
+        text += "; not recovered from the last by the end"
+    return text
+
+
+def failed_table(service: Service) -> Table:
+    """Return latencies before, during and after failures, stream by stream."""
+    failed = service.failures
+    assert failed is not None
+    objectives = any(stream.objectives for stream in service.streams)
+    rows = []
+    for one, stream in zip(failed.streams, service.streams, strict=True):
+        slos = [str(objective.slo) for objective in stream.objectives]
+        periods = {"before": one.before, "during": one.during, "after": one.after}
+        for when, period in periods.items():
+            on_time = [_on_time(period, slos)] if objectives else []
+            name = one.name if when == "before" else ""
+            rows.append((name, when, *_period(period), *on_time))
+    figures = "#requests,\nrejected", "#mean", "#p50, 95 %", "#p99, 95 %"
+    return table(("stream", "|fail-\nures", *figures, *["on time"] * objectives), rows)
+
+
+def _period(period: Period) -> list[Cell]:
+    found = {each.percentile: each for each in period.percentiles}
+    return [
+        [str(period.requests), str(period.rejected)],
+        seconds_text(period.mean_s),
+        *(percentile_lines(found.get(percentile)) for percentile in (50.0, 99.0)),
+    ]
+
+
+def _on_time(period: Period, names: list[str]) -> list[str]:
+    if not period.requests:
+        return [ABSENT]
+    shares = [on_time_text(share) for share in period.on_time]
+    if len(shares) > 1:
+        shares = [f"{name}: {share}" for name, share in zip(names, shares, strict=True)]
+    return shares
+
+
+def cost_text(cost: Cost) -> str:
+    """Return what a thousand requests on time cost and where prices are from, or what to give."""
+    asks = []
+    if cost.unpriced:
+        asks.append(
+            f"no price given for {', '.join(cost.unpriced)}: give one by --price "
+            f"{cost.unpriced[0]}=0.53/h (rented) or =1600/3y (bought), or of all by platform=..."
+        )
+    if cost.unspread:
+        asks.append(f"no lifetime given for {', '.join(cost.unspread)}: give --lifetime YEARS")
+    bought = any(not one.price.rented for one in cost.charges)
+    if bought and cost.tariff_usd_per_kwh is None:
+        asks.append("no tariff given: give --tariff USD_PER_KWH")
+    if not cost.charges:
+        return asks[0]
+    said = []
+    whole, hardware = cost.per_1000(cost.usd), cost.per_1000(cost.hardware_usd)
+    if whole is not None:
+        said.append(f"{whole:.3g} USD for 1000 requests on time")
+        if bought:
+            power = cost.per_1000(cost.electricity_usd)
+            said[-1] += (
+                f", {power:.3g} USD of it electricity at {cost.tariff_usd_per_kwh:g} USD a kWh"
+            )
+    elif hardware is not None:
+        said.append(f"{hardware:.3g} USD for 1000 requests on time without electricity")
+    elif not cost.on_time:
+        said.append("no request was on time")
+    longest_s = max(one.rented_s for one in cost.charges)
+    said += [charge_text(one, longest_s) for one in cost.charges]
+    return "; ".join(said + asks)
+
+
+def charge_text(one: Charge, longest_s: float) -> str:
+    """Return a price and where it is from; also for how much of the time, where not for all."""
+    price = one.price
+    if price.rented:
+        text = f"{one.name}: {price.usd_per_hour:g} USD an hour"
+        if one.rented_s < longest_s:
+            text += f" for {percent(one.rented_s / longest_s)} of the time"
+    else:
+        text = f"{one.name}: {price.usd:g} USD"
+        if one.hourly_usd is not None:
+            text += f", {one.hourly_usd:.3g} an hour"
+    where = plain(price.source)
+    return f"{text} ({where}, {price.of})" if price.of else f"{text} ({where})"

@@ -9,12 +9,11 @@ from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.sureness import Interval, Spread, Sureness
-from hetsim.base.text import plain
+from hetsim.base.text import fields, plain
 from hetsim.base.units import format_seconds
-from hetsim.reporting.tables.comparison_rows import NAME_MOST, name_lines
-from hetsim.reporting.words.console import cell, new_table
+from hetsim.reporting.words.console import Heading, table
 from hetsim.reporting.words.like_devices import fold_rows
-from hetsim.reporting.words.text import percent, ratio
+from hetsim.reporting.words.text import between, name_lines, percent, ratio
 
 
 def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
@@ -23,41 +22,32 @@ def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
     `wide` adds the regret in seconds; the share of the samples in which the row is no slower than
     the best device alone, and what it loses to it, relative.
     """
-    table = new_table()
-    table.add_column("strategy", overflow="fold", min_width=10)
     counted = "latency" if comparison.objective == "latency" else "time a request"
-    for heading in (
-        cell("80 % of samples:", counted),
-        cell("vs best", "single"),
-        cell("best,", "%"),
-        cell("regret,", "mean"),
-        cell("regret,", "1 in 10"),
-        *(
-            (cell("regret,", "mean"), cell("regret,", "1 in 10"), cell("pays,", "%"),
-             cell("loss,", "mean"), cell("loss,", "1 in 10"))
-            if wide
-            else ()
-        ),
-    ):  # fmt: skip
-        table.add_column(heading, justify="right", no_wrap=True)
+    regret = "#regret,\nmean", "#regret,\n1 in 10"
+    more = (*regret, "#pays,\n%", "#loss,\nmean", "#loss,\n1 in 10") if wide else ()
     rows = fold_rows(
         [row for row in comparison.rows if row.sure is not None],
         lambda row: row.strategy,
         lambda row: tuple(_figures(row, wide=wide)),
     )
-    for name, row in rows:
-        table.add_row(
-            cell(*name_lines(name, NAME_MOST)),
-            *(cell(figure) for figure in _figures(row, wide=wide)),
-        )
-    return table
+    return table(
+        (
+            Heading("strategy", 10),
+            f"#80 % of samples:\n{counted}",
+            "#vs best\nsingle",
+            "#best,\n%",
+            *regret,
+            *more,
+        ),
+        ((name_lines(name), *_figures(row, wide=wide)) for name, row in rows),
+    )
 
 
 def _figures(row: Row, *, wide: bool) -> list[str]:
     sure = row.sure
     assert sure is not None
     found = [
-        _between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high)),
+        between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high)),
         speedup_text(sure.speedup),
         percent(sure.best).removesuffix(" %"),
         percent(sure.regret_mean, sign=True),
@@ -78,13 +68,8 @@ def speedup_text(interval: Interval | None) -> str:
     """Return ``0.71 to 1.60x``; a dash where there is no device alone."""
     if interval is None:
         return ratio(None)
-    return _between(
-        ratio(interval.low).removesuffix("x"), ratio(interval.high).removesuffix("x")
-    ) + ("x")
-
-
-def _between(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
+    low, high = (ratio(end).removesuffix("x") for end in (interval.low, interval.high))
+    return f"{between(low, high)}x"
 
 
 def sureness_line(comparison: Comparison) -> Text:
@@ -134,14 +119,10 @@ def sureness_record(sure: Sureness | None) -> dict[str, Any] | None:
     return {
         "cost_s": interval_record(sure.cost_s),
         "speedup_over_best_single": interval_record(sure.speedup),
-        "best": sure.best,
-        "regret_mean_s": sure.regret_mean_s,
-        "regret_p90_s": sure.regret_p90_s,
-        "regret_mean": sure.regret_mean,
-        "regret_p90": sure.regret_p90,
-        "pays": sure.pays,
-        "loss_mean": sure.loss_mean,
-        "loss_p90": sure.loss_p90,
+        **fields(
+            sure,
+            "best regret_mean_s regret_p90_s regret_mean regret_p90 pays loss_mean loss_p90",
+        ),
     }
 
 
@@ -152,24 +133,8 @@ def spread_record(spread: Spread | None) -> dict[str, Any] | None:
     return {
         "latency_mean_s": interval_record(spread.latency_s),
         "makespan_s": interval_record(spread.makespan_s),
-        "draws": spread.draws,
-        "draw_seed": spread.draw_seed,
+        **fields(spread, "draws draw_seed"),
     }
-
-
-def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
-    """Return the line that says what times 80 % of the samples are between; none without."""
-    if spread is None:
-        return []
-
-    def told(found: Interval) -> str:
-        return _between(format_seconds(found.low), format_seconds(found.high))
-
-    text = f"{told(spread.latency_s)} in 80 % of {spread.draws} Monte Carlo samples"
-    if requests > 1:
-        text = f"mean {told(spread.latency_s)}, all in {told(spread.makespan_s)}, in 80 % of "
-        text += f"{spread.draws} Monte Carlo samples"
-    return [("interval", f"{text} of what the figures may be off by")]
 
 
 def interval_record(interval: Interval | None) -> dict[str, float] | None:

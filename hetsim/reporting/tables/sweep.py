@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hetsim.base.text import Record, plain
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import cell, new_table, pairs
+from hetsim.reporting.words.console import pairs, table
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 from hetsim.sweeping.chunks import Progress
 from hetsim.sweeping.rows import ASKED
@@ -53,25 +53,26 @@ def _front(found: Swept) -> RenderableType:
     if not found.front:
         return Text(f"no row has {wished}")
     varied = [name for name in ASKED if len({str(row[name]) for row in found.rows}) > 1]
-    table = new_table()
-    for name in varied or ["model"]:
-        table.add_column(cell(name), overflow="fold")
-    for wish in found.wishes:
-        table.add_column(Text(wish.column, justify="right"), justify="right", no_wrap=True)
     first = found.wishes[0]
     best = sorted(
         found.front,
         key=lambda row: -row[first.column] if first.larger else row[first.column],
     )
-    for row in best[:FRONT_SHOWN]:
-        asked = [cell(ABSENT if row[name] is None else str(row[name])) for name in varied]
-        figures = [cell(figure(wish.column, row[wish.column])) for wish in found.wishes]
-        table.add_row(*(asked or [cell(str(row["model"]))]), *figures)
+    made = table(
+        (*(varied or ["model"]), *(f"#{wish.column}" for wish in found.wishes)),
+        (
+            (
+                *(ABSENT if row[name] is None else str(row[name]) for name in varied or ["model"]),
+                *(figure(wish.column, row[wish.column]) for wish in found.wishes),
+            )
+            for row in best[:FRONT_SHOWN]
+        ),
+    )
     more = len(found.front) - FRONT_SHOWN
     told = f"{count(len(found.front), 'row')} that no other is better than in {wished}"
     if more > 0:
         told += f"; {more} are not shown"
-    return Stack(table, Text(told, style="bold"))
+    return Stack(made, Text(told, style="bold"))
 
 
 def figure(column: str, value: float) -> str:

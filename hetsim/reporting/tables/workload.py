@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
-from hetsim.base.text import plain
+from hetsim.base.text import fields, plain
 from hetsim.base.units import format_seconds
-from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.text import count
+from hetsim.reporting.tables.hardware import errors_record
+from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.text import ABSENT, count
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import Deployment
@@ -34,23 +34,21 @@ def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
         rows.append(("failures", failing_text(workload.failures)))
     if not ended:
         rows.append(("drawn", f"the first {MOST}"))
-    table = new_table()
-    for name in ("stream", "model", "arrivals", "objectives"):
-        table.add_column(name, overflow="fold")
-    for name in ("requests", "a second", "cv of\ngaps"):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    lines = []
     for one in came:
-        closed = isinstance(one.stream.arrivals, Closed)
-        table.add_row(
-            cell(one.stream.name),
-            cell(one.stream.model),
-            cell(arrivals_text(one.stream)),
-            cell(*map(str, one.stream.slos or ("-",))),
-            "-" if closed else str(one.requests),
-            "-" if closed else f"{one.rate_per_s:.4g}",
-            "-" if math.isnan(one.gap_cv) else f"{one.gap_cv:.3g}",
-        )
-    parts: list[RenderableType] = [pairs(rows), "", table]
+        figures = [
+            str(one.requests),
+            f"{one.rate_per_s:.4g}",
+            ABSENT if math.isnan(one.gap_cv) else f"{one.gap_cv:.3g}",
+        ]
+        if isinstance(one.stream.arrivals, Closed):
+            figures[:2] = [ABSENT] * 2
+        objectives = [*map(str, one.stream.slos)] or [ABSENT]
+        arrivals = arrivals_text(one.stream)
+        lines.append((one.stream.name, one.stream.model, arrivals, objectives, *figures))
+    figures = ["#requests", "#a second", "#cv of\ngaps"]
+    made = table(("stream", "model", "arrivals", "objectives", *figures), lines)
+    parts: list[RenderableType] = [pairs(rows), "", made]
     if any(isinstance(one.stream.arrivals, Closed) for one in came):
         parts += ["", "Of a closed loop it is the answers that say when requests come."]
     return Group(*parts)
@@ -73,15 +71,9 @@ def _by_device(given: ByDevice) -> str:
 
 def failing_record(failing: Failing) -> dict[str, Any]:
     """Return which devices fail as a record."""
-    between, repair = failing.mtbf_s, failing.mttr_s
     return {
-        "injected": [
-            {"kind": one.kind, "device": one.device, "at_s": one.at_s, "for_s": one.for_s}
-            for one in failing.injected
-        ],
-        "mtbf_s": dict(between) if isinstance(between, Mapping) else between,
-        "mttr_s": dict(repair) if isinstance(repair, Mapping) else repair,
-        "times": failing.times,
+        "injected": [fields(one, "kind device at_s for_s") for one in failing.injected],
+        **fields(failing, "mtbf_s mttr_s times"),
     }
 
 
@@ -106,26 +98,16 @@ def workload_record(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
     """Return what comes as a record for ``to_json``."""
     return {
         "schema": "hetsim-workload/1",
-        "duration_s": workload.duration_s,
-        "requests": workload.requests,
-        "warm_up_s": workload.warm_up_s,
-        "seed": workload.seed,
+        **fields(workload, "duration_s requests warm_up_s seed"),
         "failures": None if workload.failures is None else failing_record(workload.failures),
         "all_drawn": ended,
         "streams": [
             {
-                "name": one.stream.name,
-                "model": one.stream.model,
+                **fields(one.stream, "name model"),
                 "arrivals": None if one.stream.arrivals is None else one.stream.arrivals.kind,
-                "share": one.stream.share,
-                "priority": one.stream.priority,
-                "slos": [
-                    {"share_on_time": slo.share, "latency_s": slo.latency_s}
-                    for slo in one.stream.slos
-                ],
-                "requests": one.requests,
-                "rate_per_s": one.rate_per_s,
-                "gap_cv": one.gap_cv,
+                **fields(one.stream, "share priority"),
+                "slos": [fields(slo, "share_on_time=share latency_s") for slo in one.stream.slos],
+                **fields(one, "requests rate_per_s gap_cv"),
                 "variants": [
                     {"dims": dims, "requests": many}
                     for dims, many in zip(one.stream.variants, one.by_variant, strict=True)
@@ -139,7 +121,7 @@ def workload_record(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
 def objectives_record(streams: Sequence[Stream | Asked]) -> list[dict[str, Any]]:
     """Return what is asked of the latencies of streams."""
     return [
-        {"stream": stream.name, "share_on_time": slo.share, "latency_s": slo.latency_s}
+        {"stream": stream.name, **fields(slo, "share_on_time=share latency_s")}
         for stream in streams
         for slo in stream.slos
     ]
@@ -162,10 +144,7 @@ def checked_workload_record(checked: CheckedWorkload) -> dict[str, Any]:
         "file": checked.file,
         "valid": not checked.errors,
         "sort": checked.sort,
-        "errors": [
-            {"where": error.where, "what": error.what, "hint": error.hint}
-            for error in checked.errors
-        ],
+        "errors": errors_record(checked.errors),
     }
 
 

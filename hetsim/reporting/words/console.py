@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
@@ -94,6 +95,26 @@ def _keep_words(table: Table) -> None:
             column.min_width = min(max(lines, default=0), LEAST)
 
 
+Cell = str | Text | Sequence[str]
+"""What stands in a cell: one line, several, or text with a style."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """Heading of a column, its lines apart by line breaks, and how its cells stand.
+
+    Attributes
+    ----------
+    text : str
+        ``#`` before it: figures, to the right; ``|``: names. Neither wraps; other text does.
+    least : int or None
+        Columns that it has at least.
+    """
+
+    text: str
+    least: int | None = None
+
+
 def new_table() -> Table:
     """Return an empty table in the house style."""
     return Table(
@@ -103,6 +124,40 @@ def new_table() -> Table:
         show_edge=False,
         header_style="bold",
     )
+
+
+def table(
+    headings: Iterable[str | Heading],
+    rows: Iterable[Iterable[Cell]],
+    *,
+    style: Callable[[int], str] = lambda row: "",
+    lines: bool = False,
+) -> Table:
+    """Return a table in the house style.
+
+    Parameters
+    ----------
+    headings : of each column, as ``Heading`` takes them
+    rows : of each row its cells, which are freed of characters that steer a terminal
+    style : of a row, by its number
+    lines : whether a rule stands below each row
+    """
+    made = new_table()
+    for heading in headings:
+        one = Heading(heading) if isinstance(heading, str) else heading
+        figures, names = one.text.startswith("#"), one.text.startswith("|")
+        made.add_column(
+            cell(*one.text[figures or names :].split("\n")),
+            justify="right" if figures else "left",
+            no_wrap=figures or names,
+            overflow="ellipsis" if figures or names else "fold",
+            min_width=one.least,
+        )
+    for number, row in enumerate(rows):
+        cells = [cell(one) if isinstance(one, str) else one for one in row]
+        shown = [one if isinstance(one, Text) else cell(*one) for one in cells]
+        made.add_row(*shown, style=style(number), end_section=lines)
+    return made
 
 
 def cell(*lines: str, style: str = "") -> Text:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hetsim.base.text import plain
-from hetsim.base.units import format_seconds
+from hetsim.base.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from hetsim.confidence.percentile import Percentile
@@ -152,3 +152,34 @@ def ends(low: str, high: str) -> str:
     """Return both ends of an interval, a unit that they share once: ``1.2 to 1.4 ms``."""
     number, _, unit = low.partition(" ")
     return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
+
+
+def name_lines(strategy: str, most: int = 13) -> list[str]:
+    """Return a strategy on one line, or with its argument on a second."""
+    name, colon, argument = strategy.partition(":")
+    return [name + colon, argument] if colon and len(strategy) > most else [strategy]
+
+
+def between(low: str, high: str) -> str:
+    """Return ``1.2 ms to 1.4 ms``; one of them where they are equal."""
+    return low if low == high else f"{low} to {high}"
+
+
+def bytes_text(nbytes: int | None) -> str:
+    """Return a size; a dash where it is not known."""
+    return ABSENT if nbytes is None else format_bytes(nbytes)
+
+
+def time_text(seconds: float | None) -> str:
+    """Return seconds with a fitting unit; a dash where they are not known."""
+    return ABSENT if seconds is None else format_seconds(seconds)
+
+
+def on_time_text(share: float) -> str:
+    """Return a share near one, of requests or time: ``99.95 %``."""
+    return f"{100 * share:.4g} %"
+
+
+def more_text(shown: str, left: int, apart: str = ", ") -> str:
+    """Return what is shown of a list, and how much more there is."""
+    return f"{shown}{apart}+{left} more" if left > 0 else shown

@@ -252,7 +252,7 @@ def test_prices_have_the_factor_on_every_kernel_and_not_on_the_dispatch(
 
 def test_the_factor_is_said_wherever_figures_are(resnet: Model, kin_of_resnet: Kin) -> None:
     from hetsim.problem.record import problem_record
-    from hetsim.reporting.words.provenance import figures_text
+    from hetsim.reporting.tables.question import figures_text
 
     problem = hetsim.Problem.of(resnet, alone("of this test"), cost="fitted")
     said = problem.evidence[0].likely
