@@ -168,7 +168,7 @@ def _devices(context: click.Context) -> list[str]:
     """Names of the devices of the platform that stands on the line."""
     from hetsim.hardware.catalog import load_platform
 
-    platform = context.params.get("platform")
+    platform = context.find_root().obj.platform
     return [] if platform is None else list(load_platform(platform).devices)
 
 
@@ -210,7 +210,7 @@ def _runtimes(context: click.Context) -> list[str]:
     from hetsim.hardware.catalog import device_names, load_device, load_platform
     from hetsim.hardware.runtimes import runtimes_of
 
-    name = context.params.get("platform")
+    name = context.find_root().obj.platform
     if name is None:
         return sorted({one for each in device_names() for one in runtimes_of(load_device(each))})
     devices = load_platform(name).devices
@@ -229,7 +229,8 @@ def _settings(context: click.Context) -> list[str]:
     from hetsim.cli.question import DEFAULT_STRATEGY
     from hetsim.placement.options import option_types
 
-    given = context.params.get("strategies") or context.params.get("strategy") or DEFAULT_STRATEGY
+    own = context.find_root().obj.strategy
+    given = context.params.get("strategies") or own or DEFAULT_STRATEGY
     named = (given,) if isinstance(given, str) else given
     return sorted({f"{key}=" for name in named for key in option_types(name)})
 
@@ -266,10 +267,10 @@ NAMES: Mapping[str, Names] = {
     "mttr": _keyed,
     "available": _keyed,
     "prices": _keyed,
-    "what_if": _changes,
+    "changes": _changes,
     "without": _devices,
     "priority": _devices,
-    "set": _settings,
+    "settings": _settings,
     "method": _methods,
     "front": _columns,
     "provider": _providers,
@@ -293,7 +294,7 @@ LISTS = ("execute", "runtime", "without", "priority", "front", "catalog")
 
 FILES = frozenset(
     {"model", "source", "platform", "affinity", "workload", "deployment", "file", "files",
-     "input", "extension", "catalog"}
+     "inputs", "extensions", "catalog"}
 )  # fmt: skip
 """Parameters that take the path of a file."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
     from hetsim.cli.going import Going
     from hetsim.graph.reading.extension import Extension
     from hetsim.partitioning.affinity.affinity import Affinity
+    from hetsim.placement.objective import Objective
+    from hetsim.problem.parts import Contention
 
+
+Canonical = Literal["none", "basic", "extended"]
+"""How far ONNX Runtime may rewrite a graph first."""
 
 COMPLETION = "_HETSIM_COMPLETE"
 """The environment variable by which a shell asks for completions: ``bash_complete``, say."""
@@ -27,7 +33,7 @@ COMPLETION = "_HETSIM_COMPLETE"
 
 @dataclass(slots=True)
 class Invocation:
-    """Set by the flags that every verb takes.
+    """The command line, and what its options say that several verbs take.
 
     Attributes
     ----------
@@ -37,6 +43,16 @@ class Invocation:
         Show tracebacks.
     quiet : bool
         No progress and no notes on stderr; errors stay.
+    as_json : bool
+        Print JSON in place of tables.
+    trace, out, report : Path or None
+        What is left on disk: a trace, a folder, a page.
+    force : bool
+        Let those replace what is there.
+    platform, strategy, objective, contention, canonical : str or None
+        As they are given; None where they are not.
+    dims, shapes : mapping
+        Sizes by dimension, and shapes by input.
     extensions : tuple of Extension
         Custom operators that models are read with.
     inputs : mapping, str or None
@@ -66,6 +82,18 @@ class Invocation:
     command: tuple[str, ...]
     debug: bool = False
     quiet: bool = False
+    as_json: bool = False
+    trace: Path | None = None
+    out: Path | None = None
+    report: Path | None = None
+    force: bool = False
+    platform: str | None = None
+    strategy: str | None = None
+    objective: Objective | None = None
+    contention: Contention | None = None
+    canonical: Canonical | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     extensions: tuple[Extension, ...] = ()
     inputs: Mapping[str, Any] | str | None = None
     frozen: Mapping[str, object] = field(default_factory=dict)
@@ -79,6 +107,15 @@ class Invocation:
     cost: str | None = None
     pessimistic: bool = False
     noted: set[str] = field(default_factory=set)
+
+    def answer(
+        self, record: Callable[[], Mapping[str, Any]], report: Callable[[], RenderableType]
+    ) -> None:
+        """Print an answer to stdout: its record as JSON with ``--json``, else its report."""
+        if self.as_json:
+            self.show_json(record())
+        else:
+            self.show(report())
 
     def show(self, report: RenderableType) -> None:
         """Print a report to stdout."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from hetsim.cli.invocation import current
 from hetsim.cli.told_where import check_strategies
 from hetsim.errors import InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.cli.question import Canonical
+    from hetsim.cli.invocation import Canonical
     from hetsim.hardware.price import Price
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
@@ -81,7 +82,7 @@ OF_FILE = {
     "mttr": "write failures: there",
     "dims": "write dims: there, in a stream",
     "shapes": "write dims: there, in a stream",
-    "input": "write dims: there, in a stream",
+    "inputs": "write dims: there, in a stream",
 }
 """What a workload file says itself, and how."""
 
@@ -100,6 +101,11 @@ OF_PLAN = {
     "target_ms": "give --slo, e.g. --slo p99=50ms",
 }
 """Options that are of one plan, or not simulated under load, and what to do."""
+
+
+_OF_INVOCATION = (
+    "platform", "canonical", "contention", "objective", "strategy", "dims", "shapes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +159,10 @@ class Load:
 
 def said(**others: Any) -> Load:
     """Return what the verb's options say; `others` in the place of what they say themselves."""
-    params = click.get_current_context().params
+    params, invocation = click.get_current_context().params, current()
+    kept = {one: getattr(invocation, one) for one in _OF_INVOCATION}
     found = {one.name: params[one.name] for one in fields(Load) if one.name in params}
-    return Load(**(found | others))
+    return Load(**(kept | found | others))
 
 
 def _failing(load: Load) -> Failing | None:

@@ -23,18 +23,7 @@ OF_RUN = {
 """Options that are of one request, and what to do."""
 
 
-def serve(
-    load: Load,
-    how: Executor,
-    *,
-    emulate: bool,
-    time_scale: float | None,
-    trace: Path | None,
-    out: Path | None,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
     """Serve a workload for real; print what became of it, and leave it as asked."""
     from hetsim.cli.execute import require_equal
     from hetsim.cli.reports import report_of_load_test
@@ -45,7 +34,7 @@ def serve(
 
     invocation = current()
     refuse(OF_RUN, "is not taken where a workload is served for real")
-    check_targets(trace, out, report, force=force)
+    check_targets()
     if load.source is not None and is_compiled(Path(load.source)):
         raise UsageError(
             "a compiled plan is not served",
@@ -77,23 +66,12 @@ def serve(
             time_scale=time_scale,
             timeout_s=how.timeout_s,
             seed=workload.seed,
-            keep=kept(trace, out, report),
+            keep=kept(),
         )
     record = load_test_record(found)
-    leave_service(
-        found.measured,
-        record,
-        trace=trace,
-        out=out,
-        force=force,
-        files=load.files,
-        simulated=found.simulated,
-    )
-    if report is not None:
-        report_of_load_test(found, record, report, force=force)
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(load_test_report(found))
+    leave_service(found.measured, record, files=load.files, simulated=found.simulated)
+    if invocation.report is not None:
+        report_of_load_test(found, record, invocation.report, force=invocation.force)
+    invocation.answer(lambda: record, lambda: load_test_report(found))
     if found.outputs is not None:
         require_equal(found.outputs.mismatches, "the run")

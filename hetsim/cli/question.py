@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
 from hetsim.cli.options.planning import FROM_MODEL
@@ -12,43 +12,37 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
-    from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
-    from hetsim.problem.parts import Contention
     from hetsim.problem.problem import Problem
 
-Canonical = Literal["none", "basic", "extended"]
 DEFAULT_STRATEGY = "heft"
 
 
-def read_model(
-    source: str,
-    dims: Mapping[str, int],
-    shapes: Mapping[str, Sequence[int]],
-    canonical: Canonical | None,
-) -> Model:
+def read_model(source: str) -> Model:
     """Load the model that MODEL names, with its dimensions bound."""
     from hetsim.graph.loading import load_model
 
-    with current().progress(f"reading {source}"):
+    invocation = current()
+    with invocation.progress(f"reading {source}"):
         return load_model(
             source,
-            dims=dims,
-            shapes=shapes,
-            inputs=current().inputs,
-            freeze=current().frozen,
-            canonical=canonical,
-            extensions=current().extensions,
+            dims=invocation.dims,
+            shapes=invocation.shapes,
+            inputs=invocation.inputs,
+            freeze=invocation.frozen,
+            canonical=invocation.canonical,
+            extensions=invocation.extensions,
         )
 
 
-def read_platform(platform: str | None, *, as_it_is: bool = False) -> Platform:
+def read_platform(*, as_it_is: bool = False) -> Platform:
     """Load the platform that --platform names, with what --what-if and --without suppose of it.
 
     `as_it_is`: without that.
     """
     from hetsim.hardware.catalog import load_platform, platform_names
 
+    platform = current().platform
     if platform is None:
         raise UsageError(
             "no platform is given",
@@ -74,47 +68,35 @@ def supposed() -> bool:
     return bool(current().changes or current().without)
 
 
-def read_problem(
-    source: str,
-    platform: str | None,
-    dims: Mapping[str, int],
-    shapes: Mapping[str, Sequence[int]],
-    canonical: Canonical | None,
-    contention: Contention | None = None,
-) -> Problem:
-    """Build the problem of running MODEL on PLATFORM."""
+def read_problem(source: str) -> Problem:
+    """Build the problem of running MODEL on --platform."""
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.cost.registry import cost_model
     from hetsim.hardware.executing import platform_executing
     from hetsim.problem.problem import Problem
 
+    invocation = current()
     # The platform is quick to read: mistakes about it show before the model is loaded.
-    hardware = read_platform(platform)
-    platform_executing(hardware, current().execute)
-    cost = current().cost or DEFAULT_COST
+    hardware = read_platform()
+    platform_executing(hardware, invocation.execute)
+    cost = invocation.cost or DEFAULT_COST
     cost_model(cost)
-    model = read_model(source, dims, shapes, canonical)
-    with current().progress(f"pricing {model.name} on {hardware.name}"):
+    model = read_model(source)
+    with invocation.progress(f"pricing {model.name} on {hardware.name}"):
         return Problem.of(
             model,
             hardware,
-            contention=contention or "fifo",
-            profiles=current().profiles,
-            execute=current().execute,
+            contention=invocation.contention or "fifo",
+            profiles=invocation.profiles,
+            execute=invocation.execute,
             cost=cost,
-            pessimistic=current().pessimistic,
+            pessimistic=invocation.pessimistic,
         )
 
 
 def read_plan(
     source: str,
-    platform: str | None,
-    strategy: str | None,
-    dims: Mapping[str, int],
-    shapes: Mapping[str, Sequence[int]],
-    canonical: Canonical | None,
-    contention: Contention | None = None,
-    objective: Objective | None = None,
+    strategy: str | None = None,
     *,
     runs: bool = False,
     plays: bool = False,
@@ -128,39 +110,41 @@ def read_plan(
     """
     from hetsim.placement.planning import plan
 
+    invocation = current()
+    strategy = strategy or invocation.strategy
     if source.endswith(".json"):
         _refuse_with_plan(
             {
-                "--platform": platform,
-                "--execute": current().execute,
-                "--runtime": current().runtime,
-                "--what-if": () if supposes else current().changes,
-                "--without": current().without,
+                "--platform": invocation.platform,
+                "--execute": invocation.execute,
+                "--runtime": invocation.runtime,
+                "--what-if": () if supposes else invocation.changes,
+                "--without": invocation.without,
                 "--strategy": strategy,
-                "--objective": objective,
-                "--contention": None if plays else contention,
-                "--dim": dims,
-                "--shape": shapes,
-                "--freeze": current().frozen,
-                "--input": None if runs else current().inputs,
-                "--canonical": canonical,
-                "--set": current().settings,
-                "--affinity": current().affinity,
-                "--profile": current().profiles,
-                "--cost": current().cost,
+                "--objective": invocation.objective,
+                "--contention": None if plays else invocation.contention,
+                "--dim": invocation.dims,
+                "--shape": invocation.shapes,
+                "--freeze": invocation.frozen,
+                "--input": None if runs else invocation.inputs,
+                "--canonical": invocation.canonical,
+                "--set": invocation.settings,
+                "--affinity": invocation.affinity,
+                "--profile": invocation.profiles,
+                "--cost": invocation.cost,
             }
         )
         from hetsim.plans.saved import load_plan
 
-        with current().progress(f"reading {source}"):
-            saved = load_plan(source, extensions=current().extensions)
-        return saved.at_bad_end() if current().pessimistic else saved
+        with invocation.progress(f"reading {source}"):
+            saved = load_plan(source, extensions=invocation.extensions)
+        return saved.at_bad_end() if invocation.pessimistic else saved
     name = strategy or DEFAULT_STRATEGY
     options = read_strategy_options((name,))
-    problem = read_problem(source, platform, dims, shapes, canonical, contention)
+    problem = read_problem(source)
     options = with_affinity(options, problem)
-    with current().progress(f"planning with {name}"):
-        return plan(problem, name, objective=objective, **options)
+    with invocation.progress(f"planning with {name}"):
+        return plan(problem, name, objective=invocation.objective, **options)
 
 
 def kept_as_supposed(plan: Plan) -> Plan:

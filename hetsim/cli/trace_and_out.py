@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     from hetsim.service.service import Service
 
 
-def check_targets(
-    trace: Path | None, out: Path | None, report: Path | None = None, *, force: bool
-) -> None:
-    """Refuse, before any work is done, what could not be written after it."""
-    if trace is not None:
-        check_file(trace, force=force)
-    if out is not None:
-        check_folder(out, force=force)
-    if report is not None:
-        check_file(report, force=force, option="--report")
+def check_targets(out: Path | None = None) -> None:
+    """Refuse, before any work is done, what could not be written after it.
+
+    `out` is the folder of a verb that writes files of its own there.
+    """
+    invocation = current()
+    force, folder = invocation.force, out or invocation.out
+    if invocation.trace is not None:
+        check_file(invocation.trace, force=force)
+    if folder is not None:
+        check_folder(folder, force=force)
+    if invocation.report is not None:
+        check_file(invocation.report, force=force, option="--report")
 
 
 def leave(
@@ -35,20 +38,18 @@ def leave(
     timeline: Timeline,
     record: Mapping[str, Any],
     *,
-    trace: Path | None,
-    out: Path | None,
-    force: bool,
     seed: int = 0,
     measured: Mapping[str, float] | None = None,
     real: Sequence[Event] = (),
     arrivals_s: Sequence[float] | None = None,
 ) -> None:
     """Write the trace, with what a real run did, and the folder with plan, result and manifest."""
+    invocation = current()
+    trace, out, force = invocation.trace, invocation.out, invocation.force
     if trace is None and out is None:
         return
     from hetsim.reporting.trace import trace_pieces
 
-    invocation = current()
     drawn = trace_pieces(plan, timeline, real, arrivals_s)
     if out is not None:
         from hetsim.base.text import to_json
@@ -96,10 +97,7 @@ def leave_service(
     service: Service,
     record: Mapping[str, Any],
     *,
-    out: Path | None,
-    force: bool,
     files: Mapping[str, str],
-    trace: Path | None = None,
     simulated: Service | None = None,
 ) -> None:
     """Write the folder with the result, trace and manifest of a workload that was played.
@@ -108,6 +106,7 @@ def leave_service(
     simulated of it, and is in its trace, too.
     """
     invocation = current()
+    trace, out, force = invocation.trace, invocation.out, invocation.force
     drawn_text = None
     if service.kept is not None and (trace is not None or out is not None):
         from hetsim.reporting.service_trace import service_trace_json

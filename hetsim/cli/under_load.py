@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.cli.invocation import current
@@ -15,7 +14,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.sensitivity import Sensitivities
-    from hetsim.cli.question import Canonical
+    from hetsim.cli.invocation import Canonical
     from hetsim.hardware.spec import Platform
     from hetsim.plans.plan import Plan
     from hetsim.service.asked import Asked
@@ -26,24 +25,17 @@ KEPT = 10_000
 """Requests that a trace has at most: what is drawn of more nobody looks at one by one."""
 
 
-def kept(trace: Path | None, out: Path | None, report: Path | None) -> int:
+def kept() -> int:
     """Return how many requests are kept one by one for what is left of them."""
     from hetsim.reporting.pages.timeline_of_requests import REQUESTS_MOST
 
-    if trace is not None or out is not None:
+    invocation = current()
+    if invocation.trace is not None or invocation.out is not None:
         return KEPT
-    return 0 if report is None else REQUESTS_MOST
+    return 0 if invocation.report is None else REQUESTS_MOST
 
 
-def play(
-    load: Load,
-    *,
-    trace: Path | None,
-    out: Path | None,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
-) -> None:
+def play(load: Load) -> None:
     """Simulate a workload on a deployment; print what became of it, and leave it as asked."""
     from hetsim.analysis.sensitivity import served_sensitivities
     from hetsim.cli.outages import Outages
@@ -66,7 +58,7 @@ def play(
 
     invocation = current()
     refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
-    check_targets(trace, out, report, force=force)
+    check_targets()
     load, hardware, asked = asked_of(load)
     prices = Prices(load.prices, load.tariff, load.lifetime)
     # What is wrong with prices is told before anything is played.
@@ -89,7 +81,7 @@ def play(
             made=made,
             until_answered=until_answered,
             within=load.within,
-            keep=kept(trace, out, report) if on is hardware else 0,
+            keep=kept() if on is hardware else 0,
         )
         down.find(deployment, on, asked, made, until_answered=until_answered)
         return service
@@ -101,7 +93,7 @@ def play(
         always = fixed(service, hardware)
         was = None
         if supposed():
-            was = served(read_platform(load.platform, as_it_is=True), as_it_is)
+            was = served(read_platform(as_it_is=True), as_it_is)
         moving: tuple[Sensitivities, ...] = ()
         if load.sensitivities:
             moving = served_sensitivities(service, deployment, hardware, asked)
@@ -114,13 +106,12 @@ def play(
         record["what_if"] = served_beside_record(was, service)
         as_it_is.record(record["what_if"])
     outages.record(record)
-    leave_service(service, record, trace=trace, out=out, force=force, files=load.files)
-    if report is not None:
+    leave_service(service, record, files=load.files)
+    if (report := invocation.report) is not None:
+        force = invocation.force
         report_of_service(load, service, cost, hardware, record, report, force=force)
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(service_report(service, worse, cost, beside))
+    invocation.answer(lambda: record, lambda: service_report(service, worse, cost, beside))
+    if not invocation.as_json:
         if was is not None:
             invocation.say("")
             invocation.show(served_beside_report(was, service))
@@ -140,17 +131,7 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
 
     invocation = current()
     if load.source is not None and load.source.endswith(".json") and load.workload is None:
-        saved = read_plan(
-            load.source,
-            load.platform,
-            load.strategy,
-            load.dims,
-            load.shapes,
-            load.canonical,
-            load.contention,
-            load.objective,
-            plays=True,
-        )
+        saved = read_plan(load.source, load.strategy, plays=True)
         return _of_plan(load, saved)
     asked = Asked(
         canonical=load.canonical,
@@ -165,7 +146,7 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
         profiles=invocation.profiles,
         objective=load.objective,
     )
-    return load, read_platform(load.platform), asked
+    return load, read_platform(), asked
 
 
 def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:

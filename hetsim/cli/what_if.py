@@ -22,13 +22,7 @@ if TYPE_CHECKING:
     from hetsim.plans.plan import Plan
 
 
-def plan_beside(
-    plan: Plan,
-    platform: str | None,
-    strategy: str | None,
-    objective: Objective | None,
-    kept: Plan | None = None,
-) -> Beside | None:
+def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
     """Plan as it is what `plan` is for as supposed; None where nothing is supposed.
 
     `kept`: the same plan as it is, of one that was saved; nothing is planned then.
@@ -39,13 +33,14 @@ def plan_beside(
     from hetsim.placement.planning import plan as planned
     from hetsim.problem.repriced import repriced
 
+    objective = current().objective
     weighed = objective or "latency"
     if kept is not None:
         assert kept.problem.platform is not None
         idle = idle_suppositions(plan.problem, kept.problem.platform)
         return beside(side_of(kept, weighed), side_of(plan, weighed), weighed, idle)
-    read = read_platform(platform, as_it_is=True)
-    name = strategy or DEFAULT_STRATEGY
+    read = read_platform(as_it_is=True)
+    name = current().strategy or DEFAULT_STRATEGY
     with current().progress("planning for the platform as it is"):
         problem = repriced(plan.problem, read)
         options = with_affinity(read_strategy_options((name,)), problem)
@@ -58,7 +53,7 @@ def plan_beside(
 
 
 def comparison_beside(
-    comparison: Comparison, platform: str | None, names: Sequence[str], options: dict[str, Any]
+    comparison: Comparison, names: Sequence[str], options: dict[str, Any]
 ) -> Beside | None:
     """Compare as it is what `comparison` is of as supposed; None where nothing is supposed."""
     if not supposed():
@@ -67,7 +62,7 @@ def comparison_beside(
     from hetsim.analysis.comparing import compare
     from hetsim.problem.repriced import repriced
 
-    read = read_platform(platform, as_it_is=True)
+    read = read_platform(as_it_is=True)
     sustained = comparison.sustained
     with current().progress("comparing for the platform as it is"):
         problem = repriced(comparison.problem, read)
@@ -102,21 +97,19 @@ def _best(comparison: Comparison) -> Side:
     return replace(found, cost_s=row.cost_s, **about)
 
 
-def show_beside(found: Beside | None, record: dict[str, Any], *, as_json: bool) -> None:
+def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
     """Print both answers, or put them into the record."""
     if found is None:
         return
     from hetsim.reporting.tables.beside import beside_record, beside_report
 
     record["what_if"] = beside_record(found)
-    if not as_json:
+    if not current().as_json:
         current().say("")
         current().show(beside_report(found))
 
 
-def show_sensitivities(
-    plan: Plan, objective: Objective, record: dict[str, Any], *, as_json: bool
-) -> None:
+def show_sensitivities(plan: Plan, objective: Objective, record: dict[str, Any]) -> None:
     """Print what would move a plan's figure, or put it into the record."""
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.reporting.tables.beside import sensitivities_record, sensitivities_report
@@ -124,6 +117,6 @@ def show_sensitivities(
     with current().progress("changing"):
         found = sensitivities(plan, objective=objective)
     record["sensitivities"] = [sensitivities_record(found)]
-    if not as_json:
+    if not current().as_json:
         current().say("")
         current().show(sensitivities_report(found))

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 
 import click
 
-from hetsim.cli.options.values import all_of, by_name
+from hetsim.cli.options.values import all_of, by_name, kept
 from hetsim.cost.default import DEFAULT_COST
 from hetsim.hardware.runtimes import EVERY
 
 platform_option = click.option(
     "--platform",
     metavar="NAME|FILE",
+    expose_value=False,
+    callback=kept(),
     help="Platform, or one device alone: catalog name or YAML file.",
 )
 
 
-def _set_execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     """Read ``DEVICE=PRECISION,...`` values; each device may come once."""
 
     def one(text: str) -> tuple[str, str]:
@@ -27,7 +29,7 @@ def _set_execute(ctx: click.Context, param: click.Parameter, given: Sequence[str
         return device, precision
 
     listed = [part for text in given for part in text.split(",")]
-    ctx.find_root().obj.execute = by_name(ctx, param, listed, one)
+    return by_name(ctx, param, listed, one)
 
 
 execute_option = click.option(
@@ -35,12 +37,12 @@ execute_option = click.option(
     metavar="DEVICE=PRECISION,...",
     multiple=True,
     expose_value=False,
-    callback=_set_execute,
+    callback=kept(_execute),
     help="Ask as if a device ran the model quantized, or in half, e.g. npu=int8,gpu=float16.",
 )
 
 
-def _set_runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+def _runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     """Read ``DEVICE=RUNTIME,...`` values; a runtime alone is for all that have figures by it."""
 
     def one(text: str) -> tuple[str, str]:
@@ -50,7 +52,7 @@ def _set_runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str
         return (device, runtime) if equals else (EVERY, device)
 
     listed = [part for text in given for part in text.split(",")]
-    ctx.find_root().obj.runtime = by_name(ctx, param, listed, one)
+    return by_name(ctx, param, listed, one)
 
 
 runtime_option = click.option(
@@ -58,28 +60,25 @@ runtime_option = click.option(
     metavar="[DEVICE=]RUNTIME,...",
     multiple=True,
     expose_value=False,
-    callback=_set_runtime,
+    callback=kept(_runtime),
     help="Take a device's figures by another runtime that it was measured in, e.g. gpu=ncnn; "
     "'hetsim devices show' lists them. A runtime alone is for all devices that have it.",
 )
 
 
-def _set_changes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
-    ctx.find_root().obj.changes = given
-
-
-def _set_without(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
+def _without(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     listed = [part.strip() for text in given for part in text.split(",")]
-    ctx.find_root().obj.without = tuple(part for part in listed if part)
+    return tuple(part for part in listed if part)
 
 
 what_if_options = all_of(
     click.option(
         "--what-if",
+        "changes",
         metavar="CHANGE",
         multiple=True,
         expose_value=False,
-        callback=_set_changes,
+        callback=kept(),
         help="Ask as if a figure of the platform were another, and show both: 'gpu.memory =64GB', "
         "'link cpu-gpu.bandwidth x2', 'npu.speed +10%'. Repeatable.",
     ),
@@ -88,7 +87,7 @@ what_if_options = all_of(
         metavar="NAME,...",
         multiple=True,
         expose_value=False,
-        callback=_set_without,
+        callback=kept(_without),
         help="Ask as if devices or links of the platform were not there, e.g. gpu.0.",
     ),
 )
@@ -99,12 +98,13 @@ platform_options = all_of(platform_option, execute_option, runtime_option, what_
 contention_option = click.option(
     "--contention",
     type=click.Choice(["fifo", "none"]),
-    default=None,
+    expose_value=False,
+    callback=kept(),
     help="Whether a link carries one transfer at a time.  [default: fifo]",
 )
 
 
-def _set_profiles(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+def _profiles(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     """Read ``DEVICE=FILE`` values."""
 
     def one(text: str) -> tuple[str, str]:
@@ -113,7 +113,7 @@ def _set_profiles(ctx: click.Context, param: click.Parameter, given: Sequence[st
             raise ValueError(f"'{text}' is not DEVICE=FILE, e.g. npu=profile.json")
         return name, path
 
-    ctx.find_root().obj.profiles = by_name(ctx, param, given, one)
+    return by_name(ctx, param, given, one)
 
 
 profile_option = click.option(
@@ -122,22 +122,17 @@ profile_option = click.option(
     metavar="DEVICE=FILE",
     multiple=True,
     expose_value=False,
-    callback=_set_profiles,
+    callback=kept(_profiles),
     help="Price a device by a profile of the model on it: of ONNX Runtime, trtexec, OpenVINO or "
     "AI Hub. Repeatable.",
 )
 
 
-def _set_cost(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
-    ctx.find_root().obj.cost = given
-
-
 cost_option = click.option(
     "--cost",
     metavar="NAME",
-    default=None,
     expose_value=False,
-    callback=_set_cost,
+    callback=kept(),
     help=f"Cost model; an unknown name lists them.  [default: {DEFAULT_COST}]",
 )
 
@@ -145,16 +140,11 @@ price_options = all_of(profile_option, cost_option)
 """Where prices are from."""
 
 
-def _set_pessimistic(ctx: click.Context, param: click.Parameter, given: bool) -> None:
-    if given:
-        ctx.find_root().obj.pessimistic = True
-
-
 pessimistic_option = click.option(
     "--pessimistic",
     is_flag=True,
     expose_value=False,
-    callback=_set_pessimistic,
+    callback=kept(),
     help="Judge plans with every device and link at the bad end of its 80 % interval.",
 )
 """What figures are taken as."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.cli.options.values import all_of, by_name, shapes, sizes
+from hetsim.cli.options.values import all_of, by_name, kept, shapes, sizes
+
+if TYPE_CHECKING:
+    from hetsim.graph.reading.extension import Extension
 
 
-def _set_inputs(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+def _inputs(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> Mapping[str, Any] | str | None:
     """Take ``FILE.npz``, all inputs in one file, or ``NAME=FILE.npy`` for each of them."""
     if not given or ctx.resilient_parsing:
-        return
+        return None
 
     def one(text: str) -> tuple[str, Path]:
         name, _, path = text.partition("=")
@@ -21,23 +27,21 @@ def _set_inputs(ctx: click.Context, param: click.Parameter, given: Sequence[str]
             raise ValueError(f"'{text}' is not NAME=FILE.npy, e.g. x=image.npy, and no FILE.npz")
         return name, Path(path)
 
-    invocation = ctx.find_root().obj
     if any(text.endswith(".npz") for text in given):
         if len(given) > 1:
             raise click.BadParameter(
                 "a .npz file holds all inputs: give it alone, or NAME=FILE.npy for each", ctx, param
             )
-        invocation.inputs = given[0]
-        return
+        return given[0]
     from hetsim.graph.inputs.files import read_npy
 
-    invocation.inputs = {
+    return {
         name: read_npy(path, f"--input {name}={path}")
         for name, path in by_name(ctx, param, given, one).items()
     }
 
 
-def _set_frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+def _frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, object]:
     """Read ``NAME=VALUE`` values: a number, true or false, a list of them, or text."""
     import json
 
@@ -50,15 +54,18 @@ def _set_frozen(ctx: click.Context, param: click.Parameter, given: Sequence[str]
         except ValueError:
             return name, value
 
-    ctx.find_root().obj.frozen = by_name(ctx, param, given, one)
+    return by_name(ctx, param, given, one)
 
 
-def _set_extensions(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> None:
+def _extensions(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> tuple[Extension, ...]:
     # A shell that asks for completions loads no library.
-    if given and not ctx.resilient_parsing:
-        from hetsim.graph.reading.extension import load_extension
+    if not given or ctx.resilient_parsing:
+        return ()
+    from hetsim.graph.reading.extension import load_extension
 
-        ctx.find_root().obj.extensions = tuple(load_extension(text) for text in given)
+    return tuple(load_extension(text) for text in given)
 
 
 model_options = all_of(
@@ -67,7 +74,8 @@ model_options = all_of(
         "dims",
         metavar="NAME=N",
         multiple=True,
-        callback=sizes,
+        expose_value=False,
+        callback=kept(sizes),
         help="Bind an open dimension, e.g. --dim batch=1, 'x[2]=48', or '*=64': all. Where the "
         "file has 1 request, 'x[0]=8' makes it 8 at once. Repeatable.",
     ),
@@ -76,38 +84,43 @@ model_options = all_of(
         "shapes",
         metavar="NAME=D,D,...",
         multiple=True,
-        callback=shapes,
+        expose_value=False,
+        callback=kept(shapes),
         help="Set an input's shape, e.g. --shape x=1,3,224,224. Repeatable.",
     ),
     click.option(
         "--input",
+        "inputs",
         metavar="FILE.npz|NAME=FILE.npy",
         multiple=True,
         expose_value=False,
-        callback=_set_inputs,
+        callback=kept(_inputs),
         help="The inputs; they bind dimensions, and a run that measures shapes is on them.",
     ),
     click.option(
         "--freeze",
+        "frozen",
         metavar="NAME=VALUE",
         multiple=True,
         expose_value=False,
-        callback=_set_frozen,
+        callback=kept(_frozen),
         help="Make an input constant, e.g. --freeze sr=16000. Repeatable.",
     ),
     click.option(
         "--canonical",
         type=click.Choice(["none", "basic", "extended"]),
-        default=None,
+        expose_value=False,
+        callback=kept(),
         help="How far ONNX Runtime may rewrite the graph first.  [default: basic; none above "
         "30,000 nodes]",
     ),
     click.option(
         "--extension",
+        "extensions",
         metavar="FILE",
         multiple=True,
         expose_value=False,
-        callback=_set_extensions,
+        callback=kept(_extensions),
         help="Custom ops: BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx. Repeatable.",
     ),
 )

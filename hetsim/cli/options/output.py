@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from hetsim.cli.options.values import Decorated, all_of
+from hetsim.cli.options.values import Decorated, Decorator, all_of, kept
 
 
 def common_options(command: Decorated) -> Decorated:
@@ -36,7 +37,14 @@ def common_options(command: Decorated) -> Decorated:
     return debug(quiet(command))
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    expose_value=False,
+    callback=kept(),
+    help="Print JSON instead of tables.",
+)
 
 wide_option = click.option(
     "--wide", is_flag=True, help="All columns, and a line for each device; wants 120 columns."
@@ -44,35 +52,40 @@ wide_option = click.option(
 
 report_option = click.option(
     "--report",
-    "report",
     type=click.Path(path_type=Path),
+    expose_value=False,
+    callback=kept(),
     metavar="FILE",
     help="Write the answer as one HTML file, with pictures, to look at and to send.",
 )
 
-report_options = all_of(
-    report_option, click.option("--force", is_flag=True, help="Let --report replace such a file.")
-)
+
+def force_option(told: str) -> Decorator[Any]:
+    """Return --force, which lets what it tells of replace what is there."""
+    return click.option("--force", is_flag=True, expose_value=False, callback=kept(), help=told)
+
+
+report_options = all_of(report_option, force_option("Let --report replace such a file."))
 """A report, of verbs that leave nothing else on disk."""
 
 output_options = all_of(
     click.option(
         "--trace",
-        "trace",
         type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=kept(),
         metavar="FILE",
         help="Write a Chrome trace, to open in ui.perfetto.dev.",
     ),
     click.option(
         "--out",
-        "out",
         type=click.Path(path_type=Path),
+        expose_value=False,
+        callback=kept(),
         metavar="DIR",
         help="Write plan.json, result.json, trace.json and manifest.json to a new folder.",
     ),
     report_option,
-    click.option(
-        "--force", is_flag=True, help="Let --trace, --out and --report replace such files."
-    ),
+    force_option("Let --trace, --out and --report replace such files."),
 )
 """What is left on disk."""

@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from hetsim.cli.options.hardware import contention_option, pessimistic_option, price_options
-from hetsim.cli.options.values import above_zero, all_of
+from hetsim.cli.options.values import above_zero, all_of, kept
+
+if TYPE_CHECKING:
+    from hetsim.partitioning.affinity.affinity import Affinity
 
 FROM_MODEL: Final = "model"
 """What stands for the notes on a model's nodes in place of an affinity file."""
 
 
-def _set_settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> None:
-    ctx.find_root().obj.settings = given
+def _affinity(
+    ctx: click.Context, param: click.Parameter, given: str | None
+) -> Affinity | str | None:
+    if given is None or given == FROM_MODEL or ctx.resilient_parsing:
+        return given
+    from hetsim.partitioning.affinity.file import load_affinity
 
-
-def _set_affinity(ctx: click.Context, param: click.Parameter, given: str | None) -> None:
-    if given is not None and given != FROM_MODEL and not ctx.resilient_parsing:
-        from hetsim.partitioning.affinity.file import load_affinity
-
-        ctx.find_root().obj.affinity = load_affinity(given)
-    else:
-        ctx.find_root().obj.affinity = given
+    return load_affinity(given)
 
 
 limit_options = all_of(
     click.option(
         "--set",
+        "settings",
         metavar="KEY=VALUE",
         multiple=True,
         expose_value=False,
-        callback=_set_settings,
+        callback=kept(),
         help="Option of the strategy, e.g. --set max_devices=2. Repeatable.",
     ),
     click.option(
         "--affinity",
         metavar="FILE",
-        default=None,
         expose_value=False,
-        callback=_set_affinity,
+        callback=kept(_affinity),
         help="Pins and exclusions, JSON or YAML; `model`: as the model's nodes note.",
     ),
 )
@@ -49,7 +49,8 @@ limit_options = all_of(
 objective_option = click.option(
     "--objective",
     type=click.Choice(["latency", "throughput"]),
-    default=None,
+    expose_value=False,
+    callback=kept(),
     help="One request's latency, or seconds a request with many in flight.  [default: latency]",
 )
 """What plans are for, and weighed by."""
@@ -67,6 +68,8 @@ strategy_options = all_of(
     click.option(
         "--strategy",
         metavar="NAME",
+        expose_value=False,
+        callback=kept(),
         help="Strategy; `hetsim strategies` lists them.  [default: heft]",
     ),
     objective_option,

@@ -103,3 +103,16 @@ def all_of(*options: Decorator[Any]) -> Decorator[Any]:
         return command
 
     return decorate
+
+
+def kept(read: Callable[[click.Context, click.Parameter, Any], Any] | None = None) -> Any:
+    """Return the callback that leaves what an option says, as `read` reads it, with the invocation.
+
+    Its value is no parameter of the verb then: those that take it find it in ``current()``.
+    """
+
+    def keep(ctx: click.Context, param: click.Parameter, given: Any) -> None:
+        value = given if read is None else read(ctx, param, given)
+        setattr(ctx.find_root().obj, str(param.name), value)
+
+    return keep

@@ -68,7 +68,6 @@ def calibrate(
     threads: int,
     networks: int | None,
     models: tuple[str, ...],
-    as_json: bool,
 ) -> None:
     """Measure this machine through ONNX Runtime, and write its device file.
 
@@ -85,25 +84,21 @@ def calibrate(
     invocation = current()
     if not provider:
         there = available()
-        if as_json:
-            invocation.show_json(
-                {
-                    "schema": "hetsim-calibrate-providers/1",
-                    "providers": [
-                        {"name": name, "there": name in there, "install": package}
-                        for name, (_, package) in PROVIDERS.items()
-                    ],
-                }
-            )
-            return
-        invocation.show(
-            names_table(
+        invocation.answer(
+            lambda: {
+                "schema": "hetsim-calibrate-providers/1",
+                "providers": [
+                    {"name": name, "there": name in there, "install": package}
+                    for name, (_, package) in PROVIDERS.items()
+                ],
+            },
+            lambda: names_table(
                 ("provider", "of ONNX Runtime", "here"),
                 (
                     (name, of_runtime, "there" if name in there else f"install {package}")
                     for name, (of_runtime, package) in PROVIDERS.items()
                 ),
-            )
+            ),
         )
         return
     check_provider(provider)
@@ -124,10 +119,8 @@ def calibrate(
             models=models or None,
             report=report,
         )
-    if as_json:
-        invocation.show_json(calibration_record(done))
-    else:
-        invocation.show(calibration_report(done))
+    invocation.answer(lambda: calibration_record(done), lambda: calibration_report(done))
+    if not invocation.as_json:
         invocation.note(
             f"use it: hetsim simulate zoo:resnet50 --platform {done.output} --strategy single"
         )

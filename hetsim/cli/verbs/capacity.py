@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -67,7 +66,6 @@ DEFAULT_STRATEGIES = ("single", "heft")
 @json_option
 @common_options
 def capacity(
-    platform: str | None,
     strategies: tuple[str, ...],
     target_rate: float | None,
     most_requests: int | None,
@@ -75,9 +73,6 @@ def capacity(
     slos: tuple[Slo, ...],
     survive: int | None,
     batchings: tuple[DynamicBatching, ...],
-    report: Path | None,
-    force: bool,
-    as_json: bool,
     **of_load: object,
 ) -> None:
     """Say which rates meet each --slo, by strategy and batching.
@@ -98,7 +93,7 @@ def capacity(
     from hetsim.sizing.capacity import BUDGET, capacity_of
 
     invocation = current()
-    check_targets(None, None, report, force=force)
+    check_targets()
     if workload is None and not slos:
         raise UsageError("nothing is asked of latencies", hint="give --slo, e.g. --slo p99=50ms")
     strategy = strategies[0] if strategies else None
@@ -114,21 +109,19 @@ def capacity(
         found = capacity_of(named, comes, hardware, asked=asked, **limits)
         was = None
         if supposed():
-            as_it_is = read_platform(platform, as_it_is=True)
+            as_it_is = read_platform(as_it_is=True)
             was = capacity_of(named, comes, as_it_is, asked=asked, **limits)
     record = capacity_record(found)
     if target_rate is not None:
         record["target_per_s"] = target_rate
     if was is not None:
         record["as_it_is"] = capacity_record(was)
-    if report is not None:
+    if (report := invocation.report) is not None:
+        force = invocation.force
         report_of_capacity(load, named, found, hardware, record, report, force=force)
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(capacity_report(found))
-        if was is not None:
-            invocation.say(f"As it is: {best_sentence(was)}")
+    invocation.answer(lambda: record, lambda: capacity_report(found))
+    if was is not None and not invocation.as_json:
+        invocation.say(f"As it is: {best_sentence(was)}")
     found.require(target_rate)
 
 

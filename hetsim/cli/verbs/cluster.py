@@ -34,9 +34,7 @@ def cluster() -> None:
 @click.option("--measure", is_flag=True, help="Time transfers between the nodes of the devices.")
 @json_option
 @common_options
-def check(
-    file: str | None, platform: str | None, address: str | None, measure: bool, as_json: bool
-) -> None:
+def check(file: str | None, address: str | None, measure: bool) -> None:
     """Say which device has a node, in the cluster file FILE and in the live cluster.
 
     FILE is what `ray up` takes; it is read without Ray. The live cluster also tells what is
@@ -45,12 +43,13 @@ def check(
     """
     if file is None and address is None:
         raise UsageError("nothing to check", hint="give a cluster file, or --address, or both")
+    invocation = current()
+    platform = invocation.platform
     if measure and (address is None or platform is None):
         raise UsageError("--measure needs --address and --platform")
     from hetsim.execution.transports.ray_connection.address import split_address
     from hetsim.hardware.catalog import load_platform
 
-    invocation = current()
     if address is not None and address != "auto":
         split_address(address)
     spec = None if platform is None else load_platform(platform)
@@ -59,15 +58,15 @@ def check(
     where, live = file, None
     seats: tuple[Seat, ...] = ()
     if file is not None:
-        seats = _check_file(file, devices, record, as_json)
+        seats = _check_file(file, devices, record)
     if address is not None:
-        live = _check_live(address, devices, record, as_json)
+        live = _check_live(address, devices, record)
         # What a file promises, and what it leaves open, the cluster itself answers.
         where, seats = f"Ray at {address}", live.seats
     fault = _fault(where or "", seats, live)
     if measure and address is not None and spec is not None and fault is None:
-        _measure(address, spec, record, as_json)
-    if as_json:
+        _measure(address, spec, record)
+    if invocation.as_json:
         invocation.show_json(record)
     if fault is not None:
         raise fault
@@ -87,23 +86,21 @@ def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> Hetsi
 
 
 def _check_file(
-    file: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
+    file: str, devices: tuple[str, ...] | None, record: dict[str, Any]
 ) -> tuple[Seat, ...]:
     from hetsim.cluster.check import seats_of_file, strangers
     from hetsim.cluster.file import read_cluster_file
     from hetsim.reporting.tables.cluster import file_record, file_report
+    from hetsim.reporting.tables.hardware import errors_record
     from hetsim.reporting.words.text import count
 
     invocation = current()
     found, errors = read_cluster_file(file)
     if found is None:
-        if as_json:
+        if invocation.as_json:
             record["file"] = {
                 "file": file,
-                "errors": [
-                    {"where": error.where, "what": error.what, "hint": error.hint}
-                    for error in errors
-                ],
+                "errors": errors_record(errors),
             }
             invocation.show_json(record)
         else:
@@ -116,7 +113,7 @@ def _check_file(
             f"{file}: node type '{kind}' stands for '{device}', which the platform does not have; "
             f"{nearest(device, devices or ())}"
         )
-    if as_json:
+    if invocation.as_json:
         record["file"] = {**file_record(found, seats), "errors": []}
     else:
         invocation.show(file_report(found, seats))
@@ -124,7 +121,7 @@ def _check_file(
 
 
 def _check_live(
-    address: str, devices: tuple[str, ...] | None, record: dict[str, Any], as_json: bool
+    address: str, devices: tuple[str, ...] | None, record: dict[str, Any]
 ) -> LiveCluster:
     from hetsim.execution.transports.ray_actors.nodes import look_at
     from hetsim.reporting.tables.cluster import live_record, live_report
@@ -132,7 +129,7 @@ def _check_live(
     invocation = current()
     with invocation.progress(f"asking the nodes of the Ray at {address}"):
         live = look_at(address, devices)
-    if as_json:
+    if invocation.as_json:
         record["live"] = live_record(live)
     else:
         invocation.show(live_report(live))
@@ -155,14 +152,14 @@ def _version_faults(live: LiveCluster | None) -> str:
     return "; ".join(faults)
 
 
-def _measure(address: str, platform: Platform, record: dict[str, Any], as_json: bool) -> None:
+def _measure(address: str, platform: Platform, record: dict[str, Any]) -> None:
     from hetsim.execution.transports.ray_actors.link_probe import measure_links
     from hetsim.reporting.tables.cluster import transfers_record, transfers_report
 
     invocation = current()
     with invocation.progress("timing transfers"):
         transfers = measure_links(address, platform)
-    if as_json:
+    if invocation.as_json:
         record["transfers"] = transfers_record(transfers)
     else:
         invocation.show(transfers_report(transfers))

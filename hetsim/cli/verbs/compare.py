@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -32,10 +31,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
-    from hetsim.cli.question import Canonical
-    from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
-    from hetsim.problem.parts import Contention
     from hetsim.reporting.pages.island import Island
 
 
@@ -79,30 +75,19 @@ if TYPE_CHECKING:
 @common_options
 def compare(
     model: str,
-    platform: str | None,
     sustained: bool,
     draws: int,
     strategies: tuple[str, ...],
     runs: bool,
-    objective: Objective | None,
     target_ms: float | None,
     explains: bool,
     sensitivities: bool,
-    contention: Contention | None,
     executor: Literal["ray", "processes", "threads"],
     address: str | None,
     seed: int,
     timeout_s: float,
     precision: Literal["graph", "device"],
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-    trace: Path | None,
-    out: Path | None,
-    report: Path | None,
-    force: bool,
     wide: bool,
-    as_json: bool,
 ) -> None:
     """Compare strategies for MODEL with every device alone, best first.
 
@@ -127,11 +112,11 @@ def compare(
         raise UsageError(
             "--explain tells of devices as fast as alone", hint="leave --sustained out"
         )
-    check_targets(trace, out, report, force=force)
-    weighed = objective or "latency"
+    check_targets()
+    weighed = invocation.objective or "latency"
     names = tuple(dict.fromkeys(strategies)) or DEFAULT_STRATEGIES[weighed]
     given = read_strategy_options(names)
-    problem = read_problem(model, platform, dims, shapes, canonical, contention)
+    problem = read_problem(model)
     options = with_affinity(given, problem)
     with invocation.progress(f"comparing {', '.join(names)}"):
         comparison = weigh(
@@ -148,18 +133,18 @@ def compare(
     if target_s is not None:
         record["target_s"] = target_s
     best = comparison.rows[0]
-    if not as_json:
+    if not invocation.as_json:
         invocation.show(comparison_report(comparison, wide=wide))
-    if as_json and not best.feasible:
+    if invocation.as_json and not best.feasible:
         invocation.show_json(record)
     best = comparison.require()
     assert best.plan is not None
     assert best.timeline is not None
-    show_beside(comparison_beside(comparison, platform, names, given), record, as_json=as_json)
+    show_beside(comparison_beside(comparison, names, given), record)
     if sensitivities:
-        show_sensitivities(best.plan, comparison.objective, record, as_json=as_json)
+        show_sensitivities(best.plan, comparison.objective, record)
     if explains:
-        _explain(comparison, best.plan, record, as_json=as_json)
+        _explain(comparison, best.plan, record)
     how = Executor(executor, address, seed, timeout_s, precision)
     done = []
     measured = {}
@@ -172,7 +157,7 @@ def compare(
             f"{row.strategy} on {executor}: {format_seconds(run.wall_s)} by the wall clock of this "
             "machine"
         )
-        if as_json:
+        if invocation.as_json:
             invocation.note(wall)
         else:
             invocation.say("")
@@ -189,15 +174,12 @@ def compare(
         best.plan,
         best.timeline,
         record,
-        trace=trace,
-        out=out,
-        force=force,
         seed=seed,
         measured=measured,
         arrivals_s=[0.0] if weighed == "latency" else None,
     )
-    leave_report(partial(_report, comparison), record, report, force=force)
-    if as_json:
+    leave_report(partial(_report, comparison), record, invocation.report, force=invocation.force)
+    if invocation.as_json:
         invocation.show_json(record)
     for plan, run in done:
         require_equal(run.mismatches, f"plan '{plan.strategy}'")
@@ -218,7 +200,7 @@ def _report(comparison: Comparison, record: Mapping[str, Any], command: Sequence
     return comparison_island(record, command, {**pictures, "speeds": speeds})
 
 
-def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_json: bool) -> None:
+def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None:
     from hetsim.analysis.explanation import explain
     from hetsim.reporting.tables.explanation import explanation_record, explanation_report
 
@@ -226,7 +208,7 @@ def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any], *, as_j
     with invocation.progress(f"explaining {plan.strategy}"):
         explanation = explain(plan, objective=comparison.objective)
     record["explanation"] = explanation_record(explanation)
-    if not as_json:
+    if not invocation.as_json:
         invocation.say("")
         invocation.show(explanation_report(explanation))
 

@@ -18,12 +18,9 @@ from hetsim.cli.options.planning import strategy_options
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hetsim.cli.question import Canonical
     from hetsim.execution.compiled.manifest import Manifest
     from hetsim.execution.compiled.read import CompiledPlan
     from hetsim.execution.compiled.run import CompiledRun
-    from hetsim.placement.objective import Objective
-    from hetsim.problem.parts import Contention
 
 
 @click.command("compile", cls=Command)
@@ -51,16 +48,8 @@ if TYPE_CHECKING:
 @common_options
 def compile_(
     source: str,
-    platform: str | None,
-    strategy: str | None,
-    objective: Objective | None,
-    contention: Contention | None,
     folder: Path,
     precision: Literal["graph", "device"],
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-    as_json: bool,
 ) -> None:
     """Compile a plan to a folder: one file a subgraph, and one with all weights.
 
@@ -73,13 +62,10 @@ def compile_(
 
     invocation = current()
     check_folder(folder)
-    plan = read_plan(source, platform, strategy, dims, shapes, canonical, contention, objective)
+    plan = read_plan(source)
     with invocation.progress(f"compiling {plan.strategy} to {folder}"):
         manifest = compile_plan(plan, folder, precision=precision)
-    if as_json:
-        invocation.show_json(compiled_record(manifest))
-    else:
-        invocation.show(_files_table(manifest))
+    invocation.answer(lambda: compiled_record(manifest), lambda: _files_table(manifest))
     if plan.problem.executed and precision == "graph":
         invocation.note("the folder computes the model as it is: --execute is in the plan alone")
     invocation.note(f"wrote {folder}; run it with: hetsim run {folder}")

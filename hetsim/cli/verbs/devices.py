@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from hetsim.cli.checked import show_checked
 from hetsim.cli.given_once import Family
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import execute_option
@@ -15,7 +16,6 @@ from hetsim.cli.options.output import common_options, json_option, wide_option
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.cli.question import Canonical
     from hetsim.hardware.files.catalog_files import Sort
 
 SORTS = ("device", "link", "platform", "fitted", "kin")
@@ -31,7 +31,7 @@ def devices() -> None:
 @wide_option
 @json_option
 @common_options
-def list_devices(wide: bool, as_json: bool) -> None:
+def list_devices(wide: bool) -> None:
     """List devices, links and platforms."""
     from hetsim.hardware.catalog import (
         device_names,
@@ -52,17 +52,15 @@ def list_devices(wide: bool, as_json: bool) -> None:
     kinds = [(name, load_device(name)) for name in device_names()]
     links = [(name, load_link(name)) for name in link_names()]
     platforms = [(name, load_platform(name)) for name in platform_names()]
-    if as_json:
-        invocation.show_json(
-            {
-                "schema": "hetsim-devices/1",
-                "devices": [device_record(name, spec) for name, spec in kinds],
-                "links": [link_record(name, link) for name, link in links],
-                "platforms": [platform_record(name, platform) for name, platform in platforms],
-            }
-        )
-    else:
-        invocation.show(devices_report(kinds, links, platforms, wide=wide))
+    invocation.answer(
+        lambda: {
+            "schema": "hetsim-devices/1",
+            "devices": [device_record(name, spec) for name, spec in kinds],
+            "links": [link_record(name, link) for name, link in links],
+            "platforms": [platform_record(name, platform) for name, platform in platforms],
+        },
+        lambda: devices_report(kinds, links, platforms, wide=wide),
+    )
 
 
 @devices.command("show")
@@ -70,7 +68,7 @@ def list_devices(wide: bool, as_json: bool) -> None:
 @wide_option
 @json_option
 @common_options
-def show_device(name: str, wide: bool, as_json: bool) -> None:
+def show_device(name: str, wide: bool) -> None:
     """Show every figure of a device or link with its source, or the parts of a platform.
 
     --wide adds every parameter of what kernels take.
@@ -108,10 +106,7 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
     else:
         spec = load_device(name)
         record, report = device_record(name, spec), device_report(name, spec, wide=wide)
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(report)
+    invocation.answer(lambda: record, lambda: report)
 
 
 @devices.command("query")
@@ -124,10 +119,6 @@ def show_device(name: str, wide: bool, as_json: bool) -> None:
 def query_device(
     name: str,
     model: str,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-    as_json: bool,
 ) -> None:
     """Show which nodes of MODEL a device takes: alone, in a pattern, or why not.
 
@@ -157,23 +148,23 @@ def query_device(
             raise UsageError(f"--execute names another device, '{asked}'", hint=hint)
         spec = executing(spec, precision, f"device '{name}'")
     device = make_device(name, spec, extensions=invocation.extensions)
-    read = read_model(model, dims, shapes, canonical)
+    read = read_model(model)
     if spec.executes == INT8 and is_quantized(read.graph):
         raise quantized_already(read)
     with invocation.progress(f"asking {name}"):
         support = device.query_model(read.graph)
     answer = answer_of(read.graph, device.spec, support)
-    if as_json:
-        invocation.show_json(query_record(name, device.spec, read, answer))
-    else:
-        invocation.show(query_report(name, device.spec, read, answer))
+    invocation.answer(
+        lambda: query_record(name, device.spec, read, answer),
+        lambda: query_report(name, device.spec, read, answer),
+    )
 
 
 @devices.command("validate")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @json_option
 @common_options
-def validate_files(files: tuple[str, ...], as_json: bool) -> None:
+def validate_files(files: tuple[str, ...]) -> None:
     """Say of each FILE what it describes, or everything that is wrong with it.
 
     A file is a YAML description of a device, a link or a platform. Ends with exit code 3
@@ -181,26 +172,15 @@ def validate_files(files: tuple[str, ...], as_json: bool) -> None:
     """
     from hetsim.hardware.files.checking import check_file
     from hetsim.reporting.tables.hardware import checked_line, checked_record
-    from hetsim.reporting.words.text import count
 
-    invocation = current()
     checks = [check_file(file) for file in files]
-    if as_json:
-        invocation.show_json(
-            {
-                "schema": "hetsim-validation/1",
-                "files": [checked_record(checked) for checked in checks],
-            }
-        )
-    else:
-        for checked in checks:
-            for error in checked.errors:
-                invocation.say(str(error))
-            if not checked.errors:
-                invocation.say(checked_line(checked))
-    wrong = [checked.file for checked in checks if checked.errors]
-    if wrong:
-        raise PlatformError(f"{len(wrong)} of {count(len(files), 'file')} cannot be used")
+    record = {
+        "schema": "hetsim-validation/1",
+        "files": [checked_record(checked) for checked in checks],
+    }
+    show_checked(
+        record, [(one.file, one.errors, checked_line(one)) for one in checks], PlatformError
+    )
 
 
 @devices.command("schema")

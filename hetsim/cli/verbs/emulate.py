@@ -73,7 +73,6 @@ def run_emulated(
     inputs: Inputs | None,
     time_scale: float | None,
     requests: int,
-    as_json: bool,
 ) -> None:
     """Emulate, and show what was predicted and what was measured."""
     from hetsim.cli.execute import require_equal
@@ -91,10 +90,7 @@ def run_emulated(
             timeout_s=how.timeout_s,
             seed=how.seed,
         )
-    if as_json:
-        invocation.show_json(_record(plan, done))
-    else:
-        invocation.show(_report(plan, done))
+    invocation.answer(lambda: _record(plan, done), lambda: _report(plan, done))
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 

@@ -14,7 +14,7 @@ from hetsim.cli.options.output import common_options, json_option, wide_option
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.cli.question import Canonical
+    pass
 
 
 @click.command(cls=Command)
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 @common_options
 def inspect(
     model: str,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-    platform: str | None,
     wide: bool,
-    as_json: bool,
 ) -> None:
     """Show what MODEL is made of: ops, FLOPs, bytes, parameters, inputs, outputs.
 
@@ -48,7 +43,7 @@ def inspect(
     )
 
     invocation = current()
-    hardware = None if platform is None else read_platform(platform)
+    hardware = None if invocation.platform is None else read_platform()
     if hardware is None:
         for option, given in (
             ("--execute", invocation.execute),
@@ -61,11 +56,11 @@ def inspect(
                 )
     if hardware is not None:
         platform_executing(hardware, invocation.execute)
-    read = read_model(model, dims, shapes, canonical)
+    read = read_model(model)
     if hardware is not None:
         hardware = platform_as_asked(read, hardware, invocation.execute)
     inspection = inspect_model(read, hardware)
-    if as_json:
-        invocation.show_json(inspection_record(inspection, hardware))
-    else:
-        invocation.show(inspection_report(inspection, wide=wide))
+    invocation.answer(
+        lambda: inspection_record(inspection, hardware),
+        lambda: inspection_report(inspection, wide=wide),
+    )

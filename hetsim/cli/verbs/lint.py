@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,9 +23,6 @@ from hetsim.cli.options.planning import device_option, strategy_options
 
 if TYPE_CHECKING:
     from hetsim.analysis.linting.lint import Lint
-    from hetsim.cli.question import Canonical
-    from hetsim.placement.objective import Objective
-    from hetsim.problem.parts import Contention
     from hetsim.reporting.pages.island import Island
 
 _LIMIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|s|ms|us|ns)")
@@ -73,19 +69,9 @@ def _limit(ctx: click.Context, param: click.Parameter, text: str | None) -> Limi
 @common_options
 def lint(
     model: str,
-    platform: str | None,
-    strategy: str | None,
-    objective: Objective | None,
-    contention: Contention | None,
     device: str | None,
     fail_on: Limit | None,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
     wide: bool,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
 ) -> None:
     """Say what costs MODEL time on a platform, each with the change that takes it away.
 
@@ -105,19 +91,18 @@ def lint(
     from hetsim.reporting.tables.lint import lint_record, lint_report
 
     invocation = current()
-    check_targets(None, None, report, force=force)
-    name = strategy or DEFAULT_STRATEGY
+    check_targets()
+    name = invocation.strategy or DEFAULT_STRATEGY
     options = read_strategy_options((name,))
-    problem = read_problem(model, platform, dims, shapes, canonical, contention)
+    problem = read_problem(model)
     options = with_affinity(options, problem)
     with invocation.progress("planning after every change"):
-        found = look(problem, name, device=device, objective=objective or "latency", **options)
+        found = look(
+            problem, name, device=device, objective=invocation.objective or "latency", **options
+        )
     record = lint_record(found)
-    leave_report(_report, record, report, force=force)
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(lint_report(found, wide=wide))
+    leave_report(_report, record, invocation.report, force=invocation.force)
+    invocation.answer(lambda: record, lambda: lint_report(found, wide=wide))
     if fail_on is not None:
         _check(found, fail_on)
 

@@ -15,6 +15,7 @@ from hetsim.cli.options.hardware import platform_options
 from hetsim.cli.options.model import model_options
 from hetsim.cli.options.output import (
     common_options,
+    force_option,
     json_option,
     report_option,
     wide_option,
@@ -24,10 +25,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.nodes.facts import Facts
-    from hetsim.cli.question import Canonical
-    from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
-    from hetsim.problem.parts import Contention
     from hetsim.problem.problem import Problem
     from hetsim.reporting.pages.island import Island
 
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     "device, or as .seconds, .cost or .why.model-explorer.json. Repeatable.",
 )
 @report_option
-@click.option("--force", is_flag=True, help="Let --out and --report replace such files.")
+@force_option("Let --out and --report replace such files.")
 @click.option(
     "--schema", is_flag=True, help="Print the JSON Schema of what --json prints, and end."
 )
@@ -58,20 +56,10 @@ if TYPE_CHECKING:
 @common_options
 def nodes(
     source: str | None,
-    platform: str | None,
-    strategy: str | None,
-    objective: Objective | None,
-    contention: Contention | None,
     device: str | None,
     files: tuple[Path, ...],
-    report: Path | None,
-    force: bool,
     schema: bool,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
     wide: bool,
-    as_json: bool,
 ) -> None:
     """Say of each node which devices take it, in how long, and why the others do not.
 
@@ -95,20 +83,17 @@ def nodes(
         raise UsageError("no model is given", hint="give MODEL or PLAN.json")
     for path in files:
         form_of(path)
-        check_file(path, force=force, option="--out")
-    check_targets(None, None, report, force=force)
-    asked = _asked(source, platform, strategy, objective, contention, dims, shapes, canonical)
+        check_file(path, force=invocation.force, option="--out")
+    check_targets()
+    asked = _asked(source)
     with invocation.progress("asking every device"):
         told = ask(asked, device=device)
     for path in files:
-        write_file(path, told.to_file(path), force=force, option="--out")
+        write_file(path, told.to_file(path), force=invocation.force, option="--out")
         invocation.note(f"wrote {path}")
     record = nodes_record(told)
-    leave_report(partial(_report, told), record, report, force=force)
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(nodes_report(told, wide=wide))
+    leave_report(partial(_report, told), record, invocation.report, force=invocation.force)
+    invocation.answer(lambda: record, lambda: nodes_report(told, wide=wide))
 
 
 def _report(told: Facts, record: Mapping[str, Any], command: Sequence[str]) -> Island:
@@ -120,27 +105,18 @@ def _report(told: Facts, record: Mapping[str, Any], command: Sequence[str]) -> I
     return nodes_island(record, command, {} if picture is None else {"graph": picture})
 
 
-def _asked(
-    source: str,
-    platform: str | None,
-    strategy: str | None,
-    objective: Objective | None,
-    contention: Contention | None,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-) -> Problem | Plan:
+def _asked(source: str) -> Problem | Plan:
     """Read the plan, or plan where a strategy is named; else ask what could be."""
     from hetsim.cli.question import read_plan, read_problem
 
-    if source.endswith(".json") or strategy is not None:
-        return read_plan(source, platform, strategy, dims, shapes, canonical, contention, objective)
     invocation = current()
+    if source.endswith(".json") or invocation.strategy is not None:
+        return read_plan(source)
     for option, given in (
-        ("--objective", objective),
+        ("--objective", invocation.objective),
         ("--set", invocation.settings),
         ("--affinity", invocation.affinity),
     ):
         if given:
             raise UsageError(f"{option} is for a plan", hint="name a --strategy, e.g. heft")
-    return read_problem(source, platform, dims, shapes, canonical, contention)
+    return read_problem(source)

@@ -14,12 +14,11 @@ from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import pessimistic_option, platform_options, price_options
 from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.output import common_options, force_option, json_option
 from hetsim.cli.options.planning import FROM_MODEL
 from hetsim.errors import InvalidInput, UsageError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.cli.question import Canonical
     from hetsim.partitioning.partition import Partition
     from hetsim.problem.problem import Problem
 
@@ -76,14 +75,13 @@ ALL = "all"
     metavar="DIR",
     help="Write split.onnx, annotated.onnx and one model a group to this new folder.",
 )
-@click.option("--force", is_flag=True, help="Replace pictures that exist.")
+@force_option("Replace pictures that exist.")
 @pessimistic_option
 @model_options
 @json_option
 @common_options
 def partition(
     model: str,
-    platform: str | None,
     method: str,
     priority: str | None,
     affinity: str | None,
@@ -92,11 +90,6 @@ def partition(
     dot: Path | None,
     mermaid: Path | None,
     folder: Path | None,
-    force: bool,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-    as_json: bool,
 ) -> None:
     """Cut MODEL into groups of nodes that a device can run whole."""
     from hetsim.cli.partition_rules import read_rules
@@ -120,14 +113,14 @@ def partition(
     pictures = {"--dot": dot, "--mermaid": mermaid}
     for option, path in pictures.items():
         if path is not None:
-            check_file(path, force=force, option=option)
+            check_file(path, force=invocation.force, option=option)
     if folder is not None:
         from hetsim.partitioning.export.onnx_folder import check_folder
 
         check_folder(folder)
     if method == ALL and (pair or dot or mermaid or folder):
         raise UsageError("--explain, --dot, --mermaid and --onnx need one method", hint="name it")
-    problem = read_problem(model, platform, dims, shapes, canonical)
+    problem = read_problem(model)
     if problem.n == 0:
         raise InvalidInput(
             "no node to place: the model is empty, or all of it is constant", where=model
@@ -143,14 +136,14 @@ def partition(
         housekeeping=rules.housekeeping,
     )
     if method == ALL:
-        _compare(problem, known, asked, as_json=as_json)
+        _compare(problem, known, asked)
         return
     with invocation.progress(f"partitioning with {method}"):
         made = asked(method)
     for option, path in pictures.items():
         if path is not None:
             text = made.to_dot() if option == "--dot" else made.to_mermaid()
-            write_file(path, text, force=force, option=option)
+            write_file(path, text, force=invocation.force, option=option)
             invocation.note(f"wrote {path}")
     if folder is not None:
         with invocation.progress(f"writing {folder}"):
@@ -158,11 +151,11 @@ def partition(
         invocation.note(f"wrote {len(names)} models to {folder}")
     if pair:
         why = made.explain(*pair)
-        if as_json:
+        if invocation.as_json:
             invocation.show_json({"schema": "hetsim-explain/1", "nodes": list(pair), "why": why})
         else:
             invocation.say(why)
-    elif as_json:
+    elif invocation.as_json:
         click.echo(made.to_json(), nl=False)
     else:
         invocation.show(partition_report(made))
@@ -172,8 +165,6 @@ def _compare(
     problem: Problem,
     names: Sequence[str],
     asked: Callable[[str], Partition],
-    *,
-    as_json: bool,
 ) -> None:
     from hetsim.errors import OutOfMemory
     from hetsim.plans.plan import Plan
@@ -192,7 +183,4 @@ def _compare(
         except OutOfMemory:
             latency_s = float("inf")
         rows.append(method_row(problem, made, latency_s, cpu_s))
-    if as_json:
-        invocation.show_json(methods_record(problem, rows))
-    else:
-        invocation.show(methods_report(problem, rows))
+    invocation.answer(lambda: methods_record(problem, rows), lambda: methods_report(problem, rows))

@@ -18,7 +18,7 @@ from hetsim.cli.options.hardware import (
 )
 from hetsim.cli.options.load import place_options
 from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, report_option
+from hetsim.cli.options.output import common_options, force_option, json_option, report_option
 from hetsim.cli.options.planning import limit_options
 
 if TYPE_CHECKING:
@@ -61,11 +61,10 @@ if TYPE_CHECKING:
     help="Write the best placement as a deployment, which --deployment takes.",
 )
 @report_option
-@click.option("--force", is_flag=True, help="Let --out and --report replace such files.")
+@force_option("Let --out and --report replace such files.")
 @json_option
 @common_options
 def place(
-    platform: str | None,
     strategies: tuple[str, ...],
     most: int | None,
     most_requests: int | None,
@@ -73,9 +72,6 @@ def place(
     batchings: tuple[DynamicBatching, ...],
     routing: Routing | None,
     out: Path | None,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
     **of_load: object,
 ) -> None:
     """Say on which devices the models of a --workload are best placed.
@@ -105,8 +101,8 @@ def place(
     if workload is None:
         raise UsageError("no --workload is given", hint="give --workload FILE")
     if out is not None:
-        check_file(out, force=force, option="--out")
-    check_targets(None, None, report, force=force)
+        check_file(out, force=invocation.force, option="--out")
+    check_targets()
     load, hardware, asked = asked_of(said())
     comes = workload_of(load)
     splits = tuple(dict.fromkeys(strategies)) or SPLITS
@@ -129,22 +125,22 @@ def place(
         found = seek(hardware)
         was = None
         if supposed():
-            was = seek(read_platform(platform, as_it_is=True))
+            was = seek(read_platform(as_it_is=True))
     record = place_record(found)
     if was is not None:
         record["as_it_is"] = place_record(was)
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(place_report(found))
-        if was is not None:
-            invocation.say(f"As it is: {best_sentence(was)}")
-    if report is not None:
-        report_of_placement(found, load, record, report, out=out, force=force)
+    invocation.answer(lambda: record, lambda: place_report(found))
+    if was is not None and not invocation.as_json:
+        invocation.say(f"As it is: {best_sentence(was)}")
+    if (report := invocation.report) is not None:
+        report_of_placement(found, load, record, report, out=out, force=invocation.force)
     if out is not None and found.rows:
         about = f"{' '.join(invocation.command)}\n{best_sentence(found)}"
         write_file(
-            out, deployment_yaml(found.deployment, out.parent, about), force=force, option="--out"
+            out,
+            deployment_yaml(found.deployment, out.parent, about),
+            force=invocation.force,
+            option="--out",
         )
         invocation.note(f"wrote the best placement to {out}; hetsim simulate --deployment takes it")
     found.require()

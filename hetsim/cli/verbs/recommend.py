@@ -12,11 +12,10 @@ from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import contention_option, cost_option, pessimistic_option
 from hetsim.cli.options.load import recommend_options
-from hetsim.cli.options.output import common_options, json_option, report_option
+from hetsim.cli.options.output import common_options, force_option, json_option, report_option
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
-    from hetsim.problem.parts import Contention
     from hetsim.recommending.question import Aim
 
 
@@ -77,9 +76,7 @@ if TYPE_CHECKING:
     help="Write platform.yaml, deployment.yaml and result.json to a new folder.",
 )
 @report_option
-@click.option(
-    "--force", is_flag=True, help="Let --certificate, --out and --report replace such files."
-)
+@force_option("Let --certificate, --out and --report replace such files.")
 @json_option
 @common_options
 def recommend(
@@ -95,12 +92,8 @@ def recommend(
     requests: int | None,
     draws: int | None,
     demand: str | None,
-    contention: Contention | None,
     certificate_file: Path | None,
     out: Path | None,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
 ) -> None:
     """Find the cheapest platform of a catalog that meets every objective of --workload.
 
@@ -128,19 +121,20 @@ def recommend(
     if workload is None:
         raise UsageError("no workload is given", hint="give --workload FILE")
     if certificate_file is not None:
-        check_file(certificate_file, force=force, option="--certificate")
+        check_file(certificate_file, force=invocation.force, option="--certificate")
     if certificate_file is not None and faster is not None:
         raise UsageError(
             "--certificate speaks of the workload as its file says it, and --faster is given",
             hint="write the rate there",
         )
-    check_targets(None, out, report, force=force)
+    force, report = invocation.force, invocation.report
+    check_targets(out)
     factors = AS_SAID if demand is None else demand_of_text(demand)
     as_said = load_workload(workload)
     comes = as_said if faster is None else as_said.faster(faster)
     can_be_had = load_catalog(catalog)
     asked = Asked(
-        contention=contention or "fifo",
+        contention=invocation.contention or "fifo",
         cost=invocation.cost or DEFAULT_COST,
         pessimistic=invocation.pessimistic,
     )
@@ -171,10 +165,7 @@ def recommend(
             found, as_said, record, report, faster=faster, out=out, budget=requests or BUDGET,
             force=force,
         )  # fmt: skip
-    if as_json:
-        invocation.show_json(record)
-    else:
-        invocation.show(recommendation_report(found))
+    invocation.answer(lambda: record, lambda: recommendation_report(found))
     found.require()
 
 

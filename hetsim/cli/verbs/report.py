@@ -8,7 +8,7 @@ import click
 
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.output import common_options, force_option, json_option
 
 
 @click.command(cls=Command)
@@ -24,15 +24,13 @@ from hetsim.cli.options.output import common_options, json_option
     required=True,
     help="The HTML file to write.",
 )
-@click.option("--force", is_flag=True, help="Let --output replace a file.")
+@force_option("Let --output replace a file.")
 @click.option(
     "--index", "as_index", is_flag=True, help="One page of all, though two of one kind are given."
 )
 @json_option
 @common_options
-def report(
-    sources: tuple[Path, ...], target: Path, force: bool, as_index: bool, as_json: bool
-) -> None:
+def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
     """Make one HTML file of what verbs left on disk; no model is needed.
 
     A SOURCE is a report.html, a record that --json printed, a folder of --out or of a sweep, a
@@ -47,7 +45,7 @@ def report(
     from hetsim.reporting.pages.reading import read_all
 
     invocation = current()
-    check_file(target, force=force, option="--output")
+    check_file(target, force=invocation.force, option="--output")
     found = [left for source in sources for left in read_all(source)]
     if len(found) == 1:
         island = island_of(found[0], invocation.command)
@@ -57,8 +55,8 @@ def report(
         named = sources[0].name if len(sources) == 1 else f"{len(found)} answers"
         each = [(left, island_of(left, invocation.command)) for left in found]
         island = folder_island(named or "Answers", each, invocation.command)
-    write_file(target, page(island), force=force, option="--output")
-    if as_json:
+    write_file(target, page(island), force=invocation.force, option="--output")
+    if invocation.as_json:
         invocation.show_json(island.record)
     else:
         invocation.say(island.verdict.say)

@@ -23,11 +23,8 @@ from hetsim.cli.verbs.emulate import check_emulate, emulate_options, run_emulate
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.cli.question import Canonical
     from hetsim.execution.run import Run
-    from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
-    from hetsim.problem.parts import Contention
     from hetsim.reporting.pages.island import Island
     from hetsim.workloads.failure import Failure
 
@@ -52,10 +49,6 @@ if TYPE_CHECKING:
 @common_options
 def run(
     source: str | None,
-    platform: str | None,
-    strategy: str | None,
-    objective: Objective | None,
-    contention: Contention | None,
     draws: int,
     executor: Literal["ray", "processes", "threads"],
     address: str | None,
@@ -67,14 +60,6 @@ def run(
     emulate: bool,
     time_scale: float | None,
     requests: int | None,
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-    trace: Path | None,
-    out: Path | None,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
     **of_load: object,
 ) -> None:
     """Run a plan for real and check that its outputs are those of the whole model.
@@ -106,17 +91,7 @@ def run(
     if given(*OF_LOAD):
         if time_scale is not None and not emulate:
             raise UsageError("--time-scale needs --emulate", hint="add --emulate, or drop it")
-        serve(
-            said(),
-            how,
-            emulate=emulate,
-            time_scale=time_scale,
-            trace=trace,
-            out=out,
-            report=report,
-            force=force,
-            as_json=as_json,
-        )
+        serve(said(), how, emulate=emulate, time_scale=time_scale)
         return
     if source is None:
         raise UsageError(
@@ -124,22 +99,20 @@ def run(
         )
     others = {
         "--inject": bool(failures),
-        "--trace": trace is not None,
-        "--out": out is not None,
-        "--report": report is not None,
+        "--trace": invocation.trace is not None,
+        "--out": invocation.out is not None,
+        "--report": invocation.report is not None,
         "--precision device": precision == "device",
         "--plain": plain,
     }
     check_emulate(emulate, time_scale, requests, others)
-    check_targets(trace, out, report, force=force)
+    check_targets()
     if is_compiled(Path(source)):
-        _run_folder(Path(source), executor, address, timeout_s, seed, as_json)
+        _run_folder(Path(source), executor, address, timeout_s, seed)
         return
-    plan = read_plan(
-        source, platform, strategy, dims, shapes, canonical, contention, objective, runs=True
-    )
+    plan = read_plan(source, runs=True)
     if emulate:
-        run_emulated(plan, how, invocation.inputs, time_scale, requests or 1, as_json)
+        run_emulated(plan, how, invocation.inputs, time_scale, requests or 1)
         return
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
@@ -150,16 +123,13 @@ def run(
         plan,
         done.timeline,
         record,
-        trace=trace,
-        out=out,
-        force=force,
         seed=seed,
         measured={"wall_s": done.wall_s, "compile_s": done.compile_s},
         real=done.events,
         arrivals_s=[0.0] * len(done.timeline.latencies_s),
     )
-    leave_report(partial(_report, plan, done), record, report, force=force)
-    if as_json:
+    leave_report(partial(_report, plan, done), record, invocation.report, force=invocation.force)
+    if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(record)
     else:
@@ -181,8 +151,8 @@ def _report(plan: Plan, done: Run, record: Mapping[str, Any], command: Sequence[
 
 
 _FIXED = (
-    "platform", "execute", "what_if", "without", "strategy", "objective", "contention", "set",
-    "affinity", "precision", "dims", "shapes", "canonical", "freeze", "extension", "profiles",
+    "platform", "execute", "changes", "without", "strategy", "objective", "contention", "settings",
+    "affinity", "precision", "dims", "shapes", "canonical", "frozen", "extensions", "profiles",
     "cost", "trace", "out", "report", "force", "failures", "plain", "emulate", "time_scale",
     "requests", "draws", "pessimistic",
 )  # fmt: skip
@@ -195,7 +165,6 @@ def _run_folder(
     address: str | None,
     timeout_s: float,
     seed: int,
-    as_json: bool,
 ) -> None:
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import require_equal
@@ -222,7 +191,7 @@ def _run_folder(
             timeout_s=timeout_s,
             seed=seed,
         )
-    if as_json:
+    if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(compiled_run_record(compiled, done))
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,11 +26,8 @@ from hetsim.cli.options.running import seed_option
 from hetsim.cli.options.values import from_zero
 
 if TYPE_CHECKING:
-    from hetsim.cli.question import Canonical
-    from hetsim.placement.objective import Objective
     from hetsim.plans.plan import Plan
     from hetsim.plans.timeline import Timeline
-    from hetsim.problem.parts import Contention
     from hetsim.reporting.pages.island import Island
     from hetsim.workloads.failure import Failure
 
@@ -69,10 +65,6 @@ FOLLOWED = 1000
 @common_options
 def simulate(
     source: str | None,
-    platform: str | None,
-    strategy: str | None,
-    objective: Objective | None,
-    contention: Contention | None,
     sustained: bool,
     draws: int,
     seed: int,
@@ -81,14 +73,6 @@ def simulate(
     requests: int | None,
     interval_ms: float,
     failures: tuple[Failure, ...],
-    dims: dict[str, int],
-    shapes: dict[str, tuple[int, ...]],
-    canonical: Canonical | None,
-    trace: Path | None,
-    out: Path | None,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
     **of_load: object,
 ) -> None:
     """Play a plan on the virtual clock: latency, utilization, memory, energy.
@@ -113,17 +97,15 @@ def simulate(
     from hetsim.simulation.simulate import simulate as play
 
     if given(*OF_LOAD):
-        under_load(said(), trace=trace, out=out, report=report, force=force, as_json=as_json)
+        under_load(said())
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")
     invocation = current()
     requests = requests or 1
-    check_targets(trace, out, report, force=force)
-    plan = read_plan(
-        source, platform, strategy, dims, shapes, canonical, contention, objective, plays=True,
-        supposes=True,
-    )  # fmt: skip
+    check_targets()
+    contention, objective = invocation.contention, invocation.objective
+    plan = read_plan(source, plays=True, supposes=True)
     was = None
     if source.endswith(".json") and supposed():
         was, plan = plan, kept_as_supposed(plan)
@@ -137,7 +119,7 @@ def simulate(
             plan, arrivals_s=arrivals_s, contention=contention, trace=traced, failures=failures
         )
         drawn = timeline
-        if not traced and not (trace is out is report is None):
+        if not traced and not (invocation.trace is invocation.out is invocation.report is None):
             drawn = play(plan, arrivals_s=arrivals_s, contention=contention)
         calm = timeline
         if failures:
@@ -158,31 +140,24 @@ def simulate(
         record["target_s"] = target_ms / 1e3
     if failures:
         record["failures"] = cost_record(timeline, calm)
-    if not as_json:
+    if not invocation.as_json:
         invocation.show(simulation_report(plan, timeline, drawn_over, sustained=sustained))
         if failures:
             for line in cost_lines(record["failures"], timeline):
                 invocation.show(line)
-    show_beside(plan_beside(asked, platform, strategy, objective, was), record, as_json=as_json)
+    show_beside(plan_beside(asked, was), record)
     if sensitivities:
-        show_sensitivities(asked, objective or "latency", record, as_json=as_json)
-    leave(
-        asked,
-        drawn,
-        record,
-        trace=trace,
-        out=out,
-        force=force,
-        seed=seed,
-        arrivals_s=arrivals_s,
-    )
+        show_sensitivities(asked, objective or "latency", record)
+    leave(asked, drawn, record, seed=seed, arrivals_s=arrivals_s)
     speeds = None
-    if report is not None and requests == 1 and not (failures or sustained):
+    if invocation.report is not None and requests == 1 and not (failures or sustained):
         from hetsim.reporting.pages.pictures.speeds import speeds_picture
 
         speeds = speeds_picture(plan, invocation.command, "simulate", contention=contention)
-    leave_report(partial(_report, plan, drawn, speeds), record, report, force=force)
-    if as_json:
+    leave_report(
+        partial(_report, plan, drawn, speeds), record, invocation.report, force=invocation.force
+    )
+    if invocation.as_json:
         invocation.show_json(record)
     if target_ms is not None:
         weighed = objective or "latency"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetsim.base.text import fields
 from hetsim.cli.given_once import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @json_option
 @common_options
-def strategies(name: str | None, as_json: bool) -> None:
+def strategies(name: str | None) -> None:
     """List the strategies and the merge methods, or say all about the one called NAME."""
     from hetsim.partitioning.methods.registry import methods
     from hetsim.placement.entries import strategies as known
 
     invocation = current()
     if name is not None:
-        _show_one((*known(), *methods()), name, as_json=as_json)
+        _show_one((*known(), *methods()), name)
         return
     _tell_complaints()
-    if as_json:
+    if invocation.as_json:
         invocation.show_json(
             {
                 "schema": "hetsim-strategies/2",
@@ -71,7 +72,7 @@ def _tell_complaints() -> None:
             current().note(f"warning: {complaint}")
 
 
-def _show_one(entries: tuple[Entry, ...], name: str, *, as_json: bool) -> None:
+def _show_one(entries: tuple[Entry, ...], name: str) -> None:
     from hetsim.base.entries import PROMISES
     from hetsim.reporting.tables.comparison import names_table
 
@@ -80,7 +81,7 @@ def _show_one(entries: tuple[Entry, ...], name: str, *, as_json: bool) -> None:
     entry = by_name.get(name.partition(":")[0])
     if entry is None:
         raise UsageError(f"no strategy or merge method '{name}'", hint=nearest(name, by_name))
-    if as_json:
+    if invocation.as_json:
         invocation.show_json({"schema": "hetsim-strategy/1", **_record(entry)})
         return
     about = [("what it does", entry.summary), ("provided by", entry.provider)]
@@ -101,19 +102,6 @@ def _show_one(entries: tuple[Entry, ...], name: str, *, as_json: bool) -> None:
 
 def _record(entry: Entry) -> dict[str, Any]:
     return {
-        "name": entry.name,
-        "usage": entry.usage,
-        "summary": entry.summary,
-        "promises": list(entry.promises),
-        "needs": list(entry.needs),
-        "provider": entry.provider,
-        "options": [
-            {
-                "name": option.name,
-                "type": option.kind,
-                "default": option.default,
-                "meaning": option.meaning,
-            }
-            for option in entry.options
-        ],
+        **fields(entry, "name usage summary promises needs provider"),
+        "options": [fields(option, "name type=kind default meaning") for option in entry.options],
     }

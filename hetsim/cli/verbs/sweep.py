@@ -48,9 +48,6 @@ def sweep(
     address: str | None,
     front: str | None,
     schema: bool,
-    report: Path | None,
-    force: bool,
-    as_json: bool,
 ) -> None:
     """Answer every point of a grid: models, platforms, strategies, precisions, what comes.
 
@@ -72,7 +69,7 @@ def sweep(
         raise UsageError("no grid is given", hint="give GRID.yaml; --schema prints what it may say")
     if folder is None:
         raise UsageError("nothing says where the rows go", hint="give -o DIR")
-    check_targets(None, None, report, force=force)
+    check_targets()
     wishes = [] if front is None else front.split(",")
     grid = load_grid(file)
     with invocation.progress(f"sweeping {grid.size} points") as tell:
@@ -84,9 +81,6 @@ def sweep(
             front=wishes,
             tell=lambda so_far: tell(progress_text(so_far), left_s=so_far.left_s),
         )
-    if report is not None:
-        report_of_sweep(found, report, force=force)
-    if as_json:
-        invocation.show_json(sweep_record(found))
-    else:
-        invocation.show(sweep_report(found))
+    if invocation.report is not None:
+        report_of_sweep(found, invocation.report, force=invocation.force)
+    invocation.answer(lambda: sweep_record(found), lambda: sweep_report(found))

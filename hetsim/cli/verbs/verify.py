@@ -20,7 +20,7 @@ from hetsim.cli.options.output import common_options, json_option
 )
 @json_option
 @common_options
-def verify(file: str, events: int | None, as_json: bool) -> None:
+def verify(file: str, events: int | None) -> None:
     """Check a certificate FILE that `hetsim recommend` wrote, by a program of its own.
 
     It deals with every vector that comes before the answer, checks each bound, and plays again
@@ -41,7 +41,7 @@ def verify(file: str, events: int | None, as_json: bool) -> None:
         raise InvalidInput(f"no certificate: {wrong}", where=file) from None
     except Untrue as wrong:
         raise CertificateRefuted(f"does not hold: {wrong}", where=file) from None
-    if as_json:
+    if invocation.as_json:
         invocation.show_json({"schema": "hetsim-verified/1", **asdict(held)})
     else:
         for line in held.report().splitlines():

@@ -19,8 +19,9 @@ def zoo() -> None:
 @wide_option
 @json_option
 @common_options
-def list_models(wide: bool, as_json: bool) -> None:
+def list_models(wide: bool) -> None:
     """List the models: real graphs with random weights, filled on first use."""
+    from hetsim.base.text import fields
     from hetsim.graph.zoo.models import describe
     from hetsim.reporting.tables.comparison import names_table
     from hetsim.reporting.tables.inspection import shape_text
@@ -29,28 +30,6 @@ def list_models(wide: bool, as_json: bool) -> None:
     invocation = current()
     with invocation.progress("reading the zoo"):
         entries = describe()
-    if as_json:
-        invocation.show_json(
-            {
-                "schema": "hetsim-zoo/1",
-                "models": [
-                    {
-                        "name": entry.name,
-                        "family": entry.family,
-                        "nodes": entry.nodes,
-                        "parameters": entry.parameters,
-                        "inputs": [
-                            {"name": t.name, "dtype": t.dtype, "shape": list(t.shape or ())}
-                            for t in entry.inputs
-                        ],
-                        "source": entry.source,
-                        "licence": entry.licence,
-                    }
-                    for entry in entries
-                ],
-            }
-        )
-        return
     rows = [
         (
             f"zoo:{entry.name}",
@@ -64,4 +43,20 @@ def list_models(wide: bool, as_json: bool) -> None:
     ]
     header = ("model", "nodes", "parameters", "inputs", "family", "source")
     columns = len(header) if wide else 4
-    invocation.show(names_table(header[:columns], (row[:columns] for row in rows)))
+    invocation.answer(
+        lambda: {
+            "schema": "hetsim-zoo/1",
+            "models": [
+                {
+                    **fields(entry, "name family nodes parameters"),
+                    "inputs": [
+                        {**fields(t, "name dtype"), "shape": list(t.shape or ())}
+                        for t in entry.inputs
+                    ],
+                    **fields(entry, "source licence"),
+                }
+                for entry in entries
+            ],
+        },
+        lambda: names_table(header[:columns], (row[:columns] for row in rows)),
+    )

@@ -16,9 +16,18 @@ from onnx_builders import save
 from profile_builders import trt_profile, unit_model, written
 
 KEPT = {
-    *("platform", "execute", "runtime", "strategy", "objective", "set", "affinity", "contention"),
-    *("profiles", "cost", "pessimistic", "seed", "requests", "dims", "shapes", "input", "freeze"),
-    *("canonical", "extension", "what_if", "without", "sensitivities", "out", "report", "force"),
+    *(
+        "platform",
+        "execute",
+        "runtime",
+        "strategy",
+        "objective",
+        "settings",
+        "affinity",
+        "contention",
+    ),
+    *("profiles", "cost", "pessimistic", "seed", "requests", "dims", "shapes", "inputs", "frozen"),
+    *("canonical", "extensions", "changes", "without", "sensitivities", "out", "report", "force"),
     *("as_json", "trace", "debug", "quiet", "source", "failures", *OF_LOAD),
 }
 """What means under load what it means of one plan, and what is of load alone."""
@@ -67,7 +76,7 @@ def test_what_a_file_says_is_refused_with_where_to_write_it(
     values = {"arrivals": "poisson", "slos": "p99=5ms", "dims": "batch=2", "shapes": "x=2,8"}
     values |= {"failures": "kill npu at 1ms", "mtbf": "2h", "mttr": "5min"}
     word, value = max(option.opts, key=len), values.get(name, 3)
-    given = (word, tmp_path / "x.npz" if name == "input" else value)
+    given = (word, tmp_path / "x.npz" if name == "inputs" else value)
     result = cli("simulate", "--workload", tmp_path / "w.yaml", "--platform", platform, *given)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert f"{word} cannot go with --workload" in result.stderr
