@@ -16,10 +16,9 @@ from hetsim.version import __version__
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from hetsim.analysis.comparing import compare
-    from hetsim.analysis.comparison import Comparison, Row
+    from hetsim.analysis.comparison import Comparison, Row, compare
     from hetsim.analysis.explanation import Explanation, explain
-    from hetsim.analysis.linting.lint import Finding, Lint, lint
+    from hetsim.analysis.lint.lint import Finding, Lint, lint
     from hetsim.analysis.nodes.nodes import Nodes, nodes
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.base.entries import Entry, Option
@@ -133,14 +132,14 @@ _HOMES = {
     "Extension": "hetsim.graph.reading.extension",
     "Failing": "hetsim.workloads.failing",
     "Failure": "hetsim.workloads.failure",
-    "Finding": "hetsim.analysis.linting.lint",
+    "Finding": "hetsim.analysis.lint.lint",
     "Group": "hetsim.partitioning.groups",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",
     "Infeasible": "hetsim.errors",
     "InvalidInput": "hetsim.errors",
     "Link": "hetsim.hardware.spec",
-    "Lint": "hetsim.analysis.linting.lint",
+    "Lint": "hetsim.analysis.lint.lint",
     "Model": "hetsim.graph.model",
     "ModelError": "hetsim.errors",
     "NoKernel": "hetsim.errors",
@@ -192,10 +191,10 @@ _HOMES = {
     "availability": "hetsim.sizing.availability",
     "capacity": "hetsim.sizing.capacity",
     "check_timeline": "hetsim.checking.timeline",
-    "compare": "hetsim.analysis.comparing",
+    "compare": "hetsim.analysis.comparison",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
-    "lint": "hetsim.analysis.linting.lint",
+    "lint": "hetsim.analysis.lint.lint",
     "load_affinity": "hetsim.partitioning.affinity.file",
     "load_catalog": "hetsim.recommending.catalog_reader",
     "load_deployment": "hetsim.workloads.files.reader",

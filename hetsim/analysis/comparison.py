@@ -1,22 +1,41 @@
-"""What a comparison of strategies says: a row each, against every device alone."""
+"""The verb ``compare``: strategies side by side, a row each, against every device alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from hetsim.analysis.sureness import Sureness
-from hetsim.analysis.target import check_target
-from hetsim.analysis.verdict import NO_PLAN, Verdict
-from hetsim.errors import Infeasible, all_refused
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.analysis.sureness import DRAWS, MOST_DRAWS, Sureness, draw, how_sure, sampled
+from hetsim.analysis.sustaining import Sustaining
+from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
+from hetsim.base import checks
+from hetsim.base.going import each, part
+from hetsim.base.units import format_seconds
+from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
+from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.placement.bounding import stated_bound
+from hetsim.placement.constraints import NAMES, Constrained, with_affinity
 from hetsim.placement.objective import (
     Objective,
+    bottleneck,
+    check_objective,
+    check_room,
+    kept_s,
     seconds_a_request,
 )
+from hetsim.placement.option_fields import checked_fields
+from hetsim.placement.options import option_types
+from hetsim.placement.planning import under
+from hetsim.placement.starting.alone import expand
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
+from hetsim.simulation.simulate import simulate
 
 PLAY = 0.03
 """Part of the time in which the busiest device or link may be idle without a word."""
@@ -191,3 +210,292 @@ class Comparison:
         if self.best_single is None or not self.bound_s:
             return None
         return self.single_s[self.best_single] / self.bound_s
+
+
+DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
+    "latency": ("single", "hetero", "heft", "auto"),
+    "throughput": ("single", "multi", "hetero", "heft", "auto"),
+}
+"""What is compared by an objective where nothing is named."""
+
+PLANNING = 0.8
+"""About the part of the time of a comparison that plans are made in; draws take the rest."""
+
+LONG: Mapping[str, float] = {"auto": 10.0, "exact": 10.0, "local-search": 5.0}
+"""About how long strategies that search take beside those that do not."""
+
+COPIES = "multi"
+"""The strategy that ``copies`` are of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A plan, the same at the speed at which it is judged, how that went, and what it costs.
+
+    Or why there is none.
+    """
+
+    plan: Plan | None = None
+    judged: Plan | None = None
+    timeline: Timeline | None = None
+    cost_s: float | None = None
+    refusal: Infeasible | None = None
+
+
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    strategies=checks.sequence(checks.text),
+    objective=checks.text,
+    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    draws=checks.whole(0, MOST_DRAWS),
+    draw_seed=checks.whole(0),
+    sustained=checks.flag,
+)
+def compare(
+    problem: Problem,
+    strategies: Sequence[str] | None = None,
+    *,
+    objective: Objective = "latency",
+    affinity: Affinity | None = None,
+    draws: int = DRAWS,
+    draw_seed: int = 0,
+    sustained: bool = False,
+    **options: Any,
+) -> Comparison:
+    """Plan and simulate one request by each strategy.
+
+    Parameters
+    ----------
+    problem : Problem
+    strategies : sequence of str, optional
+        As ``plan`` takes them; ``"single"`` stands for every device alone. The devices
+        alone, and for throughput copies on all of them, are always simulated for the speed-ups,
+        whether asked for or not. Absent: DEFAULT_STRATEGIES of the objective.
+    objective : "latency" or "throughput"
+        What rows are sorted, and speed-ups and gaps counted by. Strategies that take an
+        objective, and are given none in their name, plan for it.
+    affinity : Affinity, optional
+        Whose pins and exclusions hold, as if they were given as options.
+    draws, draw_seed : int
+        On how many draws of what the figures of devices and links may be off by every plan is
+        played, for ``Row.sure``; the same seed gives the same draws. 0: on none.
+    sustained : bool
+        Whether every plan is judged as slow as its devices make each other for long, within the
+        ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
+        are made for devices as fast as alone; requests are dealt out again at the speeds that
+        come of it, where that is better. The bound is that of devices alone, so it holds.
+    **options
+        Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
+        and the bound included. Others go to the strategies that have them; one must.
+
+    Raises
+    ------
+    UsageError
+        For an unknown strategy, device, objective or option, or no strategy at all.
+    InvalidInput, UnsupportedNode
+        For a pin or an exclusion that names nothing, or where they leave a node no device.
+    """
+    check_objective(objective)
+    if strategies is None:
+        strategies = DEFAULT_STRATEGIES[objective]
+    if not strategies:
+        raise UsageError("no strategy to compare", hint="name one, e.g. heft")
+    if affinity is not None:
+        options = with_affinity(options, affinity, problem)
+    known = {key for strategy in strategies for key in option_types(strategy)} | {*NAMES}
+    for key in options:
+        if key not in known or key == "objective":
+            raise UsageError(
+                f"no strategy here has an option '{key}'", hint=nearest(key, sorted(known))
+            )
+    options |= checked_fields(Constrained, options)
+    limits = Constrained(**{key: value for key, value in options.items() if key in NAMES})
+    limits.check()
+    limits.narrow(problem)
+
+    sustaining = Sustaining(problem) if sustained else None
+
+    def attempt(strategy: str) -> _Attempt:
+        return _attempt(limits, problem, strategy, objective, options, sustaining)
+
+    alone = {name: attempt(name) for name in expand(problem)}
+    single_s = {
+        name.removeprefix("single:"): cost
+        for name, tried in alone.items()
+        if (cost := tried.cost_s) is not None
+    }
+    best_single = min(single_s, key=lambda name: single_s[name]) if single_s else None
+    attempts = dict(alone)
+    copies: Copies | None = None
+    if objective == "throughput":
+        found = attempts[COPIES] = attempt(COPIES)
+        copies_s = found.cost_s
+        if found.plan is not None and copies_s is not None and found.plan.sizes:
+            copies = Copies(found.plan, copies_s)
+    names: dict[str, None] = {}
+    for strategy in strategies:
+        names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
+    drawn = 0 if problem.certain else draws
+    asked = [name for name in names if name not in attempts]
+    with part(0.0, PLANNING if drawn else 1.0):
+        for name in each(asked, weight=lambda name: LONG.get(name.partition(":")[0], 1.0)):
+            attempts[name] = attempt(name)
+    met_s = float("inf")
+    if objective == "latency" and sustaining is None:
+        costs = [tried.cost_s for tried in attempts.values()]
+        met_s = min((cost_s for cost_s in costs if cost_s is not None), default=met_s)
+    bound_s = stated_bound(problem, objective, limits, met_s)
+    samples: dict[str, NDArray[np.float64]] = {}
+    if drawn:
+        with part(PLANNING, 1.0, f"{drawn} samples"):
+            samples = sampled(
+                {name: one.judged for name, one in attempts.items() if one.judged},
+                draw(problem.uncertainty, drawn, draw_seed),
+                objective,
+            )
+    sure = how_sure(samples, None if best_single is None else f"single:{best_single}")
+    under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
+    rows: list[Row] = []
+    for name in names:
+        tried = attempts[name]
+        judged, refusal = tried.judged, tried.refusal
+        cost_s = tried.cost_s
+        rows.append(
+            Row(
+                strategy=name,
+                plan=tried.plan,
+                timeline=tried.timeline,
+                reason=None if refusal is None else f"{refusal}{under_these}",
+                speedup_over={
+                    device: _ratio(seconds, cost_s)
+                    for device, seconds in single_s.items()
+                    if cost_s is not None
+                },
+                speedup_over_best_single=(
+                    _ratio(single_s[best_single], cost_s)
+                    if best_single is not None and cost_s is not None
+                    else None
+                ),
+                gap=cost_s / bound_s - 1.0 if cost_s is not None and bound_s else None,
+                cost_s=cost_s,
+                bottleneck_s=bottleneck(judged) if judged and objective != "latency" else None,
+                refusal=refusal,
+                sure=sure.get(name),
+                slower=None if judged is None else judged.problem.slower,
+            )
+        )
+    infinity = float("inf")
+    rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
+    return Comparison(
+        problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed,
+        sustained, _verdict(rows, best_single, single_s, copies, samples, sure),
+    )  # fmt: skip
+
+
+def _verdict(
+    rows: Sequence[Row],
+    best_single: str | None,
+    single_s: Mapping[str, float],
+    copies: Copies | None,
+    samples: Mapping[str, NDArray[np.float64]],
+    sure: Mapping[str, Sureness],
+) -> Verdict:
+    plans = [
+        _choice(row.strategy, row.plan, row.cost_s)
+        for row in rows
+        if row.plan is not None and row.cost_s is not None
+    ]
+    if not plans:
+        return NO_PLAN
+    if best_single is None:
+        found = Verdict("no single device", plans[0])
+    else:
+        single = Choice(f"single:{best_single}", single_s[best_single], (best_single,))
+        if all(row.strategy.partition(":")[0] == "single" for row in rows):
+            found = Verdict("nothing split", single)
+        else:
+            if copies is not None:
+                plans.append(_choice(COPIES, copies.plan, copies.cost_s))
+            found = decide(single, [one for one in plans if len(one.devices) > 1], samples)
+    assert found.take is not None
+    return replace(found, sure=sure.get(found.take.strategy))
+
+
+def _choice(strategy: str, plan: Plan, cost_s: float) -> Choice:
+    copies = all(len(one.devices_used) == 1 for one in plan.replicas)
+    return Choice(strategy, cost_s, plan.devices_used, copies)
+
+
+def _attempt(
+    limits: Constrained,
+    problem: Problem,
+    strategy: str,
+    objective: Objective,
+    options: Mapping[str, Any],
+    sustaining: Sustaining | None,
+) -> _Attempt:
+    if objective != "latency" and ":" not in strategy:
+        options = {**options, "objective": objective}
+
+    def judged(plan: Plan) -> Plan:
+        if sustaining is None:
+            return plan
+        if objective == "latency":
+            return sustaining.of_requests(plan)
+        return sustaining.of_stream(plan)
+
+    try:
+        made = under(limits, problem, strategy, **options)
+        at = judged(made)
+        if made.sizes and at is not made:
+            # Dealt out anew where some devices are slower than others by now.
+            other = replace(under(limits, at.problem, strategy, **options), problem=problem)
+            then = judged(other)
+            if kept_s(then) < kept_s(at):
+                made, at = other, then
+        course = _course(at, objective)
+        cost_s = course.latency_s if objective == "latency" else kept_s(at)
+        return _Attempt(made, at, course, cost_s)
+    except Infeasible as error:
+        return _Attempt(refusal=error)
+
+
+def _course(made: Plan, objective: Objective) -> Timeline:
+    """One request; for throughput with replicas a period of the deal, at the rate that it keeps.
+
+    Where memory does not hold that, the requests come one after another.
+    """
+    if objective == "latency" or not made.sizes:
+        return simulate(made)
+    check_room(made)
+    every_s = kept_s(made)
+    try:
+        return simulate(made, arrivals_s=[every_s * turn for turn in range(len(made.deal))])
+    except OutOfMemory:
+        longest_s = max(simulate(one, trace=False).latency_s for one in made.replicas)
+        return simulate(made, arrivals_s=[longest_s * turn for turn in range(len(made.deal))])
+
+
+def _ratio(seconds: float, cost_s: float) -> float:
+    if cost_s > 0:
+        return seconds / cost_s
+    return 1.0 if seconds == cost_s else float("inf")
+
+
+def check_target(objective: Objective, reached_s: float, target_s: float, where: str) -> None:
+    """Raise ObjectiveMissed where `reached_s` is above `target_s`; `where` names the plan.
+
+    Raises InvalidInput for a target that is no finite number above 0.
+    """
+    checks.number(above=0)(target_s, "target_s")
+    if reached_s > target_s:
+        each = " a request" if objective == "throughput" else ""
+        raise ObjectiveMissed(
+            f"{objective} {format_seconds(reached_s)}{each} misses the target of "
+            f"{format_seconds(target_s)} ({reached_s / target_s:.3g}x)",
+            where=where,
+            hint="`hetsim compare --explain` says what would help most",
+            objective=objective,
+            target_s=target_s,
+            reached_s=reached_s,
+        )

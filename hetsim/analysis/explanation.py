@@ -1,23 +1,257 @@
-"""The verb ``explain``: what bounds a plan, and what would help most."""
+"""The verb ``explain``: what bounds a plan, what could be changed, and what that would give."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 
-from hetsim.analysis.changes import REPLANNERS, Change, best_changes
+from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.base import checks
+from hetsim.base.going import part
+from hetsim.errors import Infeasible
+from hetsim.hardware.spec import unnumbered
+from hetsim.partitioning.flow import partition
 from hetsim.placement.bounding import stated_bound
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import (
     Objective,
     check_objective,
+    judge,
     kept_s,
     seconds_a_request,
 )
+from hetsim.placement.planning import again, under
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.problem import Problem
 from hetsim.simulation.simulate import simulate
+
+REPLANNERS = ("single", "heft")
+"""Strategies that plan for changed hardware, beside the one that made the plan."""
+
+QUICK = ("single", "hetero", "pipeline", "heft", "cpop", "peft", "dls", "etf")
+"""Strategies that plan for every change where they made the plan; the others for a few."""
+
+SHOWN = 3
+OPS_TRIED = 8
+"""Missing ops that are tried: those whose nodes take the longest where they are now."""
+
+AGAIN = 3
+"""Changed problems that the plan's own strategy plans, where it is none of the replanners: those
+for which these promise most."""
+
+MOVES_TRIED = 12
+"""Subgraphs of the critical path that are tried elsewhere: the longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What could be changed, and what it was found to give.
+
+    Attributes
+    ----------
+    kind : "move", "link", "device" or "op"
+    what : str
+    cost_s : float
+        The objective after the change, with the best plan found for it.
+    gain : float
+        Part of the present cost that it saves, in (0, 1].
+    strategy : str
+        What made that plan; the plan's own name where the same subgraphs were kept.
+    """
+
+    kind: str
+    what: str
+    cost_s: float
+    gain: float
+    strategy: str
+
+
+@dataclass(slots=True)
+class _WhatIf:
+    """A changed problem, and the best plan for it so far.
+
+    Attributes
+    ----------
+    kind, what : str
+    problem : Problem
+    reached : (float, str) or None
+        Cost and strategy of the best plan found.
+    hope_s : float
+        What the plan's own strategy may come to.
+    """
+
+    kind: str
+    what: str
+    problem: Problem
+    reached: tuple[float, str] | None = None
+    hope_s: float = math.inf
+
+
+def best_changes(
+    problem: Problem,
+    plan: Plan,
+    objective: Objective,
+    steps: Sequence[tuple[str, str, tuple[int, ...], float]],
+    cost_s: float,
+    strategies: Sequence[str],
+    tell: Callable[[str], None],
+) -> tuple[tuple[Change, ...], int]:
+    """Return the changes that save most, and how many were tried; see ``explain``.
+
+    `steps` are the subgraphs of the critical path: device, name, nodes, seconds.
+    """
+    limits = Constrained.of(plan)
+    moves = [
+        (what, moved)
+        for what, moved in _moves(limits.narrow(problem), plan, steps)
+        if limits.max_devices is None or len(moved.devices_used) <= limits.max_devices
+    ]
+    changed = [_WhatIf(*change) for change in _hardware(problem, plan)]
+    base = plan.strategy.partition(":")[0]
+    if base in QUICK:
+        strategies = tuple(dict.fromkeys((plan.strategy, *strategies)))
+    dear = base not in QUICK and plan.strategy not in strategies
+    total = len(moves) + len(changed) + (min(AGAIN, len(changed)) if dear else 0)
+    found: list[Change] = []
+    done = 0
+
+    @contextmanager
+    def trying(what: str) -> Iterator[None]:
+        nonlocal done
+        text = f"{done + 1} of {total}: {what}"
+        tell(text)
+        with part(done / total, (done + 1) / total, text):
+            yield
+        done += 1
+
+    def note(kind: str, what: str, reached: tuple[float, str] | None) -> None:
+        # Less than a millionth is rounding, not a gain.
+        if reached is not None and reached[0] < cost_s * (1.0 - 1e-6):
+            gain = 1.0 - reached[0] / cost_s
+            found.append(Change(kind, what, reached[0], gain, reached[1]))
+
+    for what, moved in moves:
+        with trying(what):
+            note("move", what, _measured(moved, objective))
+    before = {name: _by(name, problem, objective, limits) for name in strategies} if dear else {}
+    usual = min((cost for cost, _ in filter(None, before.values())), default=math.inf)
+    for what_if in changed:
+        with trying(what_if.what):
+            kept = _measured(replace(plan, problem=what_if.problem), objective)
+            anew = [_by(name, what_if.problem, objective, limits) for name in strategies]
+        quickest = min((cost for cost, _ in filter(None, anew)), default=math.inf)
+        what_if.reached = _best(kept, *anew)
+        if kept is not None:
+            what_if.hope_s = kept[0]
+        if quickest < usual:
+            # An op that nothing ran before gains without measure.
+            gained = quickest / usual if usual < math.inf else 0.0
+            what_if.hope_s = min(what_if.hope_s, cost_s * gained)
+    if dear:
+        for what_if in sorted(changed, key=lambda one: one.hope_s)[:AGAIN]:
+            with trying(f"{what_if.what}, by {plan.strategy}"), suppress(Infeasible):
+                made = again(plan, what_if.problem)
+                what_if.reached = _best(what_if.reached, _measured(made, objective))
+    for what_if in changed:
+        note(what_if.kind, what_if.what, what_if.reached)
+    found.sort(key=lambda change: change.cost_s)
+    return tuple(found[:SHOWN]), len(moves) + len(changed)
+
+
+def _moves(
+    problem: Problem, plan: Plan, steps: Sequence[tuple[str, str, tuple[int, ...], float]]
+) -> list[tuple[str, Plan]]:
+    found: list[tuple[str, Plan]] = []
+    replicas = [replace(replica, problem=problem) for replica in plan.replicas]
+    first = plan.replica_of(0)
+    for where, what_runs, nodes, _ in sorted(steps, key=lambda step: -step[3])[:MOVES_TRIED]:
+        for device, name in enumerate(problem.devices):
+            if name == where or problem.unsupported(device, nodes):
+                continue
+            assignment = list(replicas[first].assignment)
+            for node in nodes:
+                assignment[node] = device
+            groups = partition(problem, assignment=assignment).groups
+            size = f"{len(nodes)} nodes" if len(nodes) > 1 else "1 node"
+            what = f"move {what_runs} ({size}) from {where} to {name}"
+            replicas_now = list(replicas)
+            replicas_now[first] = Plan(problem, plan.strategy, groups)
+            found.append((what, Plan.dealt(replicas_now, plan.deal, strategy=plan.strategy)))
+    return found
+
+
+def _hardware(problem: Problem, plan: Plan) -> list[tuple[str, str, Problem]]:
+    alike = _alike(problem, plan)
+    found = [
+        ("link", f"link {name}: bandwidth x2", wider_link(problem, name))
+        for name in link_names(problem)
+    ]
+    found += [
+        ("device", f"{name}: kernels twice as fast", faster_device(problem, device))
+        for device, name in ((p, problem.devices[p]) for p in alike)
+    ]
+
+    def weight(nodes: Sequence[int]) -> float:
+        return -sum(
+            share * float(problem.shared_seconds[v, replica.assignment[v]])
+            for share, replica in zip(plan.shares, plan.replicas, strict=True)
+            for v in nodes
+        )
+
+    # The heaviest ops first; of equal ones those of the first device.
+    lacking = sorted(
+        (missing for missing in missing_ops(problem) if missing.device in alike),
+        key=lambda missing: weight(missing.nodes),
+    )
+    for missing in lacking[:OPS_TRIED]:
+        what = f"{problem.devices[missing.device]}: support for {missing.op}"
+        size = f"{len(missing.nodes)} nodes" if len(missing.nodes) > 1 else "1 node"
+        found.append(("op", f"{what} ({size})", with_op(problem, missing)))
+    return found
+
+
+def _alike(problem: Problem, plan: Plan) -> list[int]:
+    """One device of each kind that is alike but for its number: the one that the plan uses most."""
+    work = defaultdict[int, float](float)
+    for group in plan.groups:
+        device = problem.devices.index(group.device)
+        work[device] += sum(float(problem.shared_seconds[v, device]) for v in group.nodes)
+    kept: dict[tuple[object, ...], int] = {}
+    for p, name in enumerate(problem.devices):
+        capacity = problem.capacity_bytes[p] if problem.capacity_bytes is not None else 0
+        kernels = tuple((k.nodes, k.seconds) for k in problem.fused if k.device == p)
+        key = (
+            unnumbered(name), problem.seconds[:, p].tobytes(), kernels, problem.dispatch_s[p],
+            problem.streams[p], capacity,
+        )  # fmt: skip
+        if key not in kept or work[p] > work[kept[key]]:
+            kept[key] = p
+    return sorted(kept.values())
+
+
+def _by(
+    name: str, problem: Problem, objective: Objective, limits: Constrained
+) -> tuple[float, str] | None:
+    try:
+        return _measured(under(limits, problem, name), objective)
+    except Infeasible:
+        return None
+
+
+def _best(*reached: tuple[float, str] | None) -> tuple[float, str] | None:
+    """The cheapest; of equals the first."""
+    return min(filter(None, reached), key=lambda entry: entry[0], default=None)
+
+
+def _measured(plan: Plan, objective: Objective) -> tuple[float, str] | None:
+    try:
+        return judge(plan, objective), plan.strategy
+    except Infeasible:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

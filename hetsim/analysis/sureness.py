@@ -1,20 +1,36 @@
-"""How sure a comparison is: its rows on draws of what the figures of devices may be off by."""
+"""Monte Carlo samples of what figures may be off by, and how sure a comparison is on them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.analysis.draws import DRAWS, Draws, draw
 from hetsim.base.going import each
 from hetsim.placement.objective import Objective, bottleneck, kept_s
 from hetsim.plans.plan import Plan
+from hetsim.problem.evidence import Uncertainty
 from hetsim.problem.parts import Contention
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.replaying import bottlenecks, finishes, latencies
 from hetsim.simulation.clock.templates import tasks_of_plan
+
+DRAWS = 200
+"""How many, where nothing is said."""
+
+MOST_DRAWS = 100_000
+"""The most that may be asked for."""
+
+_FINEST = 1e-9
+"""Of the units of digits that are permuted."""
+
+LEAST_SHARE = 0.1
+"""Share of a device's time below which parts are as unsure as one of that share: the smallest that
+were measured in some number."""
 
 ENDS = (0.1, 0.9)
 """Quantiles that 80 % of the draws are between."""
@@ -227,3 +243,120 @@ def _over(
     """Quotients; those of nothing and nothing are `none`, of something and nothing infinite."""
     filler = np.where(numbers > 0, np.inf, none)
     return np.divide(numbers, by, out=filler, where=by > 0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Draws:
+    """Factors on the times of a problem, a row a draw.
+
+    Attributes
+    ----------
+    devices : float array [N, P]
+    routes : float array [N, P, P]
+    parts : float array [N, P]
+        Standard normal numbers, by which parts of a model are off beyond the whole.
+    """
+
+    devices: NDArray[np.float64]
+    routes: NDArray[np.float64]
+    parts: NDArray[np.float64]
+
+    @property
+    def count(self) -> int:
+        """How many draws there are."""
+        return len(self.devices)
+
+    def of_devices(self, plan: Plan) -> NDArray[np.float64]:
+        """Return the factors [N, P] of devices with what a plan gives them of the model."""
+        return self.devices * np.exp(self.parts * part_sd(plan))
+
+
+def draw(uncertainty: Uncertainty, count: int = DRAWS, seed: int = 0) -> Draws:
+    """Return `count` draws of all factors; what is common to two has the same draw in both.
+
+    Complexity: O(N S (P^2 + log N)) for S sources.
+    """
+    sources, devices = len(uncertainty.sources), len(uncertainty.devices)
+    every = normals(count, sources + devices, seed)
+    z = every[:, :sources]
+    return Draws(
+        np.exp(z @ uncertainty.devices.T),
+        np.exp(np.einsum("ns,pqs->npq", z, uncertainty.routes)),
+        every[:, sources:],
+    )
+
+
+def normals(count: int, sources: int, seed: int) -> NDArray[np.float64]:
+    """Return standard normal numbers [count, sources], spread evenly.
+
+    A Halton sequence, one prime base a source, whose digits are permuted by the seed (A. Owen,
+    "A randomized Halton algorithm in R", 2017); each point stands beside its mirror image, and
+    in each source the points are then put on the quantiles (k + 1/2) / count, so that each alone
+    is as even as it can be. A share over 200 draws of 3 to 12 sources is off by 0.010 to 0.015
+    (root mean square; plain random draws: 0.028). O(N S log N).
+    """
+    if not sources:
+        return np.zeros((count, 0))
+    random = Random(seed)
+    half = np.stack(
+        [_radical_inverses((count + 1) // 2, base, random) for base in _primes(sources)], axis=1
+    )
+    points = np.concatenate((half, 1.0 - half))[:count]
+    standard = NormalDist()
+    quantiles = np.array([standard.inv_cdf((k + 0.5) / count) for k in range(count)])
+    ranks = points.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    return np.asarray(quantiles[ranks])
+
+
+def _radical_inverses(count: int, base: int, random: Random) -> NDArray[np.float64]:
+    """0 .. count - 1 in a base with the digits mirrored at the point, each place permuted."""
+    found, left, unit = np.zeros(count), np.arange(count), 1.0 / base
+    while unit > _FINEST:
+        digits = list(range(base))
+        random.shuffle(digits)
+        found += np.array(digits)[left % base] * unit
+        left //= base
+        unit /= base
+    return found
+
+
+def _primes(count: int) -> list[int]:
+    found: list[int] = []
+    candidate = 2
+    while len(found) < count:
+        if all(candidate % prime for prime in found):
+            found.append(candidate)
+        candidate += 1
+    return found
+
+
+def part_sd(plan: Plan) -> NDArray[np.float64]:
+    """Return what the parts that a plan gives to devices are off by beyond the whole, [P].
+
+    The standard deviation of a further factor, one a device and independent of all others. With
+    kernels that are off by a share b of the variance each for itself, and alike in number by
+    time, a part of share w of the whole's time has 1 + b (1/w - 1) times its variance: the whole,
+    which is what was measured, keeps its own. The whole is all that the device takes of the model.
+    Of several replicas the mean by the time that they take. O(nodes).
+    """
+    problem = plan.problem
+    found = np.zeros(len(problem.devices))
+    for p, one in enumerate(problem.evidence):
+        if one.by_kernel <= 0 or one.sd <= 0 or one.name not in plan.devices_used:
+            continue
+        whole_s = _kernels_s(problem, p, np.flatnonzero(problem.runnable[:, p]).tolist())
+        spent_s = wider_s = 0.0
+        for replica, times in zip(plan.replicas, plan.shares, strict=True):
+            nodes = [v for g in replica.groups if g.device == one.name for v in g.nodes]
+            part_s = _kernels_s(problem, p, sorted(nodes))
+            if part_s > 0 and whole_s > 0:
+                share = min(max(part_s / whole_s, LEAST_SHARE), 1.0)
+                spent_s += times * part_s
+                wider_s += times * part_s * (1.0 / share - 1.0)
+        if spent_s > 0:
+            found[p] = one.sd * np.sqrt(one.by_kernel * wider_s / spent_s)
+    return found
+
+
+def _kernels_s(problem: Problem, device: int, nodes: list[int]) -> float:
+    return sum(s for _, s in problem.kernels(device, nodes))

@@ -42,7 +42,6 @@ def play(load: Load) -> None:
     from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.reports import report_of_service
     from hetsim.cli.trace_and_out import check_targets, leave_service
-    from hetsim.reporting.service_record import service_record
     from hetsim.reporting.tables.beside import (
         sensitivities_record,
         sensitivities_report,
@@ -50,6 +49,7 @@ def play(load: Load) -> None:
         served_beside_report,
     )
     from hetsim.reporting.tables.service import service_report
+    from hetsim.reporting.tables.service_record import service_record
     from hetsim.service.bad_end import at_bad_end
     from hetsim.service.cost import Prices, cost_of, priced
     from hetsim.service.fixed import fixed

@@ -59,7 +59,7 @@ def comparison_beside(
     if not supposed():
         return None
     from hetsim.analysis.beside import beside, idle_suppositions
-    from hetsim.analysis.comparing import compare
+    from hetsim.analysis.comparison import compare
     from hetsim.problem.repriced import repriced
 
     read = read_platform(as_it_is=True)

@@ -50,7 +50,7 @@ class Evidence:
         What its kin say of this model: the factor that is in the prices.
     by_kernel : float
         Share of the variance that kernels have each for itself, from 0 to 1: what a part of the
-        model is off by beyond the whole, see ``hetsim.analysis.parts``. 0: a part is as sure.
+        model is off by beyond the whole, see ``hetsim.analysis.sureness``. 0: a part is as sure.
     before : str
         The status of the figures before some were supposed, see ``hetsim.what_if``; empty: none
         is. Times are taken to be off by as much as they were.

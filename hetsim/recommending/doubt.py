@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hetsim.analysis.draws import normals
+from hetsim.analysis.sureness import normals
 from hetsim.base.going import say
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.errors import UsageError

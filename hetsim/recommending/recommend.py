@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hetsim.analysis.draws import MOST_DRAWS
+from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.base import checks
 from hetsim.base.going import stage
 from hetsim.hardware.price import Price, parse_price

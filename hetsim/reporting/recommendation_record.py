@@ -11,8 +11,8 @@ from hetsim.problem.record import weakest_of
 from hetsim.recommending.answer import Recommendation, devices_of
 from hetsim.recommending.deploying import deployment_file, platform_file
 from hetsim.recommending.question import UNITS
-from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.recommendation import device_name, sentence
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.surviving import surviving_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.service.resolving import Resolved

@@ -11,8 +11,7 @@ import pytest
 
 import hetsim
 from hetsim.analysis import changes
-from hetsim.analysis.changes import Change, best_changes
-from hetsim.analysis.explanation import explain
+from hetsim.analysis.explanation import Change, best_changes, explain
 from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import measure
 from hetsim.plans.plan import Plan

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.analysis.comparing import DEFAULT_STRATEGIES, compare
-from hetsim.analysis.comparison import Comparison, Row
+from hetsim.analysis.comparison import DEFAULT_STRATEGIES, Comparison, Row, compare
 from hetsim.errors import (
     Infeasible,
     InvalidInput,

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from hetsim.analysis.draws import draw, normals
+from hetsim.analysis.sureness import draw, normals
 from hetsim.problem.evidence import Evidence, uncertainty_of
 
 NONE = np.zeros((3, 3, 0))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.analysis import changes
-from hetsim.analysis.comparing import compare
+from hetsim.analysis.comparison import compare
 from hetsim.analysis.explanation import explain
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.errors import UsageError

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.analysis.draws import draw
-from hetsim.analysis.parts import LEAST_SHARE, part_sd
-from hetsim.analysis.sureness import costs_over, spread
+from hetsim.analysis.sureness import LEAST_SHARE, costs_over, draw, part_sd, spread
 from hetsim.partitioning.groups import Group
 from hetsim.problem.evidence_of_platform import BY_KERNEL
 

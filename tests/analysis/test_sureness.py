@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import off_by, problems
-from hetsim.analysis.draws import draw
-from hetsim.analysis.sureness import spread
+from hetsim.analysis.sureness import draw, spread
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.placement.objective import Objective, measure
 from hetsim.problem.evidence import Z80, Evidence

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from hetsim.analysis.draws import Draws
 from hetsim.analysis.sureness import (
     EVENTS_MOST,
+    Draws,
     costs_over,
     how_sure,
     interval,

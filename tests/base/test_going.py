@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.analysis.comparing import compare
+from hetsim.analysis.comparison import compare
 from hetsim.analysis.explanation import explain
-from hetsim.analysis.linting.lint import lint
+from hetsim.analysis.lint.lint import lint
 from hetsim.base import deadline, going
 from hetsim.base.going import AT_MOST, Told, before, each, heard_by, part, say, stage
 from hetsim.placement.planning import plan

@@ -7,14 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
-from cli_calls import Cli
-
-
-def parsed(result: Result) -> Any:
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
+from cli_calls import Cli, told
 
 
 def devices_of(record: Any) -> set[str]:
@@ -54,14 +48,14 @@ def test_compare_holds_every_row_to_them(
     cli: Cli, model: Path, platform: Path, affinity: Path
 ) -> None:
     words = ["compare", model, "--platform", platform, "--json", "--affinity", affinity]
-    record = parsed(cli(*words, "--set", "seed=3", "--strategy", "auto", "--strategy", "hetero"))
+    record = told(cli(*words, "--set", "seed=3", "--strategy", "auto", "--strategy", "hetero"))
     rows = {row["strategy"]: row for row in record["rows"]}
     assert set(rows) == {"auto", "hetero"}
     assert all(row["feasible"] for row in rows.values())
-    alone = parsed(cli(*words, "--strategy", "single"))["rows"]
+    alone = told(cli(*words, "--strategy", "single"))["rows"]
     refused = next(row for row in alone if row["strategy"] == "single:npu")
     assert "under the pins, exclusions" in refused["reason"]
-    explained = parsed(cli(*words, "--explain", "--strategy", "heft"))
+    explained = told(cli(*words, "--explain", "--strategy", "heft"))
     assert all("first" not in change["what"] for change in explained["explanation"]["changes"])
 
 
@@ -69,7 +63,7 @@ def test_run_and_compile_take_them(
     cli: Cli, model: Path, platform: Path, affinity: Path, tmp_path: Path
 ) -> None:
     words = [model, "--platform", platform, "--strategy", "hetero:npu,cpu", "--affinity", affinity]
-    done = parsed(cli("run", *words, "--executor", "threads", "--json"))
+    done = told(cli("run", *words, "--executor", "threads", "--json"))
     assert done["bitwise_equal"]
     assert json.loads(done["plan"]["options"]["pins"]) == {"first": "cpu"}
     assert cli("compile", *words, "-o", tmp_path / "folder").exit_code == 0
@@ -82,7 +76,6 @@ def test_run_and_compile_take_them(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--set", "max_device=1"], "did you mean 'max_devices'"),
         (["--set", "max_devices=none"], "--set max_devices: 'none'"),
         (["--strategy", "single", "--set", "max_devices=1"], "'single' has no option"),
         (["--affinity", "missing.yaml"], "missing.yaml"),
@@ -100,7 +93,7 @@ def test_bad_options(
 
 
 def test_options_that_do_not_go_together(
-    cli: Cli, model: Path, platform: Path, affinity: Path, tmp_path: Path
+    cli: Cli, model: Path, platform: Path, affinity: Path
 ) -> None:
     words = ["simulate", model, "--platform", platform]
     both = cli(*words, "--affinity", affinity, "--set", 'pins={"first": "npu"}')
@@ -111,21 +104,6 @@ def test_options_that_do_not_go_together(
         objective = cli(*question, "--set", "objective=throughput")
         assert objective.exit_code == 2
         assert "use --objective" in objective.stderr
-    cli(*words, "--out", tmp_path / "saved")
-    saved = cli("simulate", tmp_path / "saved" / "plan.json", "--set", "max_devices=1")
-    assert saved.exit_code == 2
-    assert "--set cannot go with a saved plan" in saved.stderr
-    plan = tmp_path / "saved" / "plan.json"
-    for verb, option, value in (
-        ("simulate", "--objective", "latency"),
-        ("run", "--objective", "latency"),
-        ("run", "--contention", "none"),
-        ("compile", "--contention", "none"),
-    ):
-        more = ("--out", tmp_path / "folder") if verb == "compile" else ()
-        refused = cli(verb, plan, option, value, *more)
-        assert refused.exit_code == 2
-        assert f"{option} cannot go with a saved plan" in refused.stderr
 
 
 def test_an_objective_is_asked_for_alike_by_every_verb(
@@ -177,7 +155,7 @@ def test_a_saved_plan_is_an_affinity_of_every_verb(
     cli("simulate", *words, "--affinity", saved, "--out", tmp_path / "again")
     made = [
         json.loads((tmp_path / "again" / "plan.json").read_text()),
-        parsed(cli("partition", *words, "--affinity", saved, "--json")),
+        told(cli("partition", *words, "--affinity", saved, "--json")),
     ]
     for record in made:
         groups = record["groups"]
@@ -187,7 +165,7 @@ def test_a_saved_plan_is_an_affinity_of_every_verb(
 def test_a_strategy_tells_its_options(cli: Cli) -> None:
     table = cli("strategies", "local-search").stdout
     assert "latency or throughput, latency unless given" in " ".join(table.split())
-    record = parsed(cli("strategies", "local-search", "--json"))
+    record = told(cli("strategies", "local-search", "--json"))
     assert {
         "name": "seed",
         "type": "whole number",

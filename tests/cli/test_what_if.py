@@ -98,9 +98,6 @@ def test_a_saved_plan_says_of_what_it_is(cli: Cli, model: Path, tmp_path: Path) 
     assert plan.to_json() == (out / "plan.json").read_text()
     again = cli("simulate", out / "plan.json")
     assert SAID in " ".join(again.stdout.split())
-    refused = cli("run", out / "plan.json", *WIDER)
-    assert refused.exit_code == 2
-    assert "--what-if cannot go with a saved plan" in refused.stderr
     del record["platform"]["what_if"]
     (out / "plan.json").write_text(json.dumps(record))
     with pytest.raises(PlanError, match="made for another problem"):
@@ -187,6 +184,3 @@ def test_a_saved_plan_is_kept_as_it_is(
     assert then["timeline"] == anew["timeline"]
     assert then["timeline"]["latency_s"] < was["timeline"]["latency_s"]
     assert then["what_if"]["as_it_is"]["cost_s"] == was["timeline"]["latency_s"]
-    refused = cli("simulate", plan, "--without", "npu")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--without cannot go with a saved plan" in refused.stderr

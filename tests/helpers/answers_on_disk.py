@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hetsim.analysis.comparing import compare
+from hetsim.analysis.comparison import compare
 from hetsim.base.text import to_compact_json, to_json
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem

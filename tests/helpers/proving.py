@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import hetsim
-from hetsim.analysis.linting.change import Change
-from hetsim.analysis.linting.lint import Lint
+from hetsim.analysis.lint.lint import Lint
+from hetsim.analysis.lint.suspects import Change
 from hetsim.analysis.what_if import taking, wider_link
 from hetsim.errors import HetsimError
 from hetsim.placement.objective import bottleneck

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from browsing import WIDTHS, Axe, Open
-from hetsim.analysis.comparing import compare
+from hetsim.analysis.comparison import compare
 from hetsim.base.text import to_compact_json
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.islands.compare import comparison_island

@@ -19,8 +19,8 @@ import pytest
 from answers_on_disk import write_rows
 from browsing import Open
 from cli_calls import call
-from hetsim.analysis.comparing import compare
-from hetsim.analysis.linting.lint import lint
+from hetsim.analysis.comparison import compare
+from hetsim.analysis.lint.lint import lint
 from hetsim.analysis.nodes.nodes import nodes
 from hetsim.analysis.nodes.record import nodes_record
 from hetsim.base.text import to_compact_json

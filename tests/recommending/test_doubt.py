@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.analysis.draws import normals
+from hetsim.analysis.sureness import normals
 from hetsim.recommending.doubt import (
     AS_SAID,
     SAMPLES,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from builders import problems
-from hetsim.analysis.comparing import compare
+from hetsim.analysis.comparison import compare
 from hetsim.base.text import to_json
 from hetsim.execution.equality import Deviation
 from hetsim.partitioning.flow import partition

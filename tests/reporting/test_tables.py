@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import RenderableType
 
-from hetsim.analysis.comparing import compare
+from hetsim.analysis.comparison import compare
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.flow import partition
 from hetsim.placement.planning import plan

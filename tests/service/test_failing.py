@@ -12,7 +12,7 @@ import hetsim
 from deployments import alone_s, deployed, poisson
 from hetsim.base.text import to_json
 from hetsim.errors import UsageError
-from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.service.serving import serve
 from hetsim.service.windows import felt_by, windows_of
 from hetsim.simulation.failures.spells import Spell

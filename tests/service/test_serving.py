@@ -13,7 +13,7 @@ import pytest
 import hetsim
 from deployments import alone_s, deployed, model_at, poisson
 from hetsim.base.text import to_json
-from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.service.resolving import resolve
 from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes

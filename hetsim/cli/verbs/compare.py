@@ -95,8 +95,8 @@ def compare(
     plan to take. ``single`` stands for each device alone. --trace and --out keep the plan of the
     first row, which is the fastest by the point estimates; --report shows all of them.
     """
-    from hetsim.analysis.comparing import DEFAULT_STRATEGIES
-    from hetsim.analysis.comparing import compare as weigh
+    from hetsim.analysis.comparison import DEFAULT_STRATEGIES
+    from hetsim.analysis.comparison import compare as weigh
     from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.question import read_problem, read_strategy_options, with_affinity

@@ -22,7 +22,7 @@ from hetsim.cli.options.output import (
 from hetsim.cli.options.planning import device_option, strategy_options
 
 if TYPE_CHECKING:
-    from hetsim.analysis.linting.lint import Lint
+    from hetsim.analysis.lint.lint import Lint
     from hetsim.reporting.pages.island import Island
 
 _LIMIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|s|ms|us|ns)")
@@ -80,7 +80,7 @@ def lint(
     take longer to start than to run; links. After every change the same strategy plans again: what
     it saves is that difference.
     """
-    from hetsim.analysis.linting.lint import lint as look
+    from hetsim.analysis.lint.lint import lint as look
     from hetsim.cli.question import (
         DEFAULT_STRATEGY,
         read_problem,

@@ -67,10 +67,9 @@ def nodes(
     preferred device, the time there and the transfers. The preferred device is the one that takes a
     node in the least time; --device wants all of them on one. --wide lists every node.
     """
-    from hetsim.analysis.nodes.forms import form_of
+    from hetsim.analysis.nodes.files import form_of
     from hetsim.analysis.nodes.nodes import nodes as ask
-    from hetsim.analysis.nodes.record import nodes_record
-    from hetsim.analysis.nodes.schema import nodes_schema
+    from hetsim.analysis.nodes.record import nodes_record, nodes_schema
     from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.nodes import nodes_report

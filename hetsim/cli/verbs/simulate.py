@@ -81,9 +81,9 @@ def simulate(
     --concurrency or --workload requests come at times of their own, and wait for each other:
     percentiles with intervals, and verdicts on each --slo. `hetsim workload` tells of the files.
     """
+    from hetsim.analysis.comparison import check_target
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
-    from hetsim.analysis.target import check_target
     from hetsim.cli.inject import cost_lines, cost_record
     from hetsim.cli.load import OF_LOAD, given, said
     from hetsim.cli.question import kept_as_supposed, read_plan, supposed

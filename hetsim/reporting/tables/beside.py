@@ -16,7 +16,7 @@ from hetsim.base.text import Record, fields, plain
 from hetsim.base.units import format_seconds
 from hetsim.plans.plan import Plan
 from hetsim.problem.record import supposed_record
-from hetsim.reporting.words.console import table
+from hetsim.reporting.words.console import stack, table
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import (
     ABSENT,
@@ -65,7 +65,7 @@ def beside_report(found: Beside) -> RenderableType:
         rows.append(_seconds("best single", was.single_s, now.single_s, None, kept))
         rows.append(("", was.single, "", now.single, ""))
     table = sides_table(("as it is", "plan kept", "supposed", "change"), rows)
-    return Stack(table, Text(""), Text(sentence(found), style="bold"))
+    return stack(table, Text(sentence(found), style="bold"))
 
 
 def sentence(found: Beside) -> str:
@@ -166,7 +166,7 @@ def sides_table(sides: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 def served_beside_report(was: Service, now: Service) -> RenderableType:
     """Return a table of both answers, and what moved, in a sentence."""
     table = sides_table(("as it is", "supposed", "change"), _served_rows(was, now))
-    return Stack(table, Text(""), Text(served_sentence(was, now), style="bold"))
+    return stack(table, Text(served_sentence(was, now), style="bold"))
 
 
 def _served_rows(was: Service, now: Service) -> Iterator[tuple[str, str, str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,12 +12,12 @@ from rich.text import Text
 from hetsim.base.text import fields, plain
 from hetsim.base.units import format_seconds
 from hetsim.problem.record import problem_record
-from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.surviving import choices_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.losses import choices_text
 from hetsim.reporting.words.text import ABSENT, big, count, percent
 from hetsim.service.service import Service
@@ -38,26 +37,23 @@ def capacity_report(found: Capacity) -> RenderableType:
         rows.append(
             ("bound", f"no plan carries {rate(found.bound_per_s)} or more, however it is served")
         )
-    parts: list[RenderableType] = [pairs(rows), "", _table(found), ""]
-    if found.best.losses:
-        parts += [_losses(found.best), ""]
-    parts += [Text(f"{plain(row.name)}: {plain(row.ends)}") for row in found.rows]
     reasons: dict[str, list[str]] = {}
     for row in found.rows:
         if row.one_span is not None:
             reasons.setdefault(row.one_span, []).append(row.name)
-    if reasons:
-        parts += [
-            "",
-            Text("Rates between those looked at may miss, where no proof says otherwise:"),
-        ]
-    for reason, names in reasons.items():
-        parts.append(Text(f"{plain(reason)} ({plain('; '.join(names))})"))
-    parts += ["", Text(best_sentence(found), style="bold")]
     beside = sized_by_ceiling(found.best)
-    if beside:
-        parts.append(Text(beside))
-    return Stack(*parts)
+    between = [Text("Rates between those looked at may miss, where no proof says otherwise:")]
+    between += [
+        Text(f"{plain(reason)} ({plain('; '.join(names))})") for reason, names in reasons.items()
+    ]
+    return stack(
+        pairs(rows),
+        _table(found),
+        _losses(found.best) if found.best.losses else None,
+        [Text(f"{plain(row.name)}: {plain(row.ends)}") for row in found.rows],
+        between if reasons else None,
+        [Text(best_sentence(found), style="bold"), *([Text(beside)] if beside else [])],
+    )
 
 
 def rate(per_s: float) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from hetsim.base.text import fields
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, ratio
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _WAYS = {
 """What is said of transfers that no link of a network carries."""
 
 
-def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> Stack:
+def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> RenderableType:
     """Node types that a cluster file starts, and where each device goes."""
     rows = []
     for kind in cluster.node_types:
@@ -48,17 +47,14 @@ def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> Stack:
         rows.append((kind.name, str(kind.least), ", ".join(offered) or ABSENT))
     kinds = table(("node type", "nodes", "stands for"), rows)
     header = [("cluster", cluster.name), ("provider", cluster.provider)]
-    parts: list[RenderableType] = [pairs(header), Text(""), kinds]
-    if seats:
-        parts += [Text(""), _seats_table(seats, {})]
-    return Stack(*parts)
+    return stack(pairs(header), kinds, _seats_table(seats, {}) if seats else None)
 
 
 def _offers(offers: Mapping[str, str]) -> list[str]:
     return [f"{device} ({means})" for device, means in offers.items()]
 
 
-def live_report(live: LiveCluster) -> Stack:
+def live_report(live: LiveCluster) -> RenderableType:
     """Return the nodes of a live cluster with what differs there, and where each device goes."""
     nodes = table(
         ("node", "address", "stands for", "versions"),
@@ -78,14 +74,11 @@ def live_report(live: LiveCluster) -> Stack:
         ("nodes", f"{count(alive, 'node')} in {format_seconds(live.wall_s)}"),
         ("here", _own_versions(live)),
     ]
-    parts: list[RenderableType] = [pairs(header), Text(""), nodes]
-    if live.seats:
-        ips = {report.node.id: report.node.ip for report in live.nodes}
-        parts += [Text(""), _seats_table(live.seats, ips)]
-    return Stack(*parts)
+    ips = {report.node.id: report.node.ip for report in live.nodes}
+    return stack(pairs(header), nodes, _seats_table(live.seats, ips) if live.seats else None)
 
 
-def transfers_report(transfers: Sequence[Transfer]) -> Stack:
+def transfers_report(transfers: Sequence[Transfer]) -> RenderableType:
     """Return measured beside modelled transfers, and what those that cross no network are."""
     made = table(
         ("from", "to", "through", "#size", "#measured", "#modelled", "#measured/modelled"),
@@ -104,8 +97,7 @@ def transfers_report(transfers: Sequence[Transfer]) -> Stack:
     )
     ways = {transfer.way for transfer in transfers}
     notes: list[tuple[str, str]] = [(way, said) for way, said in _WAYS.items() if way in ways]
-    parts: list[RenderableType] = [Text(""), made]
-    return Stack(*parts, Text(""), pairs(notes)) if notes else Stack(*parts)
+    return stack([Text(""), made], pairs(notes) if notes else None)
 
 
 def file_record(cluster: ClusterFile, seats: Sequence[Seat]) -> dict[str, Any]:

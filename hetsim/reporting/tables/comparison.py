@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -19,7 +18,7 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.plan import critical_path, deal_text
 from hetsim.reporting.tables.question import question, slower_text, sustained_rows
 from hetsim.reporting.tables.sureness import plan_name, sureness_line, sureness_table
-from hetsim.reporting.words.console import Cell, Heading, pairs, table
+from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_rows, fold_siblings, folded
 from hetsim.reporting.words.text import (
     ABSENT,
@@ -37,47 +36,47 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
 
     `wide` adds energy, what is transferred, and a line a device.
     """
-    parts: list[RenderableType] = [Text(plain(verdict(comparison)), style="bold"), Text("")]
-    if any(row.feasible for row in comparison.rows):
-        parts += [(wide_table if wide else brief_table)(comparison), Text("")]
-    dealt = [row for row in comparison.rows if row.plan is not None and row.plan.sizes]
-    parts += [
+    feasible = any(row.feasible for row in comparison.rows)
+    notes = [
         Text.assemble((plain(f"{row.strategy}: "), "bold"), plain(deal_text(row.plan)))
-        for row in dealt
-        if row.plan is not None
+        for row in comparison.rows
+        if row.plan is not None and row.plan.sizes
     ]
-    lagging = [row for row in comparison.rows if row.lags]
-    parts += [
+    notes += [
         Text.assemble(
             (plain(f"{row.strategy}: "), "bold"),
             f"the busiest device or link works {format_seconds(row.bottleneck_s or 0.0)} a "
             "request and is idle at times: transfers wait for one another",
         )
-        for row in lagging
+        for row in comparison.rows
+        if row.lags
     ]
-    slowed = [row for row in comparison.rows if row.slower is not None]
-    parts += [
+    notes += [
         Text.assemble((plain(f"{', '.join(names)}: "), "bold"), f"slower than alone, {text}")
-        for text, names in _slower(comparison.problem, slowed).items()
+        for text, names in _slower(comparison).items()
     ]
-    parts += [Text("")] * bool(dealt or lagging or slowed)
     refused = [
         Text.assemble((plain(f"{', '.join(folded(names))}: infeasible: "), "bold"), plain(reason))
         for reason, names in refusals(comparison).items()
     ]
-    parts += [*refused, *[Text("")] * bool(refused)]
-    if comparison.verdict.sure is not None:
-        parts += [sureness_table(comparison, wide=wide), Text("")]
-        parts += [sureness_line(comparison), Text("")]
-    return Stack(*parts, comparison_header(comparison))
+    sure = comparison.verdict.sure is not None
+    return stack(
+        bold(verdict(comparison)),
+        (wide_table if wide else brief_table)(comparison) if feasible else None,
+        notes,
+        refused,
+        sureness_table(comparison, wide=wide) if sure else None,
+        sureness_line(comparison) if sure else None,
+        comparison_header(comparison),
+    )
 
 
-def _slower(problem: Problem, rows: Iterable[Row]) -> dict[str, list[str]]:
+def _slower(comparison: Comparison) -> dict[str, list[str]]:
     """Strategies by how much slower their devices are than alone."""
     found: dict[str, list[str]] = {}
-    for row in rows:
+    for row in comparison.rows:
         if row.slower is not None:
-            found.setdefault(slower_text(problem, row.slower), []).append(row.strategy)
+            found.setdefault(slower_text(comparison.problem, row.slower), []).append(row.strategy)
     return found
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hetsim.analysis.explanation import Explanation, Step
@@ -12,7 +11,7 @@ from hetsim.base.units import format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, unpriced_record
 from hetsim.reporting.tables.question import measured_rows, unpriced_rows
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, percent
 
 STEPS_SHOWN = 12
@@ -21,13 +20,7 @@ STEPS_SHOWN = 12
 
 def explanation_report(explanation: Explanation) -> RenderableType:
     """Return what the plan costs, what it is made of, its critical path, and what would help."""
-    return Stack(
-        _summary(explanation),
-        Text(""),
-        _path_table(explanation),
-        Text(""),
-        _changes_table(explanation),
-    )
+    return stack(_summary(explanation), _path_table(explanation), _changes_table(explanation))
 
 
 def _summary(explanation: Explanation) -> RenderableType:
@@ -76,7 +69,7 @@ def _path_table(explanation: Explanation) -> RenderableType:
         return made
     rest = sum(step.seconds for step in explanation.path if step not in shown)
     note = f"and {count(left, 'shorter step')}, {format_seconds(rest)} in all"
-    return Stack(made, Text(note))
+    return Group(made, Text(note))
 
 
 def _named(problem: Problem, step: Step) -> str:

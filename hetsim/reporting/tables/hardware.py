@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from hetsim.base.text import fields
 from hetsim.base.units import GIGA, format_bytes, format_seconds
@@ -33,7 +31,7 @@ from hetsim.reporting.tables.kernel_figures import (
     stated,
 )
 from hetsim.reporting.tables.question import as_if, evidence_text, figures_text, shared_text
-from hetsim.reporting.words.console import Heading, pairs, table
+from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
 from hetsim.reporting.words.text import ABSENT, count, rate
 
@@ -55,11 +53,9 @@ def devices_report(
 
     `wide` adds the full names, and which figures of kernels are measured.
     """
-    return Stack(
+    return stack(
         _devices_table(devices, wide=wide),
-        Text(""),
         links_table(links, wide=wide),
-        Text(""),
         _platforms_table(platforms),
     )
 
@@ -170,18 +166,16 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
         others = ", ".join(sorted(spec.runtimes))
         rows.append(("runtime", f"{spec.runtime}; --runtime takes {others}, too"))
     rows.append(("figures", f"of float models: {evidence_text(float_evidence(name, spec))}"))
-    parts: list[RenderableType] = [pairs(rows), Text(""), _peaks_table(spec)]
-    if spec.kernels:
-        parts += [Text(""), kernels_table(spec.kernels)]
-        parts += [Text(""), standing_table(spec.kernels)]
-        errors = errors_table(spec.kernels)
-        if errors is not None:
-            parts += [Text(""), errors]
-        if wide:
-            parts += [Text(""), parameters_table(spec.kernels)]
-    if spec.provenance:
-        parts += [Text(""), provenance_table(spec.provenance)]
-    return Stack(*parts)
+    kernels = spec.kernels
+    return stack(
+        pairs(rows),
+        _peaks_table(spec),
+        kernels_table(kernels) if kernels else None,
+        standing_table(kernels) if kernels else None,
+        errors_table(kernels) if kernels else None,
+        parameters_table(kernels) if kernels and wide else None,
+        provenance_table(spec.provenance) if spec.provenance else None,
+    )
 
 
 def _peaks_table(spec: DeviceSpec) -> Table:
@@ -213,13 +207,8 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
     header.append(("figures", f"of float models: {figures_text(*_evidence(platform))}"))
     if shared := shared_text(platform):
         header.append(("shared", f"{shared}, heeded by --sustained"))
-    return Stack(
-        pairs(header),
-        Text(""),
-        _devices_table(list(platform.devices.items()), wide=wide),
-        Text(""),
-        links,
-    )
+    devices = _devices_table(list(platform.devices.items()), wide=wide)
+    return stack(pairs(header), devices, links)
 
 
 def _directions(*, duplex: bool) -> str:
@@ -352,7 +341,7 @@ def link_report(name: str, link: LinkModel) -> RenderableType:
         ("directions", _directions(duplex=link.duplex)),
     ]
     sources = {key: tuple(entry.values()) for key, entry in record["provenance"].items()}
-    return Stack(pairs(header), Text(""), provenance_table(sources))
+    return stack(pairs(header), provenance_table(sources))
 
 
 def provenance_table(provenance: Mapping[str, tuple[str, str]]) -> Table:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -20,7 +19,7 @@ from hetsim.graph.work import node_work, op_key
 from hetsim.hardware.executing import executed
 from hetsim.problem.record import seen_record, supposed_record
 from hetsim.reporting.tables.question import as_if, shape_rows
-from hetsim.reporting.words.console import Heading, cell, pairs, table
+from hetsim.reporting.words.console import Heading, cell, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, more_text
 
@@ -246,16 +245,13 @@ def inspection_report(inspection: Inspection, *, wide: bool = False) -> Renderab
 
     `wide` adds the class by which each op is costed.
     """
-    parts: list[RenderableType] = [
+    needs = inspection.needs
+    return stack(
         pairs(_header(inspection)),
-        Text(""),
         _ops_table(inspection, wide=wide),
-    ]
-    if inspection.needs is not None:
-        parts += [Text(""), Text(f"No FLOPs for some nodes: {plain(inspection.needs)}")]
-    if inspection.support:
-        parts += [Text(""), _support_table(inspection)]
-    return Stack(*parts)
+        None if needs is None else Text(f"No FLOPs for some nodes: {plain(needs)}"),
+        _support_table(inspection) if inspection.support else None,
+    )
 
 
 def _header(inspection: Inspection) -> list[tuple[str, str]]:

@@ -6,19 +6,18 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.analysis.linting.change import Change
-from hetsim.analysis.linting.lint import Finding, Lint
+from hetsim.analysis.lint.lint import Finding, Lint
+from hetsim.analysis.lint.suspects import Change
 from hetsim.base.text import Record, fields, plain
 from hetsim.base.units import format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question, unpriced_rows
-from hetsim.reporting.words.console import cell, pairs, table
+from hetsim.reporting.words.console import cell, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, more_text, percent, time_text
 
 NAMED = 3
@@ -31,13 +30,13 @@ def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
     `wide`: those too that gain less, or nothing.
     """
     shown = (*lint.findings, *lint.others) if wide else lint.findings
-    parts: list[RenderableType] = [pairs(_header(lint))]
-    if shown:
-        parts += [Text(""), _table(shown)]
-        commands = dict.fromkeys(one.change for one in shown if options_of(one.change))
-        parts += [Text(""), _commands(commands)] if commands else []
-    parts += [Text(""), Text(_summary(lint, wide=wide))]
-    return Stack(*parts)
+    commands = dict.fromkeys(one.change for one in shown if options_of(one.change))
+    return stack(
+        pairs(_header(lint)),
+        _table(shown) if shown else None,
+        _commands(commands) if commands else None,
+        Text(_summary(lint, wide=wide)),
+    )
 
 
 def _header(lint: Lint) -> list[tuple[str, str]]:

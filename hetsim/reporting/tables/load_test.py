@@ -6,20 +6,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
-from hetsim.base.text import fields, plain
+from hetsim.base.text import fields
 from hetsim.base.units import format_seconds
 from hetsim.execution.serving.host import Host, Late
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.outputs import Outputs
-from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.words.console import Cell, pairs, table
+from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
 from hetsim.reporting.words.text import (
     ABSENT,
     count,
@@ -53,15 +51,7 @@ def load_test_report(found: LoadTest) -> RenderableType:
             ("state", f"simulated {found.simulated.state}, measured {found.measured.state}")
         )
     line = _outputs_line(found.outputs)
-    return Stack(
-        pairs(rows),
-        "",
-        _latencies(found),
-        "",
-        _uses(found),
-        "",
-        Text(plain(line), style="bold"),
-    )
+    return stack(pairs(rows), _latencies(found), _uses(found), bold(line))
 
 
 def _played_text(found: LoadTest) -> str:

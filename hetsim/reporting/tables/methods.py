@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isinf
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
-from rich.text import Text
 
 from hetsim.base.text import Record, fields
 from hetsim.base.units import format_bytes, format_seconds
@@ -18,7 +16,7 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import count
 
 
@@ -79,7 +77,7 @@ def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableTyp
             for row in rows
         ),
     )
-    return Stack(pairs(question(problem)), Text(""), made)
+    return stack(pairs(question(problem)), made)
 
 
 def methods_record(problem: Problem, rows: Sequence[MethodRow]) -> Record:

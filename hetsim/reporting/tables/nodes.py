@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +12,7 @@ from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.reporting.tables.question import question, unpriced_rows
-from hetsim.reporting.words.console import Heading, pairs, table
+from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.text import ABSENT, count, difference_text, time_text
 
@@ -28,18 +27,18 @@ def nodes_report(facts: Facts, *, wide: bool = False) -> RenderableType:
     """
     listed = _listed(facts)
     shown = facts.nodes if wide else listed[:SHOWN]
-    parts: list[RenderableType] = [pairs(_header(facts))]
+    told: list[RenderableType] = []
     if shown:
-        table = _of_plan(shown) if facts.plan is not None else _of_problem(facts, shown)
-        parts += [Text(""), table]
+        told.append(_of_plan(shown) if facts.plan is not None else _of_problem(facts, shown))
     left = 0 if wide else len(facts.nodes) - len(shown)
     if left:
         more = len(listed) - len(shown)
         what = "falls back" if facts.plan is not None else "is refused somewhere"
         whats = "fall back" if facts.plan is not None else "are refused somewhere"
         those = f", of which {more} {what if more == 1 else whats}" if more else ""
-        parts += [Text(f"and {count(left, 'more node')}{those}: --wide lists all")]
-    return Stack(*parts)
+        told.append(Text(f"and {count(left, 'more node')}{those}: --wide lists all"))
+    header = pairs(_header(facts))
+    return stack(header, told) if shown else stack([header, *told])
 
 
 def _header(facts: Facts) -> list[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,10 +12,10 @@ from rich.text import Text
 from hetsim.base.text import fields, plain
 from hetsim.placing.answer import Apart, Placed, Placement, Sought
 from hetsim.problem.record import problem_record
-from hetsim.reporting.service_record import service_record
 from hetsim.reporting.tables.question import question
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, seconds_text
 from hetsim.service.service import StreamService
 from hetsim.workloads.deployment import DynamicBatching
@@ -30,13 +29,11 @@ def place_report(found: Placement) -> RenderableType:
             rows += [row for row in question(one.problem) if row not in rows]
     rows.append(("asked", _asked(found)))
     rows += [(_batching(one.batching), _sought(one)) for one in found.sought]
-    parts: list[RenderableType] = [pairs(rows)]
+    best: list[RenderableType] = []
     if found.rows:
-        parts += ["", _table(found), "", _instances(found.best), "", _devices(found)]
-    if found.apart:
-        parts += ["", _apart(found.apart)]
-    parts += ["", Text(best_sentence(found), style="bold")]
-    return Stack(*parts)
+        best = [_table(found), _instances(found.best), _devices(found)]
+    apart = _apart(found.apart) if found.apart else None
+    return stack(pairs(rows), *best, apart, Text(best_sentence(found), style="bold"))
 
 
 def factor(value: float) -> str:

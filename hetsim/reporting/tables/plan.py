@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -21,7 +20,7 @@ from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import bold, pairs, stack, table
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import between, bytes_text, count, joules, listed, percent
 
@@ -39,7 +38,7 @@ def partition_report(partition: Partition) -> RenderableType:
         ("groups", f"{len(partition.groups)} ({listed(used, limit=8)})"),
         *(("note", note) for note in partition.notes),
     ]
-    return Stack(pairs(header), Text(""), groups_table(problem, partition.groups))
+    return stack(pairs(header), groups_table(problem, partition.groups))
 
 
 def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
@@ -83,10 +82,9 @@ def simulation_report(
     rows += [*plan_rows(plan), *latency_rows(timeline, sure)]
     if any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w)):
         rows.append(("energy", joules(timeline.energy_j)))
-    parts: list[RenderableType] = [pairs(rows), Text(""), devices_table(plan, timeline)]
-    if any(busy_s > 0 for busy_s in timeline.link_busy_s.values()):
-        parts += [Text(""), links_table(timeline)]
-    return Stack(*parts)
+    moved = any(busy_s > 0 for busy_s in timeline.link_busy_s.values())
+    links = links_table(timeline) if moved else None
+    return stack(pairs(rows), devices_table(plan, timeline), links)
 
 
 def run_report(plan: Plan, run: Run, sure: Spread | None = None) -> RenderableType:
@@ -99,18 +97,10 @@ def run_report(plan: Plan, run: Run, sure: Spread | None = None) -> RenderableTy
             f"{format_seconds(run.compile_s)} to make the devices ready",
         )
     )
-    return Stack(
-        pairs(rows),
-        Text(""),
-        devices_table(plan, run.timeline),
-        Text(""),
-        *(Text(plain(line)) for line in precision_lines(plan, run)),
-        *(Text(plain(line)) for line in session_lines(run)),
-        Text(
-            plain(outputs_line(run.bitwise_equal, run.mismatches, run.tolerance, run.precision)),
-            style="bold",
-        ),
-    )
+    lines = [*precision_lines(plan, run), *session_lines(run)]
+    claim = outputs_line(run.bitwise_equal, run.mismatches, run.tolerance, run.precision)
+    told = [*(Text(plain(line)) for line in lines), bold(claim)]
+    return stack(pairs(rows), devices_table(plan, run.timeline), told)
 
 
 def precision_lines(plan: Plan, run: Run) -> list[str]:

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from hetsim.base.text import fields, tally
 from hetsim.device.support.reasons import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.reporting.words.console import cell, pairs, table
+from hetsim.reporting.words.console import cell, pairs, stack, table
 from hetsim.reporting.words.text import count, listed
 
 if TYPE_CHECKING:
@@ -132,12 +130,12 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
             f"pattern; {total - alone - inside} refused",
         ),
     ]
-    parts: list[RenderableType] = [pairs(header), Text(""), _ops_table(answer)]
-    if answer.patterns:
-        parts += [Text(""), _patterns_table(answer)]
-    if answer.reasons:
-        parts += [Text(""), _reasons_table(answer)]
-    return Stack(*parts)
+    return stack(
+        pairs(header),
+        _ops_table(answer),
+        _patterns_table(answer) if answer.patterns else None,
+        _reasons_table(answer) if answer.reasons else None,
+    )
 
 
 def _ops_table(answer: Answer) -> Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 
@@ -16,7 +15,7 @@ from hetsim.confidence.percentile import Percentile
 from hetsim.hardware.provenance import weakest
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.scaled import Fixed, scaled_rows, scaled_table
-from hetsim.reporting.words.console import Cell, pairs, table
+from hetsim.reporting.words.console import Cell, pairs, stack, table
 from hetsim.reporting.words.text import (
     ABSENT,
     big,
@@ -85,16 +84,17 @@ def service_report(
     if cost is not None:
         rows.append(("price", cost_text(cost)))
     rows.append(("how sure", _sure_text(service, worse)))
-    parts: list[RenderableType] = [pairs(rows), "", _latencies(service, worse)]
-    parts += ["", _parts(service, loading=bool(service.loading))]
-    if any(one.objectives for one in service.streams):
-        parts += ["", _objectives(service.streams, worse)]
-    if service.scaled:
-        parts += ["", scaled_table(service, cost, fixed)]
-    if service.failures is not None and service.failures.devices:
-        parts += ["", failed_table(service)]
-    parts += ["", _uses(service)]
-    return Stack(*parts)
+    asks = any(one.objectives for one in service.streams)
+    failed = service.failures is not None and bool(service.failures.devices)
+    return stack(
+        pairs(rows),
+        _latencies(service, worse),
+        _parts(service, loading=bool(service.loading)),
+        _objectives(service.streams, worse) if asks else None,
+        scaled_table(service, cost, fixed) if service.scaled else None,
+        failed_table(service) if failed else None,
+        _uses(service),
+    )
 
 
 def served_text(one: Resolved) -> str:

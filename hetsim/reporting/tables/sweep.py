@@ -10,7 +10,7 @@ from rich.text import Text
 
 from hetsim.base.text import Record, plain
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 from hetsim.sweeping.chunks import Progress
 from hetsim.sweeping.rows import ASKED
@@ -42,10 +42,7 @@ def sweep_report(found: Swept) -> RenderableType:
     rows.append(("rows", str(found.file)))
     if found.parquet is not None:
         rows.append(("", str(found.parquet)))
-    parts: list[RenderableType] = [pairs(rows)]
-    if found.wishes:
-        parts += [Text(""), _front(found)]
-    return Stack(*parts)
+    return stack(pairs(rows), _front(found) if found.wishes else None)
 
 
 def _front(found: Swept) -> RenderableType:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 
 from hetsim.base.text import fields, plain
 from hetsim.base.units import format_seconds
 from hetsim.reporting.tables.hardware import errors_record
-from hetsim.reporting.words.console import pairs, table
+from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.replay import Replay
@@ -48,10 +48,9 @@ def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) 
         lines.append((one.stream.name, one.stream.model, arrivals, objectives, *figures))
     figures = ["#requests", "#a second", "#cv of\ngaps"]
     made = table(("stream", "model", "arrivals", "objectives", *figures), lines)
-    parts: list[RenderableType] = [pairs(rows), "", made]
-    if any(isinstance(one.stream.arrivals, Closed) for one in came):
-        parts += ["", "Of a closed loop it is the answers that say when requests come."]
-    return Group(*parts)
+    closed = any(isinstance(one.stream.arrivals, Closed) for one in came)
+    note = "Of a closed loop it is the answers that say when requests come." if closed else None
+    return stack(pairs(rows), made, note)
 
 
 def failing_text(failing: Failing) -> str:

@@ -173,3 +173,24 @@ def pairs(rows: list[tuple[str, str]]) -> Table:
     for label, figure in rows:
         table.add_row(cell(label), cell(figure))
     return table
+
+
+Part = RenderableType | Sequence[RenderableType] | None
+
+
+def stack(*parts: Part) -> RenderableType:
+    """Return what is there of some parts, a blank line between any two.
+
+    A part may be several lines or tables in a row; an empty one is none.
+    """
+    shown = [[part] if isinstance(part, (str, Text, Table, Group)) else part for part in parts]
+    found: list[RenderableType] = []
+    for part in shown:
+        if isinstance(part, Sequence) and part:
+            found += [*[Text("")] * bool(found), *part]
+    return Group(*found)
+
+
+def bold(text: str) -> Text:
+    """Return a sentence that stands out, free of characters that steer a terminal."""
+    return Text(plain(text), style="bold")

@@ -15,10 +15,9 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.analysis.nodes.comma_separated import COLUMNS
-from hetsim.analysis.nodes.forms import WHATS, Form, What, form_of
+from hetsim.analysis.nodes.files import COLUMNS, WHATS, Form, What, form_of
 from hetsim.analysis.nodes.nodes import Nodes, nodes
-from hetsim.analysis.nodes.schema import nodes_schema
+from hetsim.analysis.nodes.record import nodes_schema
 from hetsim.errors import UsageError
 from hetsim.problem.problem import Problem
 from onnx_builders import load, make_model, op, value

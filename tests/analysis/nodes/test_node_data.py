@@ -12,9 +12,9 @@ import pytest
 
 import hetsim
 from hetsim.analysis.nodes.facts import NodeFacts
-from hetsim.analysis.nodes.forms import WHATS, What
+from hetsim.analysis.nodes.files import WHATS, What
 from hetsim.analysis.nodes.nodes import Nodes, nodes
-from hetsim.analysis.nodes.schema import nodes_schema
+from hetsim.analysis.nodes.record import nodes_schema
 from hetsim.partitioning.export.pictures import COLOURS
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan

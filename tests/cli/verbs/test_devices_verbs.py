@@ -7,18 +7,16 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import numpy as np
 import onnx
 import pytest
 import yaml
-from click.testing import Result
 from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
-from cli_calls import Cli
+from cli_calls import Cli, told
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.device.device import SimulatedDevice
 from hetsim.device.support.reasons import without_values
@@ -37,11 +35,6 @@ from hetsim.patterns.matching import Match
 from hetsim.reporting.tables.query import answer_of
 
 BROKEN = Path(__file__).parents[2] / "hardware" / "broken"
-
-
-def parsed(result: Result) -> Any:
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 def quantized_model() -> onnx.ModelProto:
@@ -98,7 +91,7 @@ def quantized(tmp_path: Path) -> Path:
 
 def test_query_counts_alone_and_within_patterns(cli: Cli, quantized: Path) -> None:
     words = ["devices", "query", "google-edge-tpu", quantized, "--canonical", "none"]
-    read = parsed(cli(*words, "--json"))
+    read = told(cli(*words, "--json"))
     assert (read["nodes"], read["alone"], read["in_pattern"], read["refused"]) == (10, 4, 6, 0)
     by_op = {
         op["op"]: (op["nodes"], op["alone"], op["in_pattern"], op["refused"]) for op in read["ops"]
@@ -127,7 +120,7 @@ def test_query_tells_reasons_by_number_of_nodes(cli: Cli, model: Path, tmp_path:
     description["support"] = {"dtypes": ["int8"], "except": ["Softmax"]}
     del description["patterns"]
     device.write_text(yaml.safe_dump(description), encoding="utf-8")
-    read = parsed(cli("devices", "query", device, model, "--json", "--canonical", "none"))
+    read = told(cli("devices", "query", device, model, "--json", "--canonical", "none"))
     assert read["refused"] == 6
     assert read["reasons"] == [
         {
@@ -147,7 +140,7 @@ def test_query_tells_reasons_by_number_of_nodes(cli: Cli, model: Path, tmp_path:
 @pytest.mark.parametrize("name", ["resnet18", "bert_small"])
 def test_query_says_what_the_device_says(cli: Cli, device: str, name: str) -> None:
     assert name in zoo.names()
-    read = parsed(cli("devices", "query", device, f"zoo:{name}", "--json"))
+    read = told(cli("devices", "query", device, f"zoo:{name}", "--json"))
     graph = hetsim.load_model(f"zoo:{name}").graph
     support = SimulatedDevice("d", load_device(device)).query_model(graph)
     assert read["nodes"] == len(graph.nodes)
@@ -169,9 +162,9 @@ def test_query_says_what_the_device_says(cli: Cli, device: str, name: str) -> No
 
 
 def test_a_device_of_8_bit_integers_takes_nothing_of_a_float_model(cli: Cli) -> None:
-    read = parsed(cli("devices", "query", "google-edge-tpu", "zoo:resnet18", "--json"))
+    read = told(cli("devices", "query", "google-edge-tpu", "zoo:resnet18", "--json"))
     assert (read["alone"], read["in_pattern"], read["refused"]) == (0, 0, read["nodes"])
-    compared = parsed(cli("compare", "zoo:resnet18", "--platform", "edge-tpu", "--json"))
+    compared = told(cli("compare", "zoo:resnet18", "--platform", "edge-tpu", "--json"))
     rows = {row["strategy"]: row for row in compared["rows"]}
     assert not rows["single:tpu"]["feasible"]
     assert "Conv" in rows["single:tpu"]["reason"]
@@ -192,7 +185,7 @@ def test_a_quantized_model_is_taken_whole_by_the_device_of_8_bit_integers(
 ) -> None:
     """Its first QuantizeLinear and last DequantizeLinear are left to the host."""
     words = ["compare", quantized, "--platform", "edge-tpu", "--canonical", "none", "--json"]
-    rows = {row["strategy"]: row for row in parsed(cli(*words))["rows"]}
+    rows = {row["strategy"]: row for row in told(cli(*words))["rows"]}
     assert rows["hetero"]["plan"]["devices_used"] == ["tpu"]
 
 
@@ -248,8 +241,8 @@ def test_query_of_a_model_that_is_not_there_is_refused(cli: Cli) -> None:
 
 def test_query_binds_dimensions(cli: Cli, dynamic_model: Path, tmp_path: Path) -> None:
     words = ["devices", "query", "intel-core-ultra-155h-npu", dynamic_model, "--json"]
-    unbound = parsed(cli(*words))
-    bound = parsed(cli(*words, "--dim", "batch=2"))
+    unbound = told(cli(*words))
+    bound = told(cli(*words, "--dim", "batch=2"))
     assert any("dynamic shape" in entry["reason"] for entry in unbound["reasons"])
     assert not any("dynamic shape" in entry["reason"] for entry in bound["reasons"])
 
@@ -312,7 +305,7 @@ def test_validate_needs_a_file(cli: Cli) -> None:
 
 @pytest.mark.parametrize("sort", ["device", "link", "platform", None])
 def test_schema_is_printed_as_json_alone(cli: Cli, sort: str | None) -> None:
-    schema = parsed(cli("devices", "schema", *([sort] if sort else [])))
+    schema = told(cli("devices", "schema", *([sort] if sort else [])))
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema == json.loads(json.dumps(json_schema(sort)))
 
@@ -324,13 +317,13 @@ def test_schema_of_something_else_is_a_usage_error(cli: Cli) -> None:
 
 
 def test_list_and_show_have_links(cli: Cli) -> None:
-    read = parsed(cli("devices", "list", "--json"))
+    read = told(cli("devices", "list", "--json"))
     assert [entry["name"] for entry in read["links"]] == list(link_names())
     table = cli("devices", "list").stdout
     for entry in read["links"]:
         assert entry["name"] in table
         assert entry["bytes_per_s"] == entry["peak_bytes_per_s"] * entry["efficiency"]
-        assert parsed(cli("devices", "show", entry["name"], "--json")) == entry
+        assert told(cli("devices", "show", entry["name"], "--json")) == entry
         shown = cli("devices", "show", entry["name"]).stdout
         for figure, source in entry["provenance"].items():
             assert figure in shown
@@ -350,7 +343,7 @@ def test_show_takes_files_of_each_sort(cli: Cli, platform: Path) -> None:
         (folder / "links" / "eth1.yaml", "latency_s"),
         (platform, "host"),
     ):
-        assert key in parsed(cli("devices", "show", file, "--json"))
+        assert key in told(cli("devices", "show", file, "--json"))
 
 
 def test_no_name_is_of_two_sorts() -> None:
@@ -384,7 +377,7 @@ def test_show_gives_figures_and_errors_and_wide_every_parameter(
         cli("devices", "show", "card").stdout,
         cli("devices", "show", "card", "--wide").stdout,
     )
-    record = parsed(cli("devices", "show", "card", "--json"))["kernels"]["int8"]
+    record = told(cli("devices", "show", "card", "--json"))["kernels"]["int8"]
     assert record["parameters"]["rate_tflops"]["value"] == VALUES["rate_tflops"]
     assert record["errors"] == [{**ERROR, "unseen_median": None, "unseen_p90": None}]
     for part in ("test-kin", "2.00 TFLOP/s", "a runtime of tests", "120", "11 / 31 %", "3.0 %"):

@@ -9,7 +9,7 @@ import pytest
 
 import hetsim
 from cli_calls import Cli, told
-from hetsim.analysis.nodes.schema import nodes_schema
+from hetsim.analysis.nodes.record import nodes_schema
 
 
 def test_it_tells_who_takes_what(cli: Cli, model: Path, platform: Path) -> None:

@@ -137,7 +137,6 @@ BAD = [
     (("--rate", "3", "--within", "0%"), 2, "'0%' is not a share above 0, e.g. 2%"),
     (("--rate", "3", "--within", "p99"), 2, "'p99' is not a share above 0, e.g. 2%"),
     (("--within", "2%"), 2, "neither a rate nor a concurrency"),
-    (("--rate", "3", "--arrivals", "poison"), 2, "did you mean 'poisson'?"),
     (("--rate", "3", "--arrivals", "gamma:x"), 2, "is not gamma:CV"),
     (("--rate", "3", "--arrivals", "burst:1.5"), 2, "is not burst:SIZE"),
     (("--rate", "3", "--arrivals", "gamma:99"), 3, "cv is 99"),

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import Result
 
 import hetsim
-from cli_calls import Cli
+from cli_calls import Cli, told
 from hetsim.execution.run import Run
 from hetsim.graph.zoo import models as zoo
 from hetsim.plans.plan import Plan
@@ -21,15 +20,9 @@ from hetsim.simulation.simulate import simulate
 from sweeps import sweep
 
 
-def parsed(result: Result) -> Any:
-    """Return the JSON on stdout, after checking that the call went well."""
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout)
-
-
 def test_inspect_counts_what_the_model_has(cli: Cli, model: Path, platform: Path) -> None:
     words = ["inspect", model, "--platform", platform]
-    read = parsed(cli(*words, "--json"))
+    read = told(cli(*words, "--json"))
     ops = {op["op"]: op for op in read["ops"]}
     assert {name: op["nodes"] for name, op in ops.items()} == {
         "MatMul": 2, "Relu": 1, "Greater": 1, "Where": 1, "Softmax": 1,
@@ -49,21 +42,21 @@ def test_inspect_counts_what_the_model_has(cli: Cli, model: Path, platform: Path
 
 
 def test_inspect_shows_what_there_is_to_bind(cli: Cli, dynamic_model: Path) -> None:
-    read = parsed(cli("inspect", dynamic_model, "--json"))
+    read = told(cli("inspect", dynamic_model, "--json"))
     assert read["unbound_dims"] == ["batch"]
     assert read["flops"] is None
     assert "--dim batch=N" in cli("inspect", dynamic_model).stdout
-    bound = parsed(cli("inspect", dynamic_model, "--dim", "batch=2", "--json"))
+    bound = told(cli("inspect", dynamic_model, "--dim", "batch=2", "--json"))
     assert bound["unbound_dims"] == []
     assert bound["flops"] > 0
-    shaped = parsed(cli("inspect", dynamic_model, "--shape", "x=2,8", "--json"))
+    shaped = told(cli("inspect", dynamic_model, "--shape", "x=2,8", "--json"))
     assert shaped["flops"] == bound["flops"]
 
 
 def test_partition_lists_groups(cli: Cli, model: Path, platform: Path) -> None:
     for method in ("compact", "stage"):
         words = ["partition", model, "--platform", platform, "--method", method]
-        read = parsed(cli(*words, "--json"))
+        read = told(cli(*words, "--json"))
         nodes = [name for group in read["groups"] for name in group["nodes"]]
         assert len(nodes) == len(set(nodes)) == 6
         devices = {name: g["device"] for g in read["groups"] for name in g["nodes"]}
@@ -73,7 +66,7 @@ def test_partition_lists_groups(cli: Cli, model: Path, platform: Path) -> None:
         table = cli(*words).stdout
         assert f"method    {method}" in table
         assert "g0" in table
-    only = parsed(cli("partition", model, "--platform", platform, "--priority", "cpu", "--json"))
+    only = told(cli("partition", model, "--platform", platform, "--priority", "cpu", "--json"))
     assert [group["device"] for group in only["groups"]] == ["cpu"]
 
 
@@ -83,7 +76,7 @@ def test_partition_explains_and_draws(
     words = ["partition", model, "--platform", platform]
     why = cli(*words, "--explain", "choose", "second").stdout
     assert "'choose' and 'second' are on cpu and npu" in why
-    read = parsed(cli(*words, "--explain", "choose", "second", "--json"))
+    read = told(cli(*words, "--explain", "choose", "second", "--json"))
     assert read["why"] == why.strip()
     unknown = cli(*words, "--explain", "chose", "second")
     assert (unknown.exit_code, unknown.stdout) == (2, "")
@@ -96,7 +89,7 @@ def test_partition_explains_and_draws(
     assert cli(*words, "--dot", dot, "--force").exit_code == 0
     assert cli(*words, "--method", "all", "--dot", tmp_path / "n.dot").exit_code == 2
     assert sorted(entry.name for entry in tmp_path.iterdir() if "n.dot" in entry.name) == []
-    record = parsed(cli(*words, "--json"))
+    record = told(cli(*words, "--json"))
     assert record["boundary_bytes"] == sum(entry["nbytes"] for entry in record["boundary"])
     first = record["groups"][0]
     assert first["inputs"] == ["x"]
@@ -106,7 +99,7 @@ def test_partition_explains_and_draws(
 def test_partition_writes_onnx(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
     folder = tmp_path / "parts"
     words = ["partition", model, "--platform", platform, "--onnx", folder, "--json"]
-    groups = parsed(cli(*words))["groups"]
+    groups = told(cli(*words))["groups"]
     names = {entry.name for entry in folder.iterdir()}
     assert names == {
         "split.onnx",
@@ -124,10 +117,10 @@ def test_partition_writes_onnx(cli: Cli, model: Path, platform: Path, tmp_path: 
 
 def test_partition_takes_size_rules(cli: Cli, model: Path, platform: Path) -> None:
     words = ["partition", model, "--platform", platform]
-    read = parsed(cli(*words, "--set", "min_nodes=4", "--json"))
+    read = told(cli(*words, "--set", "min_nodes=4", "--json"))
     assert {group["device"] for group in read["groups"]} == {"cpu"}
     assert "below min_nodes 4" in read["left"]["first"]
-    assert "op Where" in parsed(cli(*words, "--json"))["left"]["choose"]
+    assert "op Where" in told(cli(*words, "--json"))["left"]["choose"]
     for text, complaint in (
         ("min_node=4", "did you mean 'min_nodes'"),
         ("min_nodes=x", "no whole number"),
@@ -141,7 +134,7 @@ def test_partition_takes_size_rules(cli: Cli, model: Path, platform: Path) -> No
 
 def test_partition_compares_all_methods(cli: Cli, model: Path, platform: Path) -> None:
     words = ["partition", model, "--platform", platform, "--method", "all"]
-    read = parsed(cli(*words, "--json"))
+    read = told(cli(*words, "--json"))
     names = [info.name for info in hetsim.methods()]
     assert [row["method"] for row in read["methods"]] == names
     problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(str(platform)))
@@ -161,7 +154,7 @@ def test_simulate_agrees_with_the_face(cli: Cli, model: Path, platform: Path) ->
     problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(str(platform)))
     timeline = simulate(hetsim.plan(problem, "hetero"))
     words = ["simulate", model, "--platform", platform, "--strategy", "hetero"]
-    read = parsed(cli(*words, "--json"))
+    read = told(cli(*words, "--json"))
     assert read["timeline"]["latency_s"] == timeline.latency_s
     assert read["timeline"]["transfers"] == timeline.transfers
     assert read["timeline"]["energy_j"] == timeline.energy_j
@@ -170,10 +163,10 @@ def test_simulate_agrees_with_the_face(cli: Cli, model: Path, platform: Path) ->
 
 def test_simulate_many_requests(cli: Cli, model: Path, platform: Path) -> None:
     words = ["simulate", model, "--platform", platform, "--strategy", "single:cpu"]
-    alone = parsed(cli(*words, "--json"))["timeline"]["latency_s"]
-    together = parsed(cli(*words, "--requests", 3, "--json"))["timeline"]
+    alone = told(cli(*words, "--json"))["timeline"]["latency_s"]
+    together = told(cli(*words, "--requests", 3, "--json"))["timeline"]
     assert together["latency_max_s"] == pytest.approx(3 * alone)
-    apart = parsed(cli(*words, "--requests", 3, "--interval-ms", 1000, "--json"))["timeline"]
+    apart = told(cli(*words, "--requests", 3, "--interval-ms", 1000, "--json"))["timeline"]
     assert apart["latency_max_s"] == pytest.approx(alone)
     assert apart["makespan_s"] == pytest.approx(2 + alone)
 
@@ -184,23 +177,23 @@ def test_many_requests_give_the_same_figures_with_a_trace(
     words = ["simulate", model, "--platform", platform, "--requests", 1100, "--json"]
     plain = cli(*words)
     traced = cli(*words, "--trace", tmp_path / "t.json")
-    assert parsed(plain) == parsed(traced)
+    assert told(plain) == told(traced)
     slices = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert max(e["args"]["request"] for e in slices if e["ph"] == "X") == 1099
 
 
 def test_contention_is_passed_on(cli: Cli, model: Path, platform: Path) -> None:
     words = ["simulate", model, "--platform", platform, "--contention", "none", "--json"]
-    assert parsed(cli(*words))["problem"]["contention"] == "none"
+    assert told(cli(*words))["problem"]["contention"] == "none"
 
 
 def test_a_saved_plan_is_played_again(
     cli: Cli, model: Path, platform: Path, tmp_path: Path
 ) -> None:
-    first = parsed(
+    first = told(
         cli("simulate", model, "--platform", platform, "--out", tmp_path / "out", "--json")
     )
-    again = parsed(cli("simulate", tmp_path / "out" / "plan.json", "--json"))
+    again = told(cli("simulate", tmp_path / "out" / "plan.json", "--json"))
     assert again == first
 
 
@@ -208,7 +201,7 @@ def test_out_leaves_the_four_files(cli: Cli, model: Path, platform: Path, tmp_pa
     out = tmp_path / "out"
     words = ["compare", model, "--platform", platform, "--out", out, "--json"]
     result = cli(*words)
-    read = parsed(result)
+    read = told(result)
     four = ["manifest.json", "plan.json", "result.json", "trace.json"]
     assert sorted(path.name for path in out.iterdir()) == four
     assert (out / "result.json").read_text() == result.stdout
@@ -228,7 +221,7 @@ def test_out_leaves_the_four_files(cli: Cli, model: Path, platform: Path, tmp_pa
 
 
 def test_compare_shows_every_strategy_best_first(cli: Cli, model: Path, platform: Path) -> None:
-    read = parsed(cli("compare", model, "--platform", platform, "--json"))
+    read = told(cli("compare", model, "--platform", platform, "--json"))
     rows = read["rows"]
     assert {row["strategy"] for row in rows} == {
         "single:cpu",
@@ -272,19 +265,19 @@ def test_run_compares_with_the_whole_model(cli: Cli, model: Path, platform: Path
     assert text.endswith("outputs bitwise equal to the whole model: yes\n")
     assert "wall clock" in text
     first, second = cli(*words, "--json"), cli(*words, "--json")
-    read = parsed(first)
+    read = told(first)
     assert read["bitwise_equal"] is True
     assert read["outputs"]["y"]["shape"] == [2, 4]
     assert first.stdout == second.stdout
     assert "wall clock" in first.stderr
-    other = parsed(cli(*words, "--json", "--seed", 1))
+    other = told(cli(*words, "--json", "--seed", 1))
     assert other["outputs"]["y"]["sha256"] != read["outputs"]["y"]["sha256"]
 
 
 def test_run_takes_arrays(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 8), np.float32))
     words = ["run", model, "--platform", platform, "--executor", "threads", "--json"]
-    read = parsed(cli(*words, "--input", f"x={tmp_path / 'x.npy'}"))
+    read = told(cli(*words, "--input", f"x={tmp_path / 'x.npy'}"))
     even = np.full((2, 4), 0.25, np.float32)
     assert read["outputs"]["y"]["sha256"] == hetsim_digest(even)
 
@@ -339,20 +332,20 @@ def test_compare_runs_the_best_split_plan_and_those_named(
     cli: Cli, model: Path, platform: Path
 ) -> None:
     words = ["compare", model, "--platform", platform, "--run", "--executor", "threads"]
-    read = parsed(cli(*words, "--json"))
+    read = told(cli(*words, "--json"))
     split = [r for r in read["rows"] if r["feasible"] and len(r["plan"]["devices_used"]) > 1]
     assert [run["strategy"] for run in read["runs"]] == [split[0]["strategy"]]
     assert read["runs"][0]["bitwise_equal"] is True
-    named = parsed(cli(*words, "--strategy", "single:cpu", "--strategy", "hetero", "--json"))
+    named = told(cli(*words, "--strategy", "single:cpu", "--strategy", "hetero", "--json"))
     assert {run["strategy"] for run in named["runs"]} == {"single:cpu", "hetero"}
-    alone = parsed(cli(*words, "--strategy", "single", "--json"))
+    alone = told(cli(*words, "--strategy", "single", "--json"))
     assert [run["strategy"] for run in alone["runs"]] == ["single:cpu"]
     assert cli(*words).stdout.endswith("outputs bitwise equal to the whole model: yes\n")
 
 
 @sweep("step", quick=[9], full=[9, 1])
 def test_devices_lists_and_shows(cli: Cli, platform: Path, step: int) -> None:
-    read = parsed(cli("devices", "list", "--json"))
+    read = told(cli("devices", "list", "--json"))
     assert {"laptop", "workstation", "rock-5b", "two-hosts"} <= {
         entry["name"] for entry in read["platforms"]
     }
@@ -363,12 +356,12 @@ def test_devices_lists_and_shows(cli: Cli, platform: Path, step: int) -> None:
         shown = cli("devices", "show", entry["name"])
         assert shown.exit_code == 0
         assert entry["name"] in shown.stdout
-        assert parsed(cli("devices", "show", entry["name"], "--json")) == entry
-    assert parsed(cli("devices", "show", platform, "--json"))["host"] == "cpu"
+        assert told(cli("devices", "show", entry["name"], "--json")) == entry
+    assert told(cli("devices", "show", platform, "--json"))["host"] == "cpu"
 
 
 def test_devices_show_gives_the_source_of_a_figure(cli: Cli) -> None:
-    read = parsed(cli("devices", "show", "nvidia-l4", "--json"))
+    read = told(cli("devices", "show", "nvidia-l4", "--json"))
     table = cli("devices", "show", "nvidia-l4").stdout
     for figure, entry in read["provenance"].items():
         assert figure in table
@@ -376,20 +369,20 @@ def test_devices_show_gives_the_source_of_a_figure(cli: Cli) -> None:
 
 
 def test_strategies_lists_strategies_and_methods(cli: Cli) -> None:
-    read = parsed(cli("strategies", "--json"))
+    read = told(cli("strategies", "--json"))
     table = cli("strategies").stdout
     assert {"single", "hetero", "heft"} <= {entry["name"] for entry in read["strategies"]}
     assert {"compact", "stage"} <= {entry["name"] for entry in read["methods"]}
     for entry in (*read["strategies"], *read["methods"]):
         assert entry["usage"] in table
-        assert parsed(cli("strategies", entry["name"], "--json")) == {
+        assert told(cli("strategies", entry["name"], "--json")) == {
             "schema": "hetsim-strategy/1",
             **entry,
         }
 
 
 def test_zoo_lists_every_model(cli: Cli) -> None:
-    read = parsed(cli("zoo", "list", "--json"))
+    read = told(cli("zoo", "list", "--json"))
     assert [entry["name"] for entry in read["models"]] == list(zoo.names())
     table = cli("zoo", "list").stdout
     for entry in read["models"]:

@@ -22,7 +22,7 @@ from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.serve import load_test
 from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.reporting.service_record import service_record
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.poisson import Poisson
 from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served

@@ -10,10 +10,8 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.analysis.linting.change import Asked, Change
-from hetsim.analysis.linting.finders.kernels import seconds_on
-from hetsim.analysis.linting.finders.weights import weights
-from hetsim.analysis.linting.seen import Seen, targets_of
+from hetsim.analysis.lint.finders import seconds_on, weights
+from hetsim.analysis.lint.suspects import Asked, Change, Seen, targets_of
 from hetsim.analysis.what_if import supposed_seconds, wider_link
 from hetsim.errors import Infeasible
 from hetsim.graph.work import graph_work

@@ -7,15 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hetsim.analysis.linting.change import Asked, Change
-from hetsim.analysis.linting.finders.links import links
-from hetsim.analysis.linting.finders.precision import precision
-from hetsim.analysis.linting.finders.refused import refused
-from hetsim.analysis.linting.finders.split import split
-from hetsim.analysis.linting.finders.tiny import tiny
-from hetsim.analysis.linting.finders.to_and_fro import to_and_fro
-from hetsim.analysis.linting.finders.weights import weights
-from hetsim.analysis.linting.seen import Seen, Suspect, targets_of
+from hetsim.analysis.lint.finders import links, precision, refused, split, tiny, to_and_fro, weights
+from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
 from hetsim.base import checks
 from hetsim.base.going import part
 from hetsim.errors import Infeasible, UsageError, nearest

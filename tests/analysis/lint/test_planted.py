@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 import hetsim
 from builders import BOX
-from hetsim.analysis.linting.lint import Lint, lint
+from hetsim.analysis.lint.lint import Lint, lint
 from hetsim.graph.model import Model
 from hetsim.hardware.spec import DeviceSpec, Platform, SupportRule
 from hetsim.problem.problem import Problem

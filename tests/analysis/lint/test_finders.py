@@ -12,17 +12,18 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.analysis.linting.change import Asked, Change
-from hetsim.analysis.linting.finders.borders import borders_of
-from hetsim.analysis.linting.finders.kernels import seconds_on
-from hetsim.analysis.linting.finders.links import links
-from hetsim.analysis.linting.finders.precision import precision
-from hetsim.analysis.linting.finders.refused import refused
-from hetsim.analysis.linting.finders.split import split
-from hetsim.analysis.linting.finders.tiny import tiny
-from hetsim.analysis.linting.finders.to_and_fro import to_and_fro
-from hetsim.analysis.linting.lint import Finding, lint
-from hetsim.analysis.linting.seen import Seen, Suspect, targets_of
+from hetsim.analysis.lint.finders import (
+    borders_of,
+    links,
+    precision,
+    refused,
+    seconds_on,
+    split,
+    tiny,
+    to_and_fro,
+)
+from hetsim.analysis.lint.lint import Finding, lint
+from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
 from hetsim.analysis.what_if import faster_device
 from hetsim.errors import UsageError
 from hetsim.partitioning.groups import Group

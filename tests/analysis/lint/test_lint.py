@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import BOX, problems
-from hetsim.analysis.linting.finders.borders import borders_of
-from hetsim.analysis.linting.lint import FINDERS, Finding, Lint, lint
+from hetsim.analysis.lint.finders import borders_of
+from hetsim.analysis.lint.lint import FINDERS, Finding, Lint, lint
 from hetsim.analysis.nodes.nodes import nodes
 from hetsim.errors import UsageError
 from hetsim.graph.zoo import models as zoo

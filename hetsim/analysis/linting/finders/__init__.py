@@ -1,1 +1,0 @@
-"""What may cost time: a finder a file, each of which yields suspects."""

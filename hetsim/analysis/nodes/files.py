@@ -1,0 +1,202 @@
+"""Files of what is told of nodes: CSV, and node data for Model Explorer.
+
+Source: the builder of node data in the package ai-edge-model-explorer, 0.1.34, and how its page
+reads a file that is given for a graph; tried on graphs of model-explorer-onnx 0.4.2. A key is an
+output tensor of a node, where the graph's adapter names tensors (LiteRT's does), or the id of a
+node, which the adapter for ONNX takes from its name: both are written, so that a model is found
+again whose nodes another tool has renamed, and one whose adapter names no tensors. Where a node is
+called like another one's tensor, the tensor has the key.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from hetsim.analysis.nodes.facts import Facts, NodeFacts
+from hetsim.base.text import Record, cell
+from hetsim.errors import UsageError
+from hetsim.partitioning.export.pictures import COLOURS
+
+What = Literal["device", "seconds", "cost", "why"]
+WHATS: tuple[What, ...] = get_args(What)
+EXPLORER = ".model-explorer.json"
+ENDINGS = (".json", ".csv", EXPLORER)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a file of nodes is: ``json``, ``csv``, or ``explorer``, which tells `what`."""
+
+    kind: Literal["json", "csv", "explorer"]
+    what: What | None = None
+
+
+def form_of(path: str | os.PathLike[str]) -> Form:
+    """Return what the name of a file asks for. Raises UsageError for an unknown end."""
+    name = Path(path).name.lower()
+    if name.endswith(EXPLORER):
+        asked = Path(name.removesuffix(EXPLORER)).suffix.removeprefix(".")
+        what: What = next((what for what in WHATS if what == asked), "device")
+        return Form("explorer", what)
+    if name.endswith(".json"):
+        return Form("json")
+    if name.endswith(".csv"):
+        return Form("csv")
+    raise UsageError(
+        f"'{os.fspath(path)}' does not say what to write",
+        hint=f"end it with one of: {', '.join(ENDINGS)}; {', '.join(WHATS[1:])} may stand before "
+        f"the last, as in nodes.cost{EXPLORER}",
+    )
+
+
+OF_FILE = ("file_node", "file_op", "output")
+COLUMNS = (
+    *OF_FILE,
+    "node",
+    "op",
+    "replica",
+    "device",
+    "group",
+    "kernel",
+    "kernel_seconds",
+    "node_seconds",
+    "seconds",
+    "preferred",
+    "preferred_seconds",
+    "supposed",
+    "moves_seconds",
+    "cost_seconds",
+    "why",
+)
+"""Those that every file has, in this order; then ``takes:``, ``seconds:`` and ``why_not:`` of each
+device of the platform, in its order."""
+
+
+def csv_text(facts: Facts) -> str:
+    """Return it as CSV (RFC 4180): seconds, empty where nothing is known.
+
+    A text that a spreadsheet would take for a formula has a ``'`` before it.
+
+    ``node_seconds`` is the canonical node's share of its kernel, ``seconds`` that over the nodes of
+    the file which it stands for: either the kernels' or the file's nodes can be summed up.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\r\n")
+    devices = facts.problem.devices
+    said = [f"{what}:{name}" for name in devices for what in ("takes", "seconds", "why_not")]
+    nothing = [""] * (len(COLUMNS) - len(OF_FILE) + len(said))
+    writer.writerow((*COLUMNS, *said))
+    for node in facts.file_nodes:
+        output = next((name for name in node.outputs if name), "")
+        standing = facts.standing_for[node.name]
+        for cells in [_cells(facts, one) for one in standing] or [nothing]:
+            writer.writerow((cell(node.name), cell(node.op), cell(output), *cells))
+    return stream.getvalue()
+
+
+def _cells(facts: Facts, one: NodeFacts) -> list[str]:
+    kernel = None if one.kernel is None else facts.kernels[one.kernel].seconds
+    part = None if one.seconds is None else one.seconds / len(one.origins)
+    cells = [
+        cell(one.name),
+        cell(one.op),
+        str(one.replica),
+        cell(one.device or ""),
+        _whole(one.group),
+        _whole(one.kernel),
+        _number(kernel),
+        _number(one.seconds),
+        _number(part),
+        cell(one.preferred or ""),
+        _number(one.preferred_s),
+        "yes" if one.supposed else "no",
+        _number(one.moves_s if one.device is not None else None),
+        _number(one.cost_s),
+        cell(one.why),
+    ]
+    for said in one.devices:
+        cells += [said.takes, _number(said.seconds), cell(said.reason)]
+    return cells
+
+
+def _whole(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+FOLDED = "constant"
+_GREY = "#dddddd"
+_RESERVED = "results"
+"""A key that would make the page read the file as one of several graphs."""
+
+_TITLES: dict[What, str] = {
+    "device": "hetsim: device",
+    "seconds": "hetsim: time, us",
+    "cost": "hetsim: cost of not being on the preferred device, us",
+    "why": "hetsim: why it is not on the preferred device",
+}
+
+
+def model_explorer_record(facts: Facts, what: What) -> Record:
+    """Return node data of one graph, of the nodes of the file; see the top of this file.
+
+    Values are texts for ``device`` (without a plan the preferred one) and ``why``, and microseconds
+    for the others; nodes of which there is nothing to say are left out.
+    """
+    values: dict[str, Record] = {}
+    for node in facts.file_nodes:
+        value = _value(facts, facts.standing_for[node.name], what)
+        if value is not None:
+            values[node.name] = value
+    results: dict[str, Record] = {}
+    tensors = {name for node in facts.file_nodes for name in node.outputs}
+    for node in facts.file_nodes:
+        if node.name not in values:
+            continue
+        output = next((name for name in node.outputs if name), node.name)
+        for key in (output, node.name):
+            if key == output or key not in tensors:
+                results[key] = values[node.name]
+    results.pop(_RESERVED, None)
+    record: Record = {"name": _TITLES[what], "results": results}
+    if what in ("seconds", "cost"):
+        record["gradient"] = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#d55e00"}]
+    else:
+        # There is no least or largest device; how many nodes each has is told by group.
+        record["hideInAggregatedStatsTable"] = True
+        record["showExpandedSummaryOnGroupNode"] = True
+        record["showLabelCountColumnsInChildrenStatsTable"] = what == "device"
+    return record
+
+
+def _value(facts: Facts, nodes: Sequence[NodeFacts], what: What) -> Record | None:
+    """What is said of one node of the file, for which `nodes` stand; None for nothing."""
+    if what == "device":
+        where = list(dict.fromkeys(one.device or one.preferred or "none" for one in nodes))
+        if not where:
+            return {"value": FOLDED, "bgColor": _GREY}
+        known = facts.problem.devices
+        colour = COLOURS[known.index(where[0]) % len(COLOURS)] if where[0] in known else _GREY
+        return {"value": ", ".join(where), "bgColor": colour if len(where) == 1 else _GREY}
+    if what == "why":
+        reasons = list(dict.fromkeys(one.why for one in nodes if one.why))
+        return {"value": "; ".join(reasons)} if reasons else None
+    if what == "seconds":
+        parts = [one.seconds if one.device is not None else one.preferred_s for one in nodes]
+    else:
+        nodes = [one for one in nodes if one.falls_back]
+        parts = [one.cost_s for one in nodes]
+    # Of what stands for several nodes of the file its part; over replicas the mean.
+    shared = [
+        part / len(one.origins) for one, part in zip(nodes, parts, strict=True) if part is not None
+    ]
+    return {"value": 1e6 * sum(shared) / facts.replicas} if shared else None
