@@ -338,8 +338,8 @@ def explain(
     every link; kernels twice as fast on every device; and the ops that a device lacks. For the
     last three the changed problem is planned anew by `strategies`, and the plan's subgraphs are
     kept as one more candidate. The strategy that made the plan, with its options, plans for all
-    of them, too, where it is quick (``changes.QUICK``). Where it is dear, it plans for the
-    ``changes.AGAIN`` that promise most: a change promises what the kept plan costs in it, or the
+    of them, too, where it is quick (``QUICK``). Where it is dear, it plans for the
+    ``AGAIN`` that promise most: a change promises what the kept plan costs in it, or the
     plan's cost times what the best of `strategies` gains by it. The best counts. What the plan's
     pins, exclusions, number of devices and memory rule out is not tried.
 

@@ -15,10 +15,10 @@ from typing import Any, TextIO
 import click
 
 from hetsim.base.room import out_of_room
+from hetsim.cli.commands import LazyGroup, Verb
 from hetsim.cli.ended import Ended, ended_by_signals
 from hetsim.cli.greeting import greeting
 from hetsim.cli.invocation import COMPLETION, Invocation, one_line
-from hetsim.cli.lazy import LazyGroup, Verb
 from hetsim.cli.options.output import common_options
 from hetsim.errors import HetsimError, UsageError, closest
 from hetsim.version import __version__

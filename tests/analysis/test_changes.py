@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.analysis import changes
+from hetsim.analysis import explanation
 from hetsim.analysis.explanation import Change, best_changes, explain
 from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import measure
@@ -61,11 +61,11 @@ def test_every_subgraph_of_the_path_is_tried_elsewhere_the_longest_first() -> No
 
 
 def test_twelve_subgraphs_are_moved_at_most() -> None:
-    count = changes.MOVES_TRIED + 3
+    count = explanation.MOVES_TRIED + 3
     problem = chain([[1.0 + v, 1.5 + v] for v in range(count)], [1] * (count - 1))
     told, _ = tried(by_hand(problem, "ab" * (count // 2) + "a"))
     moved = [text.split()[1] for text in told if text.startswith("move ")]
-    assert moved == [f"g{v}" for v in reversed(range(count))][: changes.MOVES_TRIED]
+    assert moved == [f"g{v}" for v in reversed(range(count))][: explanation.MOVES_TRIED]
 
 
 def test_of_alike_devices_the_one_that_works_most_is_tried() -> None:
@@ -88,12 +88,12 @@ def test_of_alike_devices_the_one_that_works_most_is_tried() -> None:
 
 
 def test_eight_ops_are_supposed_to_be_taken_those_of_the_longest_nodes() -> None:
-    count = changes.OPS_TRIED + 2
+    count = explanation.OPS_TRIED + 2
     problem = chain([[1.0 + v % 5 + v / 100, INF] for v in range(count)], [1] * (count - 1), "ab")
     problem = replace(problem, op_types=tuple(f"Op{v}" for v in range(count)))
     told, _ = tried(Plan(problem, "heft", (Group("a", tuple(range(count))),)))
     ops = [text for text in told if "support for" in text]
-    longest = sorted(range(count), key=lambda v: -problem.seconds[v, 0])[: changes.OPS_TRIED]
+    longest = sorted(range(count), key=lambda v: -problem.seconds[v, 0])[: explanation.OPS_TRIED]
     assert ops == [f"b: support for Op{v} (1 node)" for v in longest]
     two = replace(problem, op_types=("Same",) * count)
     told, _ = tried(Plan(two, "heft", (Group("a", tuple(range(count))),)))
@@ -149,7 +149,7 @@ def test_a_dear_strategy_plans_again_for_three(base: str, dear: bool) -> None:
     problem = chain([[4.0, 3.0], [4.0, 3.0]], [1])
     told, count = tried(Plan(problem, base, (Group("a", (0,)), Group("b", (1,)))))
     again = [text for text in told if text.endswith(f", by {base}")]
-    assert len(again) == (changes.AGAIN if dear else 0)
+    assert len(again) == (explanation.AGAIN if dear else 0)
     assert count == len(told) - len(again)
     # Where it is asked for by name it plans for all of them, and none again.
     told, count = tried(Plan(problem, "auto", (Group("a", (0,)), Group("b", (1,)))), ("auto",))
@@ -168,9 +168,9 @@ def test_what_promises_most_is_what_the_kept_plan_or_the_quick_strategies_gain(
         asked.append(changed)
         return hetsim.plan(changed, "heft")
 
-    monkeypatch.setattr(changes, "again", noted)
+    monkeypatch.setattr(explanation, "again", noted)
     found = explain(plan)
-    assert len(asked) == changes.AGAIN
+    assert len(asked) == explanation.AGAIN
     taken = [bool(np.isfinite(one.seconds).all()) for one in asked]
     faster = [one.seconds[0, 0] == 4.5 for one in asked]
     assert taken[0]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import hetsim
 from builders import problems
-from hetsim.analysis import changes
+from hetsim.analysis import explanation
 from hetsim.analysis.comparison import compare
 from hetsim.analysis.explanation import explain
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
@@ -116,10 +116,10 @@ def test_a_dear_strategy_plans_for_what_promises_most(monkeypatch: pytest.Monkey
         asked.append(changed)
         return hetsim.plan(changed, made.strategy)
 
-    monkeypatch.setattr(changes, "again", counted)
+    monkeypatch.setattr(explanation, "again", counted)
     told: list[str] = []
     found = explain(plan, tell=told.append)
-    assert len(asked) == changes.AGAIN
+    assert len(asked) == explanation.AGAIN
     best = found.changes[0]
     (used,) = plan.devices_used
     assert (best.what, best.cost_s) == (f"{used}: kernels twice as fast", 4.0)
@@ -130,7 +130,7 @@ def test_a_dear_strategy_plans_for_what_promises_most(monkeypatch: pytest.Monkey
     assert [text.partition(":")[0] for text in told] == [
         f"{at} of {total}" for at in range(1, total + 1)
     ]
-    assert found.tried == total - changes.AGAIN
+    assert found.tried == total - explanation.AGAIN
 
 
 def test_changed_hardware_is_what_it_says() -> None:

@@ -15,9 +15,9 @@ import click
 import pytest
 
 from cli_calls import Cli
+from hetsim.cli.commands import LazyGroup
 from hetsim.cli.completing import FILES, FILES_OF_VERB, NAMES, OF_VERB, answer
 from hetsim.cli.invocation import Invocation
-from hetsim.cli.lazy import LazyGroup
 from hetsim.cli.main import VERBS, main
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names, platform_names

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.cli.given_once import Family
+from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_option
 from hetsim.cli.options.output import common_options, json_option

@@ -6,8 +6,8 @@ from typing import Literal
 
 import click
 
+from hetsim.cli.commands import Command
 from hetsim.cli.completing import SHELLS, script
-from hetsim.cli.given_once import Command
 from hetsim.cli.options.output import common_options
 
 

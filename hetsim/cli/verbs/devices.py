@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from hetsim.cli.checked import show_checked
-from hetsim.cli.given_once import Family
+from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import execute_option
 from hetsim.cli.options.model import model_options

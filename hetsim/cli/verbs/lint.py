@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options
 from hetsim.cli.options.model import model_options

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import pessimistic_option, platform_options, price_options
 from hetsim.cli.options.model import model_options

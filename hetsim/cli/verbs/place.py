@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import (
     contention_option,

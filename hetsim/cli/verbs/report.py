@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, force_option, json_option
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.inject import inject_option, recovery_lines
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options

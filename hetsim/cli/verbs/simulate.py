@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.inject import inject_option
 from hetsim.cli.invocation import current
 from hetsim.cli.options.hardware import platform_options

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.base.text import fields
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option
 from hetsim.errors import UsageError, nearest

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option, report_options
 from hetsim.cli.options.running import address_option

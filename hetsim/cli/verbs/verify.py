@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from hetsim.cli.given_once import Command
+from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hetsim.cli.given_once import Family
+from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option, wide_option
 
