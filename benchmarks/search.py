@@ -1,7 +1,7 @@
 """The local search before and after: moves a second, optima met, and plans at equal time.
 
-JSON lines out. *before* is what Python does, cooled from 3 % of the cost whatever the number of
-tasks, in one round; *after* is ``annealing.rounds`` as machine code. CPU seconds; what loading
+JSON lines out. *before* is the search as it stands, cooled from 3 % of the cost whatever the number
+of tasks, in one round; *after* is ``annealing.rounds`` as machine code. CPU seconds; what loading
 the machine code takes is told apart, and not counted.
 
 1. `moves`: moves a second by either way, on the same draws: the best cost is the same.
@@ -27,13 +27,7 @@ from typing import Any
 import hetsim
 from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import latency_of_groups
-from hetsim.placement.search.annealing import (
-    Budget,
-    CompiledWalk,
-    Heat,
-    PythonWalk,
-    rounds,
-)
+from hetsim.placement.search.annealing import Budget, Heat, Walk, rounds
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import starts_that_fit
 from strategies import instances
@@ -63,14 +57,14 @@ def started(problem: hetsim.Problem) -> tuple[hetsim.Problem, tuple[Group, ...],
 def before(problem: hetsim.Problem, groups: tuple[Group, ...], best: Best, seconds: float) -> int:
     """Anneal as it was; return the moves tried."""
     now_s = time.process_time()
-    way = PythonWalk(problem, groups, 0, None)
+    way = Walk(problem, groups, 0, None, compiled=False)
     return way.round(Budget(None, now_s, now_s + seconds), Heat(), best)
 
 
 def after(problem: hetsim.Problem, groups: tuple[Group, ...], best: Best, seconds: float) -> int:
     """Anneal as it is; return the moves tried."""
     now_s = time.process_time()
-    way = CompiledWalk(problem, groups, 0, None)
+    way = Walk(problem, groups, 0, None, compiled=True)
     return rounds(way, problem, Budget(None, now_s, now_s + seconds), best)
 
 
@@ -89,15 +83,15 @@ def bench_moves() -> None:
     ]
     began_s = time.process_time()
     problem, groups, cost = started(drawn[0])
-    CompiledWalk(problem, groups, 0, None).round(Budget(1), Heat(), Best(problem, cost))
+    Walk(problem, groups, 0, None, compiled=True).round(Budget(1), Heat(), Best(problem, cost))
     emit(section="moves", loading_cpu_s=round(time.process_time() - began_s, 2))
     for whole in drawn:
         problem, groups, cost = started(whole)
         moves = max(200, 200_000 // problem.n)
         told: list[tuple[float, float]] = []
-        for way in (PythonWalk, CompiledWalk):
+        for compiled in (False, True):
             best = Best(problem, cost)
-            made = way(problem, groups, 0, None)
+            made = Walk(problem, groups, 0, None, compiled=compiled)
             began_s = time.process_time()
             tried = made.round(Budget(moves), Heat(), best)
             told.append((tried / (time.process_time() - began_s), best.latency_s))

@@ -10,8 +10,9 @@ from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.excess import Excess, excess
 from hetsim.placement.fitting.footprint import Footprint
-from hetsim.placement.search.evaluation import Draft, Estimator, draft_of
-from hetsim.placement.search.moves import Mover
+from hetsim.placement.search.drafts import Asked, Search, asked_of, draft_of, refill, search_of
+from hetsim.placement.search.estimates import groups_of
+from hetsim.placement.search.moves import draw_share, propose, undo
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -145,42 +146,41 @@ def squeezed(
     PLAYS plays of O(V + E), fewer where they would be of more than WORK nodes.
     """
     rng = random.Random(seed)
-    estimator = Estimator(problem)
-    estimator.grouped = True
+    asked = asked_of(problem, grouped=True, binds=False)
     best = tuple(groups)
     least = excess(Plan(problem, "memory", best))
-    draft = draft_of(problem, groups)
-    now = _excess(problem, estimator, draft)
+    search = search_of(asked, len(problem.link_names), draft_of(problem, groups), None)
+    now = _excess(problem, asked, search)
     if now is None:
         # A composite that cannot be told from its nodes: the plan stays as it is.
         return best, least
     scale = HOT * _all_bytes(problem)
-    mover = Mover(problem, draft, rng, cuts=True)
     plays = min(PLAYS, max(WORK // max(problem.n, 1), 10))
     for played in range(plays):
         if now.total < least.total:
-            best, least = estimator.groups(draft), now
+            best, least = groups_of(problem, asked, search), now
         if least.total == 0:
             break
-        undo = mover.propose()
-        if undo is None:
+        refill(search, rng)
+        if not propose(asked, search):
             continue
-        found = _excess(problem, estimator, draft)
+        found = _excess(problem, asked, search)
         heat = scale * (1.0 - played / plays) + 1e-9
         if found is not None and (
-            found.total <= now.total or rng.random() < math.exp((now.total - found.total) / heat)
+            found.total <= now.total
+            or draw_share(search) < math.exp((now.total - found.total) / heat)
         ):
             now = found
         else:
-            undo()
+            undo(asked, search)
     if now.total < least.total:
-        best, least = estimator.groups(draft), now
+        best, least = groups_of(problem, asked, search), now
     return best, least
 
 
-def _excess(problem: Problem, estimator: Estimator, draft: Draft) -> Excess | None:
+def _excess(problem: Problem, asked: Asked, search: Search) -> Excess | None:
     try:
-        return excess(Plan(problem, "memory", estimator.groups(draft)))
+        return excess(Plan(problem, "memory", groups_of(problem, asked, search)))
     except Infeasible:
         return None
 

@@ -315,7 +315,8 @@ class Listing:
         forced = given(np.full(n, -1) if only is None else np.asarray(only, dtype=np.int64))
         nodes = given(np.asarray(order, dtype=np.int64))
         for first in range(0, n, LOOK):
-            deadline.check()
+            if first:
+                deadline.check()
             lost = self._call(self.lists, worth, nodes[first : first + LOOK], forced)
             if lost >= 0:
                 self.refuse(lost)

@@ -163,11 +163,6 @@ class Room:
                 remove(*self._weights, node, home)
             add(*self._weights, node, device)
 
-    def move(self, node: int, source: int, target: int) -> None:
-        """Put the weights of a node that has its home on `source` on `target`, room or not."""
-        remove(*self._weights, node, source)
-        add(*self._weights, node, target)
-
     def give_back(self, node: int, device: int) -> None:
         """Undo ``take``."""
         home = self.homes[node]

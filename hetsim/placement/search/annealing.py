@@ -1,34 +1,89 @@
-"""Simulated annealing over drafts: in Python for few moves, as machine code for many."""
+"""Simulated annealing over drafts: as it stands for few moves, compiled for many.
+
+One telling, which makes no arrays; where the budget is in moves the answer is the same either way.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from hetsim.base import deadline
+from hetsim.base import deadline, left_to_python
 from hetsim.base.code_folder import is_kept
 from hetsim.base.going import say
+from hetsim.base.machine_code import machine_code
 from hetsim.partitioning.groups import Group
-from hetsim.placement.listing.room import Room
-from hetsim.placement.search import kernel
-from hetsim.placement.search.evaluation import Draft, Estimator, draft_of, estimates_groups
-from hetsim.placement.search.moves import Mover
-from hetsim.placement.search.records import ANSWER, FRESH, NEXT_LOOK, NOW, SCALE, SPENT, TRIED
-from hetsim.placement.search.tables import asked_of, drafted, search_of, seeded
+from hetsim.placement.listing.room import Room, add, needs, remove
+from hetsim.placement.search.drafts import (
+    ANSWER,
+    ASKING,
+    BEST,
+    CHANGED,
+    COST,
+    DRAWN,
+    ENDED,
+    FRESH,
+    LIMIT,
+    LOOKED,
+    NEXT_LOOK,
+    NOW,
+    SCALE,
+    SHIFTED,
+    SOURCE,
+    SPARE,
+    SPENT,
+    TEMPERATURE,
+    TRIED,
+    Asked,
+    Draft,
+    Search,
+    asked_of,
+    best_of,
+    draft_of,
+    estimates_groups,
+    refill,
+    search_of,
+)
+from hetsim.placement.search.estimates import (
+    Estimator,
+    add_up,
+    begin,
+    cost,
+    cost_of_groups,
+    cost_of_nodes,
+    finish,
+    first_changed,
+    gather,
+    mark,
+    resume,
+    send,
+    settle,
+)
+from hetsim.placement.search.moves import (
+    assign,
+    draw_below,
+    draw_share,
+    follow,
+    other,
+    propose,
+    put,
+    shift,
+    undo,
+    weigh,
+)
 from hetsim.problem.problem import Problem
 
 HOT, COLD = 0.03, 0.003
 """Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
 JUDGED = 40
 """Drafts of a round that are judged at most."""
-COMPILE_FROM = 250_000
-"""Tasks evaluated from which on loading the machine code costs less CPU time than it saves; those
-of subgraphs count GROUPED times."""
-COMPILE_ANEW_FROM = 20_000_000
-"""The same where no machine code is kept yet."""
+KEPT_FROM, COMPILE_FROM = 250_000, 20_000_000
+"""Tasks evaluated from which on loading the machine code costs less CPU time than it saves, and, in
+all, where none is kept; those of subgraphs count GROUPED times."""
 GROUPED = 4
 COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 12.0
 """Seconds of a time limit that are worth it."""
@@ -42,14 +97,10 @@ FINE = 0.3
 """Worsening accepted at first by tasks: where there are many, each counts for little."""
 HOTTER = (1.0, 3.0, 10.0)
 """Rounds begin so many times as hot, in turns."""
-TRIAL = 2_000
-"""Moves by machine code before the first look at a budget of moves."""
 LOOKS = 4
 """Drafts that are judged of each of several rounds."""
-MANY_TASKS = 500
-"""Tasks from which on each move in Python is followed by a look at the time."""
-FIRST_WORK = 200_000
-"""Tasks evaluated by machine code before the first look at the time."""
+FIRST_WORK = 200_000, 1_000
+"""Tasks evaluated before the first look at the time: compiled, and as it stands."""
 CHUNK_S = 0.01
 """Seconds between two looks at the time."""
 
@@ -89,115 +140,210 @@ class Heat:
     looks: int = JUDGED
 
 
-class Walk(Protocol):
-    """Anneals from one start, round after round; what it draws goes on from round to round."""
+OVER, JUDGE, HOLDS, PAUSE, DRAW = 0, 1, 2, 3, 4
+"""Why ``anneal`` returns: the budget is spent; the best draft is to be judged; whether the draft
+fits the memory is to be told; as many moves as wished were tried; words are to be drawn."""
 
-    def round(self, budget: Budget, heat: Heat, judge: Judge) -> int:
-        """Anneal from the start; return the moves tried."""
+SLACK = 1e-9
+"""Relative, above what floats round off."""
 
 
-class PythonWalk:
-    """By ``Estimator`` and ``Mover``."""
+def keep(search: Search) -> None:
+    """Take the draft as the best one."""
+    for k in range(len(search.order)):
+        search.best_order[k] = search.order[k]
+        search.best_device[k] = search.device[k]
+        search.best_cut[k] = search.cut[k]
+    search.figures[BEST] = search.figures[NOW]
+    search.counts[FRESH] = 1
 
-    def __init__(
-        self, problem: Problem, groups: tuple[Group, ...], seed: int, holds: Holds | None
-    ) -> None:
-        self._problem, self._groups, self._holds = problem, groups, holds
-        self._estimator, self._rng = Estimator(problem), random.Random(seed)
 
-    def round(self, budget: Budget, heat: Heat, judge: Judge) -> int:
-        """Anneal from the start. O((V + E) moves)."""
-        problem, estimator, rng, holds = self._problem, self._estimator, self._rng, self._holds
-        draft = draft_of(problem, self._groups)
-        room = Room(problem, draft.device) if holds is not None else None
-        mover = Mover(problem, draft, rng, cuts=estimator.grouped, room=room)
-        now = best = estimator.cost(draft)
-        best_draft = draft.copy()
-        fresh = True
-        tried, spent = 0, budget.spent(0)
-        next_look = spent
-        # A look at the time takes less than a move, but not where there are few tasks.
-        limited = deadline.is_set()
-        every = 16 if budget.moves is not None or problem.n < MANY_TASKS else 1
-        scale = best or 1.0
-        temperature = heat.hot * scale
-        while spent < 1.0:
-            if tried % every == 0:
-                spent = budget.spent(tried)
-                say(spent)
-                temperature = scale * heat.hot * (heat.cold / heat.hot) ** min(spent, 1.0)
-                if fresh and spent >= next_look:
-                    judge(estimator.groups(best_draft), last=False)
-                    fresh, next_look = False, spent + 1.0 / heat.looks
-            elif limited and deadline.left_s() <= 0.0:
-                break
-            tried += 1
-            undo = mover.propose()
-            if undo is None:
-                continue
-            cost = estimator.cost(draft)
-            if cost < best and holds is not None and not holds(estimator.groups(draft)):
-                undo()
-            elif cost <= now or rng.random() < math.exp((now - cost) / temperature):
-                now = cost
-                if cost < best:
-                    best, best_draft, fresh = cost, draft.copy(), True
+def next_share(search: Search) -> float:
+    """Return what ``draw_share`` will; nothing is drawn."""
+    share = draw_share(search)
+    search.counts[DRAWN] -= 2
+    return share
+
+
+def dropped_from(temperature: float, now: float, share: float) -> float:
+    """Return a cost from which on, whatever it is, a draft is not accepted with this draw.
+
+    It is above the least such by more than what floats round off, of exponentials and of sums.
+    """
+    if share <= 0.0:
+        return math.inf
+    return (now + temperature * (SLACK - math.log(share))) * (1.0 + SLACK)
+
+
+def note(asked: Asked, search: Search) -> None:
+    """Estimate the draft as it stands to its end, and note the marks."""
+    limit = search.figures[LIMIT]
+    search.figures[LIMIT] = math.inf
+    for p in range(asked.devices):
+        search.load[p] = 0.0
+    search.counts[CHANGED] = 0
+    # As if the first place were changed.
+    search.counts[SHIFTED] = search.counts[SOURCE] = 0
+    cost_of_nodes(asked, search)
+    settle(asked, search)
+    search.counts[SHIFTED] = -1
+    search.figures[LIMIT] = limit
+
+
+def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, until: int) -> int:
+    """Anneal on until the moves are tried, or until there is something to ask; return which.
+
+    Parameters
+    ----------
+    asked : Asked
+    search : Search
+        With ``figures[NOW]`` and ``figures[BEST]`` the cost of the draft at first, and
+        ``counts[LOOKED]`` -1.
+    hot, cold : float
+        As shares of ``figures[SCALE]``.
+    moves : int
+        The budget; 0: the caller sets ``figures[SPENT]`` where it is called again.
+    until : int
+        Return before this many moves were tried.
+    """
+    counts, figures = search.counts, search.figures
+    if counts[TRIED] == 0 and not asked.grouped:
+        note(asked, search)
+    while True:
+        if counts[ASKING]:
+            counts[ASKING] = 0
+            if counts[ANSWER]:
+                figures[NOW] = figures[COST]
+                settle(asked, search)
+                keep(search)
             else:
-                undo()
-        judge(estimator.groups(best_draft), last=True)
-        return tried
+                resume(asked, search, asked.nodes)
+                undo(asked, search)
+        tried = counts[TRIED]
+        # Where it was just looked at, its move is still to be tried.
+        if figures[SPENT] >= 1.0 and counts[LOOKED] != tried:
+            return OVER
+        if tried >= until:
+            return PAUSE
+        if counts[DRAWN] + SPARE > len(search.words):
+            return DRAW
+        if tried % 16 == 0 and counts[LOOKED] != tried:
+            counts[LOOKED] = tried
+            if moves > 0:
+                figures[SPENT] = tried / moves
+            spent = figures[SPENT]
+            figures[TEMPERATURE] = figures[SCALE] * hot * (cold / hot) ** min(spent, 1.0)
+            if counts[FRESH] and spent >= figures[NEXT_LOOK]:
+                return JUDGE
+        counts[TRIED] = tried + 1
+        if not propose(asked, search):
+            continue
+        now = figures[NOW]
+        figures[LIMIT] = dropped_from(figures[TEMPERATURE], now, next_share(search))
+        found = cost(asked, search)
+        if found < figures[BEST] and asked.binds:
+            figures[COST] = found
+            counts[ASKING] = 1
+            return HOLDS
+        if found <= now or draw_share(search) < math.exp((now - found) / figures[TEMPERATURE]):
+            figures[NOW] = found
+            settle(asked, search)
+            if found < figures[BEST]:
+                keep(search)
+        else:
+            if counts[ENDED]:
+                resume(asked, search, asked.nodes)
+            undo(asked, search)
 
 
-class CompiledWalk:
-    """By ``kernel``: the same, bit for bit, where the budget is in moves."""
+PARTS = (
+    needs, add, remove, draw_share, draw_below, next_share, put, weigh, undo, assign, other, follow,
+    shift, propose, send, finish, first_changed, add_up, begin, mark, settle, resume, cost_of_nodes,
+    gather, cost_of_groups, cost, keep, dropped_from, note,
+)  # fmt: skip
+
+
+@functools.cache
+def _compiled() -> Callable[..., Any]:
+    """Return ``anneal`` as machine code. The first call in a process loads numba."""
+    return machine_code(anneal, *PARTS, inline=True)
+
+
+class Walk:
+    """Anneals from one start, round after round; what it draws goes on from round to round.
+
+    Parameters
+    ----------
+    problem : Problem
+    groups : sequence of Group
+        The start.
+    seed : int
+    holds : callable, optional
+        Where memory counts: whether the clock finds room for groups.
+    compiled : bool
+        Whether by machine code.
+    """
 
     def __init__(
-        self, problem: Problem, groups: tuple[Group, ...], seed: int, holds: Holds | None
+        self,
+        problem: Problem,
+        groups: tuple[Group, ...],
+        seed: int,
+        holds: Holds | None,
+        *,
+        compiled: bool,
     ) -> None:
         self._problem, self._groups, self._holds = problem, groups, holds
         self._estimator, self._rng = Estimator(problem), random.Random(seed)
-        binds = holds is not None
-        self._asked = asked_of(problem, grouped=self._estimator.grouped, binds=binds)
-        self._advance = kernel.compiled()
+        self.compiled = compiled
+        self._asked = asked_of(
+            problem, grouped=self._estimator.grouped, binds=holds is not None, arrays=compiled
+        )
+        self._drawn: Search | None = None
 
     def round(self, budget: Budget, heat: Heat, judge: Judge) -> int:
-        """Anneal from the start. O((V + E) moves)."""
+        """Anneal from the start; return the moves tried. O((V + E) moves)."""
         problem, estimator = self._problem, self._estimator
         draft = draft_of(problem, self._groups)
         room = Room(problem, draft.device) if self._holds is not None else None
-        search = search_of(self._asked, len(problem.link_names), draft, room)
-        seeded(search, self._rng)
+        search = search_of(self._asked, len(problem.link_names), draft, room, arrays=self.compiled)
         counts, figures = search.counts, search.figures
+        if self._drawn is not None:
+            search.words[:], counts[DRAWN] = self._drawn.words, self._drawn.counts[DRAWN]
+        self._drawn = search
         figures[NOW] = estimator.cost(draft)
         figures[SCALE] = figures[NOW] or 1.0
         figures[SPENT] = figures[NEXT_LOOK] = budget.spent(0)
-        kernel.keep(search)
+        keep(search)
+        advance = _compiled() if self.compiled else anneal
         moves = 0 if budget.moves is None else max(budget.moves, 1)
-        chunk = TRIAL if budget.moves is not None else max(16, FIRST_WORK // problem.n // 16 * 16)
+        least = 16 if self.compiled else 1
+        chunk = max(least, FIRST_WORK[not self.compiled] // max(problem.n, 1))
         while True:
             began_s = deadline.now_s()
             until = int(counts[TRIED]) + chunk
-            why = self._advance(self._asked, search, heat.hot, heat.cold, moves, until)
+            why = advance(self._asked, search, heat.hot, heat.cold, moves, until)
             tried = int(counts[TRIED])
-            if why == kernel.OVER or deadline.left_s() <= 0.0:
+            if why == OVER or deadline.left_s() <= 0.0:
                 break
-            if why == kernel.JUDGE:
-                judge(estimator.groups(drafted(search)), last=False)
+            if why == DRAW:
+                refill(search, self._rng)
+            elif why == JUDGE:
+                judge(estimator.groups(best_of(search)), last=False)
                 counts[FRESH] = 0
                 figures[NEXT_LOOK] = figures[SPENT] + 1.0 / heat.looks
-            elif why == kernel.HOLDS:
+            elif why == HOLDS:
                 assert self._holds is not None
-                now = Draft(search.order.tolist(), search.device.tolist(), search.cut.tolist())
-                counts[ANSWER] = self._holds(estimator.groups(now))
+                now = Draft(list(search.order), list(search.device), list(search.cut))
+                counts[ANSWER] = int(self._holds(estimator.groups(now)))
             else:
-                # As many moves as take CHUNK_S, a whole number of sixteens.
+                # As many moves as take CHUNK_S.
                 took_s = max(deadline.now_s() - began_s, 1e-6)
-                chunk = max(16, min(4 * chunk, int(chunk * CHUNK_S / took_s) // 16 * 16))
+                chunk = max(least, min(4 * chunk, int(chunk * CHUNK_S / took_s)))
             if budget.moves is None:
                 figures[SPENT] = budget.spent(tried)
             say(float(figures[SPENT]))
-        self._rng.setstate((3, tuple(search.twister.tolist()), None))
-        judge(estimator.groups(drafted(search)), last=True)
+        judge(estimator.groups(best_of(search)), last=True)
         return tried
 
 
@@ -208,21 +354,17 @@ def walk(
     holds: Holds | None,
     budget: Budget,
 ) -> Walk:
-    """Return what anneals from `groups`: as machine code where that pays.
-
-    Where the budget is in moves the answer is the same by either way.
-    """
-    loaded = kernel.compiled.cache_info().currsize > 0
-    kept = loaded or is_kept(kernel.anneal, *kernel.PARTS, inline=True)
+    """Return what anneals from `groups`: as machine code where that pays."""
     if budget.moves is None:
+        kept = _compiled.cache_info().currsize > 0 or is_kept(anneal, *PARTS, inline=True)
         least_s = COMPILE_FROM_S if kept else COMPILE_ANEW_FROM_S
-        pays = loaded or budget.until_s - deadline.now_s() >= least_s
+        pays = budget.until_s - deadline.now_s() >= least_s
     else:
-        least = COMPILE_FROM if kept else COMPILE_ANEW_FROM
         work = budget.moves * problem.n * (GROUPED if estimates_groups(problem) else 1)
-        pays = work >= least
-    way: type[PythonWalk] | type[CompiledWalk] = CompiledWalk if pays else PythonWalk
-    return way(problem, groups, seed, holds)
+        pays = left_to_python.pays(
+            _compiled, anneal, work, KEPT_FROM, COMPILE_FROM, *PARTS, inline=True
+        )
+    return Walk(problem, groups, seed, holds, compiled=pays)
 
 
 def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:

@@ -1,136 +1,164 @@
-"""Moves of a local search: each changes a draft a little and can be taken back."""
+"""Moves of a local search: each changes a draft a little and can be taken back.
+
+Moves are: a node to another device; a node with a neighbour, or with all that follow it on one
+path, to one device; a node to another place in the order; both; and, where subgraphs matter, a cut
+set or taken away. None overfills a device with weights.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
-
-import numpy as np
-
-from hetsim.placement.listing.room import Room
-from hetsim.placement.search.evaluation import Draft
-from hetsim.problem.problem import Problem
-
-Undo = Callable[[], None]
+from hetsim.placement.listing.room import add, remove
+from hetsim.placement.search.drafts import CHANGED, CUT, DRAWN, SHIFTED, SOURCE, Asked, Search
 
 
-class Mover:
-    """Draws moves at random from one generator.
+def draw_share(search: Search) -> float:
+    """Return a number from 0 to 1 made of two words, as Python's ``random`` does."""
+    at, words = search.counts[DRAWN], search.words
+    search.counts[DRAWN] = at + 2
+    return float(((words[at] >> 5) * 67108864.0 + (words[at + 1] >> 6)) / 9007199254740992.0)
 
-    Moves are: a node to another device; a node with a neighbour, or with all that follow it
-    on one path, to one device; a node to another place in the order; both; and, where
-    subgraphs matter, a cut set or taken away. None overfills a device with weights.
-    """
 
-    def __init__(
-        self,
-        problem: Problem,
-        draft: Draft,
-        rng: random.Random,
-        *,
-        cuts: bool,
-        room: Room | None = None,
-    ) -> None:
-        """`room`, where memory counts, has every node where the draft has it."""
-        self._room = room
-        self._dag, self._draft, self._rng, self._cuts = problem.dag, draft, rng, cuts
-        self._able = [np.flatnonzero(row).tolist() for row in problem.supported]
-        self._place = [0] * problem.n
-        for index, v in enumerate(draft.order):
-            self._place[v] = index
-        self._movable = [v for v, devices in enumerate(self._able) if len(devices) > 1]
+def draw_below(search: Search, count: int) -> int:
+    """Return a whole number below `count`, as Python's ``randrange`` does."""
+    bits = 0
+    while count >> bits:
+        bits += 1
+    at, words = search.counts[DRAWN], search.words
+    found = words[at] >> (32 - bits)
+    while found >= count:
+        at += 1
+        found = words[at] >> (32 - bits)
+    search.counts[DRAWN] = at + 1
+    return int(found)
 
-    def propose(self) -> Undo | None:
-        """Change the draft and return what takes the change back; None where nothing changed."""
-        rng = self._rng
-        kind = rng.random()
-        if self._cuts and kind < 0.15:
-            return self._flip_cut()
-        if not self._movable or kind < 0.45:
-            return self._shift(rng.randrange(len(self._draft.order)))
-        node = self._movable[rng.randrange(len(self._movable))]
-        if kind < 0.70:
-            return self._assign([node], self._other(node))
-        if kind < 0.85:
-            return self._assign(self._path(node), self._other(node))
-        first = self._assign([node], self._other(node))
-        second = self._shift(node)
-        if first is None or second is None:
-            return first or second
 
-        def undo() -> None:
-            assert first is not None
-            assert second is not None
-            second()
-            first()
+def put(search: Search, source: int, target: int) -> None:
+    """Move a node in the order."""
+    order, place = search.order, search.place
+    v = order[source]
+    if source < target:
+        for k in range(source, target):
+            order[k] = order[k + 1]
+            place[order[k]] = k
+    else:
+        for k in range(source, target, -1):
+            order[k] = order[k - 1]
+            place[order[k]] = k
+    order[target] = v
+    place[v] = target
 
-        return undo
 
-    def _other(self, node: int) -> int:
-        """A device that takes `node`, other than its own."""
-        devices, own = self._able[node], self._draft.device[node]
-        chosen: int = devices[self._rng.randrange(len(devices) - 1)]
-        return devices[-1] if chosen == own else chosen
+def weigh(asked: Asked, search: Search, v: int, source: int, target: int) -> None:
+    """Put the weights of a node on another device, room or not."""
+    at, of, nbytes = asked.constant_at, asked.constant, asked.nbytes
+    remove(at, of, nbytes, search.readers, search.left, v, source)
+    add(at, of, nbytes, search.readers, search.left, v, target)
 
-    def _path(self, node: int) -> list[int]:
-        """Some nodes that follow `node`, or go before it, one by one."""
-        rng = self._rng
-        edges = self._dag.succs if rng.random() < 0.5 else self._dag.preds
-        path = [node]
-        for _ in range(rng.randint(1, 6)):
-            ahead = edges[path[-1]]
-            if not ahead:
-                break
-            path.append(ahead[rng.randrange(len(ahead))])
-        return path
 
-    def _assign(self, nodes: list[int], target: int) -> Undo | None:
-        device, room = self._draft.device, self._room
-        changed = [(v, device[v]) for v in nodes if device[v] != target and target in self._able[v]]
-        if not changed:
-            return None
-        for v, own in changed:
-            device[v] = target
-            if room is not None:
-                room.move(v, own, target)
+def undo(asked: Asked, search: Search) -> None:
+    """Take the last move back."""
+    counts, device = search.counts, search.device
+    if counts[CUT] >= 0:
+        search.cut[counts[CUT]] = 1 - search.cut[counts[CUT]]
+    if counts[SHIFTED] >= 0:
+        put(search, counts[SHIFTED], counts[SOURCE])
+    for k in range(counts[CHANGED]):
+        v, own = search.node[k], search.own[k]
+        if asked.binds:
+            weigh(asked, search, v, device[v], own)
+        device[v] = own
 
-        def undo() -> None:
-            for v, own in changed:
-                device[v] = own
-                if room is not None:
-                    room.move(v, target, own)
 
-        if room is not None and room.left[target] < 0:
-            undo()
-            return None
-        return undo
+def assign(asked: Asked, search: Search, size: int, target: int) -> bool:
+    """Put the first `size` of ``search.node`` on a device; return whether that changed any."""
+    node, own, device = search.node, search.own, search.device
+    changed = 0
+    for k in range(size):
+        v = node[k]
+        if device[v] != target and asked.takes[v * asked.devices + target]:
+            node[changed] = v
+            own[changed] = device[v]
+            changed += 1
+    for k in range(changed):
+        device[node[k]] = target
+        if asked.binds:
+            weigh(asked, search, node[k], own[k], target)
+    if asked.binds and changed > 0 and search.left[target] < 0:
+        for k in range(changed):
+            weigh(asked, search, node[k], target, own[k])
+            device[node[k]] = own[k]
+        changed = 0
+    search.counts[CHANGED] = changed
+    return changed > 0
 
-    def _shift(self, node: int) -> Undo | None:
-        """Move a node in the order, between those that feed it and those that it feeds."""
-        place, order = self._place, self._draft.order
-        low = max((place[u] for u in self._dag.preds[node]), default=-1) + 1
-        high = min((place[v] for v in self._dag.succs[node]), default=len(order)) - 1
-        source = place[node]
-        if low >= high:
-            return None
-        target = low + self._rng.randrange(high - low)
-        if target >= source:
-            target += 1
-        self._put(source, target)
-        return lambda: self._put(target, source)
 
-    def _put(self, source: int, target: int) -> None:
-        place, order = self._place, self._draft.order
-        order.insert(target, order.pop(source))
-        for index in range(min(source, target), max(source, target) + 1):
-            place[order[index]] = index
+def other(asked: Asked, search: Search, v: int) -> int:
+    """Draw a device that takes a node, other than its own."""
+    first, after = asked.able_at[v], asked.able_at[v + 1]
+    chosen = asked.able[first + draw_below(search, after - first - 1)]
+    return int(asked.able[after - 1] if chosen == search.device[v] else chosen)
 
-    def _flip_cut(self) -> Undo:
-        cut = self._draft.cut
-        node = self._rng.randrange(len(cut))
-        cut[node] = not cut[node]
 
-        def undo() -> None:
-            cut[node] = not cut[node]
+def follow(asked: Asked, search: Search, v: int) -> int:
+    """Draw nodes on one path into ``search.node``; return how many."""
+    forth = draw_share(search) < 0.5
+    steps = 1 + draw_below(search, 6)
+    search.node[0] = v
+    size = 1
+    for _ in range(steps):
+        if forth:
+            first, after = asked.succ_at[v], asked.succ_at[v + 1]
+        else:
+            first, after = asked.pred_at[v], asked.pred_at[v + 1]
+        if first == after:
+            break
+        k = first + draw_below(search, after - first)
+        v = asked.succ[k] if forth else asked.pred[k]
+        search.node[size] = v
+        size += 1
+    return size
 
-        return undo
+
+def shift(asked: Asked, search: Search, v: int) -> bool:
+    """Move a node in the order, between those that feed it and those that it feeds."""
+    place = search.place
+    low, high = 0, asked.nodes - 1
+    for k in range(asked.pred_at[v], asked.pred_at[v + 1]):
+        low = max(low, place[asked.pred[k]] + 1)
+    for k in range(asked.succ_at[v], asked.succ_at[v + 1]):
+        high = min(high, place[asked.succ[k]] - 1)
+    if low >= high:
+        return False
+    source = place[v]
+    target = low + draw_below(search, high - low)
+    if target >= source:
+        target += 1
+    put(search, source, target)
+    search.counts[SHIFTED] = target
+    search.counts[SOURCE] = source
+    return True
+
+
+def propose(asked: Asked, search: Search) -> bool:
+    """Change the draft; return whether anything changed."""
+    counts, n = search.counts, asked.nodes
+    counts[CHANGED] = 0
+    counts[CUT] = counts[SHIFTED] = -1
+    kind = draw_share(search)
+    if asked.grouped and kind < 0.15:
+        v = draw_below(search, n)
+        search.cut[v] = 1 - search.cut[v]
+        counts[CUT] = v
+        return True
+    if len(asked.movable) == 0 or kind < 0.45:
+        return shift(asked, search, draw_below(search, n))
+    v = asked.movable[draw_below(search, len(asked.movable))]
+    size = 1
+    if 0.70 <= kind < 0.85:
+        size = follow(asked, search, v)
+    search.node[0] = v
+    changed = assign(asked, search, size, other(asked, search, v))
+    if kind >= 0.85:
+        shifted = shift(asked, search, v)
+        return changed or shifted
+    return changed

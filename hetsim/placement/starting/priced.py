@@ -13,7 +13,8 @@ from hetsim.placement.coarsening.tasks import Coarse
 from hetsim.placement.grouping.best import best_grouping
 from hetsim.placement.listing.both_ways import BothWays
 from hetsim.placement.objective import measure
-from hetsim.placement.search.evaluation import Draft, Estimator
+from hetsim.placement.search.drafts import Draft
+from hetsim.placement.search.estimates import Estimator
 from hetsim.placement.starting.starts import Start
 from hetsim.plans.plan import Plan
 

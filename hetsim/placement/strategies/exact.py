@@ -25,7 +25,7 @@ from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import latency_of, measure
 from hetsim.placement.search.constraint_model import load_cp_model, solve_makespan
-from hetsim.placement.search.evaluation import draft_of
+from hetsim.placement.search.drafts import draft_of
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import Start, quick_start, starts_that_fit
 from hetsim.placement.strategies.local_search import LocalSearch

@@ -50,7 +50,7 @@ class LocalSearch(Constrained):
 
     For throughput: ``stage_moves``, from the best start and from slices, on nodes. For latency:
     simulated annealing over drafts: a topological order, a device a node, and where
-    subgraphs are cut. A move is weighed by ``evaluation.Estimator``, which equals the clock
+    subgraphs are cut. A move is weighed by ``estimates.cost``, which equals the clock
     where links are free of contention; what improves on everything before is judged by the
     clock itself. It starts from the best constructive plan and every device alone, of many tasks
     also from ``priced_start``, and never returns worse. Anytime: the budget sets how slowly it

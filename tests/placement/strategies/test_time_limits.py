@@ -16,8 +16,7 @@ from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.grouping import best
 from hetsim.placement.listing import list_schedule
 from hetsim.placement.objective import Objective, measure
-from hetsim.placement.search import annealing, constraint_model
-from hetsim.placement.search.evaluation import Estimator
+from hetsim.placement.search import annealing, constraint_model, estimates
 from hetsim.placement.starting import starts
 from hetsim.placement.strategies import exact, local_search
 from hetsim.placement.throughput import search, slices
@@ -64,6 +63,11 @@ class Work:
         self._patch.setattr(owner, name, slow)
 
 
+def plain_walk(*given: Any) -> annealing.Walk:
+    """What anneals as it stands, whatever the budget."""
+    return annealing.Walk(*given[:4], compiled=False)
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("n", [1, 40, 600])
 def test_without_time_there_is_a_quick_plan_that_says_so(objective: Objective, n: int) -> None:
@@ -99,10 +103,11 @@ def test_every_loop_looks_at_the_limit(
     objective: Objective, dispatch_s: float, limit_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = drawn(600, dispatch_s=dispatch_s)
-    monkeypatch.setattr(annealing, "CompiledWalk", annealing.PythonWalk)
+    monkeypatch.setattr(local_search, "walk", plain_walk)
     work = Work(monkeypatch)
     # As if there were tens of thousands of nodes.
-    work.takes(Estimator, "cost", lambda *_: 0.06)
+    for module in (annealing, estimates):
+        work.takes(module, "cost", lambda *_: 0.06)
     work.takes(list_schedule, "place_all", lambda _lists, _ahead, order, _only: 0.001 * len(order))
     work.takes(slices, "segment_loads", lambda *_: 0.1)
     work.takes(StageMoves, "improved", lambda _self, _start, moves, _seed: 0.02 + 1e-4 * moves)
@@ -123,9 +128,10 @@ def test_an_exact_plan_counts_the_search_before_the_solver(
     limit_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ortools")
-    monkeypatch.setattr(annealing, "CompiledWalk", annealing.PythonWalk)
+    monkeypatch.setattr(local_search, "walk", plain_walk)
     work = Work(monkeypatch)
-    work.takes(Estimator, "cost", lambda *_: 0.06)
+    for module in (annealing, estimates):
+        work.takes(module, "cost", lambda *_: 0.06)
     made = hetsim.plan(drawn(12), "exact", time_limit_s=limit_s)
     assert made.groups
     assert work.now_s <= 0.6 * limit_s + 0.1
@@ -138,9 +144,10 @@ def test_every_step_of_exact_looks_at_one_limit(
 ) -> None:
     pytest.importorskip("ortools")
     constraint_model.load_cp_model()
-    monkeypatch.setattr(annealing, "CompiledWalk", annealing.PythonWalk)
+    monkeypatch.setattr(local_search, "walk", plain_walk)
     work = Work(monkeypatch)
-    work.takes(Estimator, "cost", lambda *_: 0.01)
+    for module in (annealing, estimates):
+        work.takes(module, "cost", lambda *_: 0.01)
     work.takes(lower_bound, "refuted", lambda *_: 0.05)
     work.takes(constraint_model._Model, "_down", lambda *_: 0.001)
     work.takes(constraint_model, "_solved", lambda solver, _: solver.parameters.max_time_in_seconds)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.partitioning.groups import as_groups, order_groups
-from hetsim.placement.search.evaluation import Draft, Estimator, draft_of
-from hetsim.placement.search.moves import Mover
+from hetsim.placement.search.drafts import Draft, asked_of, draft_of, refill, search_of
+from hetsim.placement.search.estimates import Estimator
+from hetsim.placement.search.moves import propose, undo
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -70,16 +71,17 @@ def test_moves_keep_drafts_valid_and_can_be_taken_back(
     problem: Problem, seed: int, cuts: bool
 ) -> None:
     draft = Draft(list(range(problem.n)), [0] * problem.n, [False] * problem.n)
-    mover = Mover(problem, draft, random.Random(seed), cuts=cuts)
+    asked = asked_of(problem, grouped=cuts, binds=False)
+    search, rng = search_of(asked, 0, draft, None), random.Random(seed)
     for step in range(60):
-        before = draft.copy()
-        undo = mover.propose()
-        place = {v: index for index, v in enumerate(draft.order)}
+        refill(search, rng)
+        before = list(search.order), list(search.device), list(search.cut)
+        changed = propose(asked, search)
+        place = {v: index for index, v in enumerate(search.order)}
         assert len(place) == problem.n
         assert all(place[u] < place[v] for u, v in problem.dag.edges())
-        assert all(problem.supported[v, device] for v, device in enumerate(draft.device))
-        if undo is None:
-            assert draft == before
-        elif step % 2:
-            undo()
-            assert draft == before
+        assert all(problem.supported[v, device] for v, device in enumerate(search.device))
+        if changed and step % 2:
+            undo(asked, search)
+        if not changed or step % 2:
+            assert before == (search.order, search.device, search.cut)

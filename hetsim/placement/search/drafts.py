@@ -1,0 +1,434 @@
+"""Drafts of plans, and a search among them: lists of numbers, or arrays for machine code.
+
+A table of two dimensions lies row after row.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.partitioning.groups import Group
+from hetsim.placement.coarsening.tasks import pays_to_coarsen
+from hetsim.placement.listing.ranks import travel_matrices
+from hetsim.placement.listing.room import Room
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.templates import flat
+
+Array = Any
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TRIED, FRESH, ASKING, ANSWER, LOOKED, CHANGED, CUT, SHIFTED, SOURCE = 0, 1, 2, 3, 4, 5, 6, 7, 8
+BEGUN, ENDED, DRAWN = 9, 10, 11
+"""Places in ``Search.counts``: moves tried; whether the best is not judged yet; whether an answer
+is awaited, and the answer; the move before which the judge was last called; of the last move: nodes
+with another device, the node whose cut was flipped or -1, where a node was put or -1, and from;
+of the last draft: from which place in the order on it was estimated, and whether to the end; and
+the words that were drawn."""
+COUNTS = 12
+
+NOW, BEST, SPENT, NEXT_LOOK, SCALE, TEMPERATURE, COST, LIMIT = 0, 1, 2, 3, 4, 5, 6, 7
+"""Places in ``Search.figures``. LIMIT: what costs more is dropped, and how much more not asked."""
+FIGURES = 8
+
+LONGEST = 8
+"""Nodes that a move changes at most."""
+
+WORDS, SPARE = 2_048, 256
+"""Words drawn ahead, and those of them that a move is sure not to need more of."""
+
+
+STEP = 32
+"""Places in the order between two marks, from which on a changed draft is estimated anew."""
+
+MARKED_FROM = 4 * STEP
+"""Nodes from which marks save more time than they take."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan in the making: cheap to change.
+
+    Attributes
+    ----------
+    order : list of int
+        The nodes in a topological order.
+    device : list of int
+        By node.
+    cut : list of bool
+        By node: whether it opens a subgraph even where it could join one.
+    """
+
+    order: list[int]
+    device: list[int]
+    cut: list[bool]
+
+    def copy(self) -> Draft:
+        """Return a draft of its own."""
+        return Draft(list(self.order), list(self.device), list(self.cut))
+
+
+def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
+    """Return the draft whose subgraphs are `groups`, which stand in execution order."""
+    index_of = {name: index for index, name in enumerate(problem.devices)}
+    device, cut = [0] * problem.n, [False] * problem.n
+    for group in groups:
+        for v in group.nodes:
+            device[v] = index_of[group.device]
+        cut[group.nodes[0]] = True
+    return Draft([v for group in groups for v in group.nodes], device, cut)
+
+
+def estimates_groups(problem: Problem) -> bool:
+    """Whether drafts are estimated by subgraphs; else every node is one, and links are free."""
+    return pays_to_coarsen(problem) or problem.contention == "fifo"
+
+
+class Asked(NamedTuple):
+    """A problem.
+
+    Attributes
+    ----------
+    nodes, devices, host, fifo, grouped, binds : int
+        `host` is -1 where there is none; `binds` whether memory counts.
+    seconds, input_s : float [n, P]
+    level, tail : float [n]
+        Seconds of the longest way from each node on where all are quickest, with it and without.
+    dispatch_s : float [P]
+    lane_at : int [P + 1]
+        Where each device's streams begin.
+    pred_at, pred, succ_at, succ : int
+    able_at, able : int
+        Devices that take each node.
+    takes : int [n, P]
+    movable : int
+        Nodes that more than one device takes.
+    read_at, read_value, read_from, read_row : int
+        By node what it reads of other nodes: value, producer, and `row` of the value.
+    given_at, given : int
+        By node the inputs that it reads.
+    made_at, made : int
+        By node the values that it makes; at last the inputs.
+    sole : int [n]
+        The node that alone reads all that a node makes; -1 where several do, or the host.
+    reader_at, reader, leaves : int
+        By value the nodes that read it, and whether the host does.
+    row : int [values]
+        Where the rows of its bytes begin in `travel_s`.
+    travel_s : float [sizes, P, P]
+    out_value, out_from : int
+        Outputs and who makes them.
+    hold_at, hold : int
+        Links of the route from p to q, at p * P + q.
+    constant_at, constant : int
+        By node the constants that it reads.
+    nbytes : int [constants]
+    """
+
+    nodes: int
+    devices: int
+    host: int
+    fifo: int
+    grouped: int
+    binds: int
+    seconds: Array
+    input_s: Array
+    level: Array
+    tail: Array
+    dispatch_s: Array
+    lane_at: Array
+    pred_at: Array
+    pred: Array
+    succ_at: Array
+    succ: Array
+    able_at: Array
+    able: Array
+    takes: Array
+    movable: Array
+    read_at: Array
+    read_value: Array
+    read_from: Array
+    read_row: Array
+    given_at: Array
+    given: Array
+    made_at: Array
+    made: Array
+    sole: Array
+    reader_at: Array
+    reader: Array
+    leaves: Array
+    row: Array
+    travel_s: Array
+    out_value: Array
+    out_from: Array
+    hold_at: Array
+    hold: Array
+    constant_at: Array
+    constant: Array
+    nbytes: Array
+
+
+class Search(NamedTuple):
+    """A draft, the best one, and room to work in.
+
+    Attributes
+    ----------
+    order, place, device, cut, best_order, best_device, best_cut : int [n]
+    label : int [n]
+        Subgraph by node.
+    head, tip, following : int [n]
+        By subgraph its first node and its last; by node the next of its subgraph, or -1.
+    last : int [P]
+    ends : float [n]
+    lanes, turn, busy, arrival : float [streams], [P], [links], [values, P]
+    ahead : float [P]
+        Seconds of what a device still has to do.
+    load, whole, done : float [P]
+        Seconds of what each device has in all, as the draft stands that was taken last, and as it
+        stands now; and of what it has done so far.
+    kept : float [n]
+        `ends` of the draft that was taken last.
+    marks, changed_marks : float [marks, streams + 2 P + 1]
+        Of the draft that was taken last, and of the one that is estimated: lanes, turn, done and
+        the latest end before every STEP-th place in the order. No marks: all is estimated anew.
+    targets : int [P]
+    left, readers : int [P], [P, constants]
+        Memory, as ``Room`` has it.
+    node, own : int [LONGEST]
+        Of the last move, nodes and the devices that they had.
+    words : int [WORDS]
+        Of 32 bits, drawn at random before; ``counts[DRAWN]`` is the next one.
+    counts, figures : int [COUNTS], float [FIGURES]
+    """
+
+    order: Array
+    place: Array
+    device: Array
+    cut: Array
+    best_order: Array
+    best_device: Array
+    best_cut: Array
+    label: Array
+    head: Array
+    tip: Array
+    following: Array
+    last: Array
+    ends: Array
+    lanes: Array
+    turn: Array
+    ahead: Array
+    load: Array
+    whole: Array
+    done: Array
+    kept: Array
+    marks: Array
+    changed_marks: Array
+    busy: Array
+    arrival: Array
+    targets: Array
+    left: Array
+    readers: Array
+    node: Array
+    own: Array
+    words: Array
+    counts: Array
+    figures: Array
+
+
+def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = False) -> Asked:
+    """Return the problem in lists, or in arrays. O(V + E + sizes P^2).
+
+    Parameters
+    ----------
+    problem : Problem
+    grouped : bool
+        Whether subgraphs count, as ``estimates_groups`` says.
+    binds : bool
+        Whether weights must fit.
+    """
+    n, host, count = problem.n, problem.host, len(problem.devices)
+    latency_s, bytes_per_s = travel_matrices(problem)
+    fifo = problem.contention == "fifo"
+    row_of = {
+        nbytes: k * count**2
+        for k, nbytes in enumerate(dict.fromkeys(v.nbytes for v in problem.values))
+    }
+    travel_s = {nbytes: latency_s + nbytes / bytes_per_s for nbytes in row_of}
+    read_value: list[list[int]] = [[] for _ in range(n)]
+    read_from: list[list[int]] = [[] for _ in range(n)]
+    read_row: list[list[int]] = [[] for _ in range(n)]
+    given: list[list[int]] = [[] for _ in range(n)]
+    made: list[list[int]] = [[] for _ in range(n + 1)]
+    outputs: list[tuple[int, int]] = []
+    input_s = np.zeros((n, count))
+    for index, value in enumerate(problem.values):
+        if value.producer == GRAPH_INPUT:
+            if host is None:
+                continue
+            made[n].append(index)
+            for v in value.consumers:
+                given[v].append(index)
+                input_s[v] = np.maximum(input_s[v], travel_s[value.nbytes][host])
+            continue
+        made[value.producer].append(index)
+        for v in value.consumers:
+            read_value[v].append(index)
+            read_from[v].append(value.producer)
+            read_row[v].append(row_of[value.nbytes])
+        if value.is_output and host is not None:
+            outputs.append((index, value.producer))
+    seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
+    level, tail = seconds.min(axis=1, initial=np.inf).tolist(), [0.0] * n
+    for v in range(n - 1, -1, -1):
+        tail[v] = max((level[w] for w in problem.dag.succs[v]), default=0.0)
+        level[v] += tail[v]
+    able = [np.flatnonzero(row).tolist() for row in problem.supported]
+    holds = [route.resources if fifo else () for row in problem.routes for route in row]
+    fields: Any = {
+        "nodes": n,
+        "devices": count,
+        "host": -1 if host is None else host,
+        "fifo": int(fifo),
+        "grouped": int(grouped),
+        "binds": int(binds),
+        "seconds": _floats(seconds),
+        "input_s": _floats(input_s),
+        "level": _floats(level),
+        "tail": _floats(tail),
+        "dispatch_s": _floats(problem.dispatch_s),
+        "lane_at": _ints(np.cumsum([0, *problem.streams])),
+        **_rows("pred", problem.dag.preds),
+        **_rows("succ", problem.dag.succs),
+        **_rows("able", able),
+        "takes": _ints(problem.supported),
+        "movable": _ints([v for v, devices in enumerate(able) if len(devices) > 1]),
+        "read_at": _ints(flat(read_value)[0]),
+        "read_value": _ints(flat(read_value)[1]),
+        "read_from": _ints(flat(read_from)[1]),
+        "read_row": _ints(flat(read_row)[1]),
+        **_rows("given", given),
+        **_rows("made", made),
+        "sole": _ints([_sole(problem, values) for values in made[:n]]),
+        **_rows("reader", [value.consumers for value in problem.values]),
+        "leaves": _ints([value.is_output and host is not None for value in problem.values]),
+        "row": _ints([row_of[value.nbytes] for value in problem.values]),
+        "travel_s": _floats(list(travel_s.values())),
+        "out_value": _ints([value for value, _ in outputs]),
+        "out_from": _ints([producer for _, producer in outputs]),
+        **_rows("hold", holds),
+        **_rows("constant", problem.constants_of),
+        "nbytes": _ints([constant.nbytes for constant in problem.constants]),
+    }
+    return Asked(**fields if arrays else _listed(fields))
+
+
+def search_of(
+    asked: Asked,
+    links: int,
+    draft: Draft,
+    room: Room | None,
+    *,
+    marks: bool = True,
+    arrays: bool = False,
+) -> Search:
+    """Return the state in which nothing was tried yet, in lists or arrays; no words are drawn.
+
+    `marks`: whether estimates begin at the last mark, as those of ``annealing`` do.
+    """
+    n, count = asked.nodes, asked.devices
+    place = np.zeros(n, dtype=np.int64)
+    place[draft.order] = np.arange(n)
+    left = room.left if room is not None else [0] * count
+    readers = room.readers if room is not None else [0] * (len(asked.nbytes) * count)
+    counts, none = np.zeros(COUNTS, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    # Subgraphs go on behind a mark.
+    wide = int(asked.lane_at[-1]) + 2 * count + 1
+    marked = 0 if asked.grouped or n < MARKED_FROM or not marks else (1 + n // STEP) * wide
+    counts[LOOKED] = counts[CUT] = counts[SHIFTED] = -1
+    counts[DRAWN] = WORDS
+    fields: Any = {
+        "order": _ints(draft.order),
+        "place": place,
+        "device": _ints(draft.device),
+        "cut": _ints(draft.cut),
+        "best_order": none.copy(),
+        "best_device": none.copy(),
+        "best_cut": none.copy(),
+        "label": none.copy(),
+        "head": none.copy(),
+        "tip": none.copy(),
+        "following": none.copy(),
+        "last": np.zeros(count, dtype=np.int64),
+        "ends": np.zeros(n),
+        "lanes": np.zeros(int(asked.lane_at[-1])),
+        "turn": np.zeros(count),
+        "ahead": np.zeros(count),
+        "load": np.zeros(count),
+        "whole": np.zeros(count),
+        "done": np.zeros(count),
+        "kept": np.zeros(n),
+        "marks": np.zeros(marked),
+        "changed_marks": np.zeros(marked),
+        "busy": np.zeros(links),
+        "arrival": np.zeros(len(asked.row) * count),
+        "targets": np.zeros(count, dtype=np.int64),
+        "left": _ints(left),
+        "readers": _ints(readers),
+        "node": np.zeros(LONGEST, dtype=np.int64),
+        "own": np.zeros(LONGEST, dtype=np.int64),
+        "words": np.zeros(WORDS, dtype=np.int64),
+        "counts": counts,
+        "figures": np.zeros(FIGURES),
+    }
+    fields["figures"][LIMIT] = np.inf
+    return Search(**fields if arrays else _listed(fields))
+
+
+def refill(search: Search, rng: random.Random) -> None:
+    """Draw as many words as were used; they follow those that are left, as `rng` gives them."""
+    drawn = int(search.counts[DRAWN])
+    fresh = rng.getrandbits(32 * drawn).to_bytes(4 * drawn, "little")
+    left = list(search.words[drawn:])
+    search.words[:] = left + np.frombuffer(fresh, dtype="<u4").tolist()
+    search.counts[DRAWN] = 0
+
+
+def best_of(search: Search) -> Draft:
+    """Return the best draft."""
+    order, device, cut = map(list, (search.best_order, search.best_device, search.best_cut))
+    return Draft(order, device, [bool(one) for one in cut])
+
+
+def _sole(problem: Problem, made: Sequence[int]) -> int:
+    values = [problem.values[value] for value in made]
+    readers = {v for value in values for v in value.consumers}
+    taken = problem.host is not None and any(value.is_output for value in values)
+    return -1 if taken or len(readers) != 1 else readers.pop()
+
+
+def _listed(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: part.tolist() if isinstance(part, np.ndarray) else part
+        for name, part in fields.items()
+    }
+
+
+def _rows(name: str, rows: Sequence[Iterable[int]]) -> dict[str, Ints]:
+    offsets, entries = flat(rows)
+    return {f"{name}_at": _ints(offsets), name: _ints(entries)}
+
+
+def _ints(numbers: Any) -> Ints:
+    return np.ascontiguousarray(numbers, dtype=np.int64).reshape(-1)
+
+
+def _floats(numbers: Any) -> Floats:
+    return np.ascontiguousarray(numbers, dtype=np.float64).reshape(-1)

@@ -1,0 +1,384 @@
+"""A quick estimate of what the clock would say, for searches that ask thousands of times.
+
+Without contention, spanning kernels and streams it is what the clock says, but for rounding. With
+contention a link serves the subgraphs in plan order, where the clock serves them by time; a kernel
+fused across nodes counts as its parts. Written for lists of numbers as they stand, and for arrays
+where numba compiles it with ``annealing.anneal``.
+"""
+
+from __future__ import annotations
+
+from hetsim.partitioning.groups import Group
+from hetsim.placement.search.drafts import (
+    BEGUN,
+    CHANGED,
+    ENDED,
+    LIMIT,
+    SHIFTED,
+    SOURCE,
+    STEP,
+    TRIED,
+    Array,
+    Asked,
+    Draft,
+    Search,
+    asked_of,
+    estimates_groups,
+    search_of,
+)
+from hetsim.problem.problem import Problem
+
+ANEW = 64
+"""Moves after which what devices have in all is added up anew, where one is taken."""
+
+
+def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> float:
+    """Queue what a node, or the host, sends; return when the last of it arrives."""
+    count, busy, device, reader = asked.devices, search.busy, search.device, asked.reader
+    reader_at, hold_at, hold = asked.reader_at, asked.hold_at, asked.hold
+    latest = 0.0
+    for k in range(asked.made_at[maker], asked.made_at[maker + 1]):
+        value = asked.made[k]
+        first, after = reader_at[value], reader_at[value + 1]
+        low, high, one = 0, count, after - first == 1 and asked.leaves[value] == 0
+        if one:
+            # Most values.
+            low = device[reader[first]]
+            high = low + 1
+        else:
+            targets = search.targets
+            for p in range(count):
+                targets[p] = 0
+            for r in range(first, after):
+                targets[device[reader[r]]] = 1
+            if asked.leaves[value]:
+                targets[asked.host] = 1
+        for target in range(low, high):
+            if target == source or (not one and search.targets[target] == 0):
+                continue
+            start, way = when, source * count + target
+            for h in range(hold_at[way], hold_at[way + 1]):
+                if busy[hold[h]] > start:
+                    start = busy[hold[h]]
+            end = start + asked.travel_s[asked.row[value] + way]
+            for h in range(hold_at[way], hold_at[way + 1]):
+                busy[hold[h]] = end
+            search.arrival[value * count + target] = end
+            if end > latest:
+                latest = end
+    return latest
+
+
+def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float:
+    """The last of `latest` and the outputs' arrivals on the host."""
+    if asked.host < 0:
+        return latest
+    for k in range(len(asked.out_from)):
+        u = asked.out_from[k]
+        ended = search.ends[search.label[u]] if by_group else search.ends[u]
+        way = search.device[u] * asked.devices + asked.host
+        there = ended + asked.travel_s[asked.row[asked.out_value[k]] + way]
+        if there > latest:
+            latest = there
+    return latest
+
+
+def first_changed(asked: Asked, search: Search) -> int:
+    """The first place in the order where the last move changed anything; n: nowhere."""
+    counts, first = search.counts, asked.nodes
+    for k in range(counts[CHANGED]):
+        first = min(first, search.place[search.node[k]])
+    if counts[SHIFTED] >= 0:
+        first = min(first, counts[SHIFTED], counts[SOURCE])
+    return first
+
+
+def add_up(asked: Asked, search: Search, whole: Array) -> None:
+    """Sum what each device has in all, as the draft stands."""
+    for p in range(asked.devices):
+        whole[p] = 0.0
+    for v in range(asked.nodes):
+        whole[search.device[v]] += asked.seconds[v * asked.devices + search.device[v]]
+
+
+def begin(asked: Asked, search: Search) -> float:
+    """Put everything as it is at the last mark before the last move's changes, or at the start.
+
+    Return the latest end before it; ``counts[BEGUN]`` is its place.
+    """
+    count, lanes, turn = asked.devices, search.lanes, search.turn
+    whole, done, marks, counts = search.whole, search.done, search.marks, search.counts
+    if len(marks) == 0:
+        for k in range(len(lanes)):
+            lanes[k] = 0.0
+        for p in range(count):
+            turn[p] = done[p] = 0.0
+        add_up(asked, search, whole)
+        return 0.0
+    mark = first_changed(asked, search) // STEP
+    counts[BEGUN] = mark * STEP
+    at = mark * (len(lanes) + 2 * count + 1)
+    for k in range(len(lanes)):
+        lanes[k] = marks[at + k]
+    at += len(lanes)
+    for p in range(count):
+        turn[p] = marks[at + p]
+        done[p] = marks[at + count + p]
+        whole[p] = search.load[p]
+    for k in range(counts[CHANGED]):
+        v = search.node[k]
+        p, q = search.own[k], search.device[v]
+        whole[p] -= asked.seconds[v * count + p]
+        whole[q] += asked.seconds[v * count + q]
+    return float(marks[at + 2 * count])
+
+
+def mark(asked: Asked, search: Search, place: int, latest: float) -> None:
+    """Note how everything is before a place in the order."""
+    count, lanes, marks = asked.devices, search.lanes, search.changed_marks
+    at = place // STEP * (len(lanes) + 2 * count + 1)
+    for k in range(len(lanes)):
+        marks[at + k] = lanes[k]
+    at += len(lanes)
+    for p in range(count):
+        marks[at + p] = search.turn[p]
+        marks[at + count + p] = search.done[p]
+    marks[at + 2 * count] = latest
+
+
+def settle(asked: Asked, search: Search) -> None:
+    """Take the draft, which was estimated to its end, as the one that moves change."""
+    counts, count, load = search.counts, asked.devices, search.load
+    if len(search.marks) == 0:
+        return
+    for i in range(counts[BEGUN], asked.nodes):
+        search.kept[search.order[i]] = search.ends[search.order[i]]
+    wide = len(search.lanes) + 2 * count + 1
+    for k in range(counts[BEGUN] // STEP * wide, len(search.marks)):
+        search.marks[k] = search.changed_marks[k]
+    for p in range(count):
+        load[p] = search.whole[p]
+    if counts[TRIED] % ANEW == 0:
+        # What floats round off is not to add up.
+        add_up(asked, search, load)
+
+
+def resume(asked: Asked, search: Search, until: int) -> None:
+    """Let nodes before a place in the order end as in the draft that was taken last."""
+    if len(search.marks) > 0:
+        for i in range(search.counts[BEGUN], until):
+            search.ends[search.order[i]] = search.kept[search.order[i]]
+
+
+def cost_of_nodes(asked: Asked, search: Search) -> float:
+    """The estimate where every node is a subgraph, and links and dispatch are free.
+
+    Of a draft of which marks are known, from the last one on before what was changed.
+    """
+    count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
+    lane_at, turn, whole, done = asked.lane_at, search.turn, search.whole, search.done
+    read_at, read_from, read_row = asked.read_at, asked.read_from, asked.read_row
+    seconds, travel_s, tail, order = asked.seconds, asked.travel_s, asked.tail, search.order
+    limit, marked = search.figures[LIMIT], len(search.marks) > 0
+    latest = begin(asked, search)
+    search.counts[ENDED] = 0
+    for i in range(search.counts[BEGUN], asked.nodes):
+        if marked and i % STEP == 0:
+            mark(asked, search, i, latest)
+        v = order[i]
+        p = device[v]
+        start = asked.input_s[v * count + p]
+        for k in range(read_at[v], read_at[v + 1]):
+            u = read_from[k]
+            there = ends[u]
+            q = device[u]
+            if q != p:
+                there += travel_s[read_row[k] + q * count + p]
+            if there > start:
+                start = there
+        own, at = seconds[v * count + p], lane_at[p]
+        alone = lane_at[p + 1] - at == 1
+        if alone:
+            if lanes[at] > start:
+                start = lanes[at]
+        else:
+            for lane in range(at + 1, lane_at[p + 1]):
+                if lanes[lane] < lanes[at]:
+                    at = lane
+            start = max(start, lanes[at], turn[p])
+            turn[p] = start
+        end = start + own
+        ends[v] = lanes[at] = end
+        if end > latest:
+            latest = end
+        done[p] += own
+        least: float = end + tail[v]
+        if alone and end + (whole[p] - done[p]) > least:
+            least = end + (whole[p] - done[p])
+        if least > limit:
+            resume(asked, search, i + 1)
+            return least
+    search.counts[ENDED] = 1
+    return finish(asked, search, latest, False)
+
+
+def gather(asked: Asked, search: Search) -> int:
+    """Join nodes to subgraphs, and add up what each device has to do; return how many there are.
+
+    A node joins its device's last subgraph unless it is cut off or fed by a later one, so that
+    every edge leads from an earlier subgraph to the same or a later one.
+    """
+    label, last, ahead, seconds = search.label, search.last, search.ahead, asked.seconds
+    pred_at, pred, cut, device = asked.pred_at, asked.pred, search.cut, search.device
+    head, tip, following, count = search.head, search.tip, search.following, asked.devices
+    for p in range(count):
+        last[p] = -1
+        ahead[p] = 0.0
+    groups = 0
+    for v in search.order:
+        p = device[v]
+        run = last[p]
+        if run >= 0 and cut[v] == 0:
+            for k in range(pred_at[v], pred_at[v + 1]):
+                if label[pred[k]] > run:
+                    run = -1
+                    break
+        else:
+            run = -1
+        if run < 0:
+            run = last[p] = groups
+            groups += 1
+            head[run] = v
+            ahead[p] += asked.dispatch_s[p]
+        else:
+            following[tip[run]] = v
+        tip[run] = v
+        following[v] = -1
+        label[v] = run
+        ahead[p] += seconds[v * count + p]
+    return groups
+
+
+def cost_of_groups(asked: Asked, search: Search) -> float:
+    """The estimate of subgraphs, links in plan order."""
+    count, device, lanes, turn = asked.devices, search.device, search.lanes, search.turn
+    ahead, limit, lane_at = search.ahead, search.figures[LIMIT], asked.lane_at
+    label, head, following, ends = search.label, search.head, search.following, search.ends
+    read_at, read_from, read_row = asked.read_at, asked.read_from, asked.read_row
+    seconds, travel_s, level, tail = asked.seconds, asked.travel_s, asked.level, asked.tail
+    arrival, read_value, sole = search.arrival, asked.read_value, asked.sole
+    given_at, given, fifo = asked.given_at, asked.given, asked.fifo
+    groups = gather(asked, search)
+    for k in range(len(search.busy)):
+        search.busy[k] = 0.0
+    for k in range(len(lanes)):
+        lanes[k] = 0.0
+    for p in range(count):
+        turn[p] = 0.0
+    latest = 0.0
+    if fifo and asked.host >= 0:
+        send(asked, search, asked.nodes, asked.host, 0.0)
+    for g in range(groups):
+        v = head[g]
+        p = device[v]
+        start = onwards = 0.0
+        total = asked.dispatch_s[p]
+        while v >= 0:
+            if level[v] > onwards:
+                onwards = level[v]
+            total += seconds[v * count + p]
+            if not fifo and asked.input_s[v * count + p] > start:
+                start = asked.input_s[v * count + p]
+            for k in range(read_at[v], read_at[v + 1]):
+                u = read_from[k]
+                own = label[u]
+                if own == g:
+                    continue
+                q = device[u]
+                if q == p:
+                    there = ends[own]
+                elif fifo:
+                    there = arrival[read_value[k] * count + p]
+                else:
+                    there = ends[own] + travel_s[read_row[k] + q * count + p]
+                if there > start:
+                    start = there
+            if fifo and p != asked.host:
+                for k in range(given_at[v], given_at[v + 1]):
+                    if arrival[given[k] * count + p] > start:
+                        start = arrival[given[k] * count + p]
+            v = following[v]
+        at = lane_at[p]
+        alone = lane_at[p + 1] - at == 1
+        if not alone:
+            for lane in range(at + 1, lane_at[p + 1]):
+                if lanes[lane] < lanes[at]:
+                    at = lane
+        if lanes[at] > start:
+            start = lanes[at]
+        if turn[p] > start:
+            start = turn[p]
+        turn[p] = start
+        end = start + total
+        lanes[at] = ends[g] = end
+        if end > latest:
+            latest = end
+        ahead[p] -= total
+        least: float = start + onwards
+        if following[head[g]] < 0:
+            least = end + tail[head[g]]
+        if alone and end + ahead[p] > least:
+            least = end + ahead[p]
+        if least > limit:
+            return least
+        if fifo:
+            v = head[g]
+            while v >= 0:
+                if sole[v] < 0 or device[sole[v]] != p:
+                    sent = send(asked, search, v, p, end)
+                    if sent > latest:
+                        latest = sent
+                v = following[v]
+    if fifo:
+        return latest
+    return finish(asked, search, latest, True)
+
+
+def cost(asked: Asked, search: Search) -> float:
+    """The estimate of the draft in seconds, or some number above the limit where that is.
+
+    That it is above is known as soon as the longest way on from a node, or what a device of one
+    stream still has to do, cannot end earlier.
+    """
+    return cost_of_groups(asked, search) if asked.grouped else cost_of_nodes(asked, search)
+
+
+def groups_of(problem: Problem, asked: Asked, search: Search) -> tuple[Group, ...]:
+    """Return the subgraphs of the draft, in execution order. O(V + E)."""
+    order, device = list(search.order), problem.devices
+    if not asked.grouped:
+        return tuple(Group(device[search.device[v]], (int(v),)) for v in order)
+    members: list[list[int]] = [[] for _ in range(gather(asked, search))]
+    for v in order:
+        members[search.label[v]].append(int(v))
+    return tuple(Group(device[search.device[nodes[0]]], tuple(sorted(nodes))) for nodes in members)
+
+
+class Estimator:
+    """What the latency of drafts of one problem is, in seconds."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.grouped = estimates_groups(problem)
+        self._asked = asked_of(problem, grouped=self.grouped, binds=False)
+
+    def cost(self, draft: Draft) -> float:
+        """Return the estimate; inf where a device does not support its node. O(V + E)."""
+        return cost(self._asked, self._search(draft))
+
+    def groups(self, draft: Draft) -> tuple[Group, ...]:
+        """Return the subgraphs of a draft, in execution order. O(V + E)."""
+        return groups_of(self.problem, self._asked, self._search(draft))
+
+    def _search(self, draft: Draft) -> Search:
+        return search_of(self._asked, len(self.problem.link_names), draft, None, marks=False)

@@ -1,0 +1,211 @@
+"""The search draws as Python does, and is the same as it stands and compiled, bit for bit."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetsim
+from builders import problems
+from hetsim.partitioning.groups import Group
+from hetsim.placement.listing.room import Room
+from hetsim.placement.objective import latency_of_groups
+from hetsim.placement.search import annealing, moves
+from hetsim.placement.search.annealing import Budget, Heat, Walk, dropped_from, next_share, rounds
+from hetsim.placement.search.drafts import (
+    DRAWN,
+    LIMIT,
+    MARKED_FROM,
+    SPARE,
+    WORDS,
+    Draft,
+    Search,
+    asked_of,
+    estimates_groups,
+    refill,
+    search_of,
+)
+from hetsim.placement.search.estimates import cost
+from hetsim.problem.parts import Constant
+from hetsim.problem.problem import Problem
+from sweeps import examples
+
+
+def _layers(n: int, seed: int, **given: Any) -> Problem:
+    rng = random.Random(seed)
+    wide = max(3, n // 8)
+    edges = {
+        (rng.randrange(v // wide * wide - wide, v // wide * wide), v)
+        for v in range(wide, n)
+        for _ in range(2)
+    }
+    return hetsim.Problem.from_arrays(
+        np.random.default_rng(seed).uniform(1.0, 20.0, (n, 3)),
+        edges=[(u, v, rng.randint(1, 20)) for u, v in sorted(edges)],
+        latency_s=0.5,
+        bytes_per_s=1.0,
+        **given,
+    )
+
+
+def _single(problem: Problem) -> tuple[Group, ...]:
+    return tuple(
+        Group(problem.devices[int(row.argmax())], (v,)) for v, row in enumerate(problem.supported)
+    )
+
+
+def _drawing(rng: random.Random) -> Search:
+    problem = _layers(4, 0)
+    asked = asked_of(problem, grouped=False, binds=False)
+    search = search_of(asked, 0, Draft([0, 1, 2, 3], [0] * 4, [False] * 4), None)
+    refill(search, rng)
+    return search
+
+
+@examples(quick=30, full=200)
+@given(problems(max_nodes=9), st.integers(0, 10**6), st.integers(1, 2), st.booleans())
+def test_weights_limits_and_undone_moves(
+    problem: Problem, seed: int, width: int, hosted: bool
+) -> None:
+    """Over a few dozen moves; an estimate above the limit may be any number that is above it."""
+    rng = random.Random(seed)
+    problem = replace(
+        problem,
+        streams=tuple(width for _ in problem.devices),
+        host=problem.host if hosted else None,
+        constants=tuple(
+            Constant(f"c{k}", rng.randint(1, 9), (k, problem.n - 1)) for k in range(problem.n - 1)
+        ),
+        capacity_bytes=tuple(rng.randint(20, 60) for _ in problem.devices),
+    )
+    order = list(range(problem.n))
+    device = [rng.choice(np.flatnonzero(row).tolist()) for row in problem.supported]
+    draft = Draft(order, device, [rng.random() < 0.3 for _ in order])
+    asked = asked_of(problem, grouped=estimates_groups(problem), binds=True)
+    search = search_of(asked, len(problem.link_names), draft, Room(problem, device), marks=False)
+    for _ in range(40):
+        refill(search, rng)
+        search.figures[LIMIT] = math.inf
+        before = list(search.order), list(search.device), list(search.cut), list(search.left)
+        found = moves.propose(asked, search)
+        assert search.left == Room(problem, search.device).left
+        told = cost(asked, search)
+        search.figures[LIMIT] = limit = told * rng.choice((0.1, 0.5, 0.9, 1.0, 1.1))
+        least = cost(asked, search)
+        assert least == told if told <= limit else limit * (1 - 1e-9) < least <= told * (1 + 1e-9)
+        if found and rng.random() < 0.5:
+            moves.undo(asked, search)
+            assert before == (search.order, search.device, search.cut, search.left)
+
+
+def test_draws_are_those_of_random() -> None:
+    """Words that were not used come before fresh ones."""
+    ahead, rng = random.Random(6), random.Random(6)
+    search = _drawing(rng)
+    for k in range(1, 2_000):
+        if search.counts[DRAWN] + SPARE > WORDS:
+            refill(search, rng)
+        assert moves.draw_below(search, k) == ahead.randrange(k)
+        assert moves.draw_share(search) == ahead.random()
+
+
+def test_what_is_dropped_would_not_be_accepted() -> None:
+    """The share that is drawn next is known before; what is above the limit fails its test."""
+    rng, aside = random.Random(1), random.Random(2)
+    dropped, search = 0, _drawing(rng)
+    for _ in range(2_000):
+        if search.counts[DRAWN] + SPARE > WORDS:
+            refill(search, rng)
+        known = next_share(search)
+        share = moves.draw_share(search)
+        assert known == share
+        now, heat = 10.0 ** aside.uniform(-6, 3), 10.0 ** aside.uniform(-6, 0)
+        limit = dropped_from(now * heat, now, known)
+        dropped += math.isfinite(limit)
+        if math.isfinite(limit):
+            assert limit > now
+            assert share > math.exp((now - limit) / (now * heat))
+            least = now - now * heat * math.log(share)
+            assert limit == pytest.approx(least, rel=1e-8)
+    assert dropped > 1_900
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "free": {},
+    "streams": {"streams": [1, 2, 3]},
+    "links": {"contention": "fifo"},
+    "subgraphs": {"contention": "fifo", "dispatch_s": [0.5, 1.0, 2.0], "host": 0},
+    "memory": {"dispatch_s": 0.5, "weight_bytes": [9] * 30, "capacity_bytes": [200, 150, 150]},
+    "tight": {"weight_bytes": [9] * 200, "capacity_bytes": [900, 700, 700]},
+}
+MANY = [("free", MARKED_FROM), ("free", 200), ("streams", 200), ("tight", 200)]
+
+
+@pytest.mark.parametrize(("kind", "n"), [*((kind, 30) for kind in KINDS if kind != "tight"), *MANY])
+def test_a_round_is_the_same_compiled(kind: str, n: int) -> None:
+    """Of many nodes a draft is estimated from the last mark on before its change."""
+    problem = _layers(n, 3, **KINDS[kind])
+    groups = tuple(Group(f"d{v % 3}", (v,)) for v in range(problem.n))
+    binds = problem.capacity_bytes is not None
+    seen: list[list[tuple[tuple[Group, ...], bool]]] = []
+    tried: list[int] = []
+    for compiled in (False, True):
+        judged: list[tuple[tuple[Group, ...], bool]] = []
+        asked: list[int] = []
+
+        def judge(groups: tuple[Group, ...], *, last: bool, judged: Any = judged) -> None:
+            judged.append((groups, last))
+
+        def holds(groups: tuple[Group, ...], asked: Any = asked) -> bool:
+            asked.append(len(asked))
+            return len(asked) % 3 > 0
+
+        made = Walk(problem, groups, 7, holds if binds else None, compiled=compiled)
+        # Draws go on from round to round.
+        tried += [made.round(Budget(moves), Heat(), judge) for moves in (0, 600)]
+        assert (len(asked) > 1) == binds
+        seen.append(judged)
+    assert tried[:2] == tried[2:]
+    assert seen[0] == seen[1]
+    assert len(seen[0]) > 4
+
+
+def test_rounds_use_the_budget_and_are_the_same_each_time() -> None:
+    problem = _layers(20, 5, contention="fifo", dispatch_s=0.5)
+    found: list[tuple[float, int]] = []
+    for compiled in (False, True):
+        best = [float("inf")]
+        ends: list[bool] = []
+
+        def judge(
+            groups: tuple[Group, ...], *, last: bool, best: Any = best, ends: Any = ends
+        ) -> None:
+            best[0] = min(best[0], latency_of_groups(problem, groups, "draft"))
+            ends.append(last)
+
+        budget = Budget(annealing.ROUND * problem.n // 10)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(annealing, "ROUND", annealing.ROUND // 40)
+            tried = rounds(
+                Walk(problem, _single(problem), 1, None, compiled=compiled), problem, budget, judge
+            )
+        assert budget.moves is not None
+        assert budget.moves <= tried <= budget.moves + 5 * 17
+        assert sum(ends) == 4
+        found.append((best[0], tried))
+    assert found[0] == found[1]
+
+
+def test_a_time_limit_is_spent_in_rounds() -> None:
+    """What a limit gives is a plan, no worse than the start; how good depends on the machine."""
+    problem = _layers(12, 2)
+    start = hetsim.simulate(hetsim.plan(problem, "heft"), trace=False).latency_s
+    made = hetsim.plan(problem, "local-search", time_limit_s=0.3)
+    assert hetsim.simulate(made, trace=False).latency_s <= start
