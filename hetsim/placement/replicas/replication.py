@@ -17,7 +17,7 @@ from hetsim.placement.objective import kept_s, measure
 from hetsim.placement.registry import resolve
 from hetsim.placement.replicas.copies import fitting, whole_models
 from hetsim.placement.replicas.deal import loads_of, shares_of
-from hetsim.placement.search.cut_expansion import least_serial
+from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.throughput.chain_runs import fastest_runs
 from hetsim.placement.throughput.stages import plan_of_stages
 from hetsim.plans.plan import Plan

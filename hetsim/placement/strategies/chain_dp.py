@@ -18,8 +18,8 @@ from hetsim.placement.narrowing import check_runnable
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.throughput.chain_runs import Run, fastest_runs, fastest_staged_runs
-from hetsim.placement.throughput.moves import StageMoves
 from hetsim.placement.throughput.search import as_plan, layouts, views, within_memory
+from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.placement.throughput.stages import plan_of_stages, refined
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hetsim.placement.listing.dynamic import schedule_pairs
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.listing.ranks import static_levels
+from hetsim.placement.listing.ready_pairs import schedule_pairs
 from hetsim.placement.starting.constructive import Constructive
 from hetsim.problem.problem import Problem
 

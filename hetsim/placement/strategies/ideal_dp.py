@@ -17,7 +17,6 @@ from hetsim.placement.narrowing import check_runnable
 from hetsim.placement.objective import Objective
 from hetsim.placement.throughput.assignments import EQUAL, best_assignment
 from hetsim.placement.throughput.ideals import compiled
-from hetsim.placement.throughput.moves import Layout, StageMoves
 from hetsim.placement.throughput.search import (
     Stages,
     as_plan,
@@ -30,6 +29,7 @@ from hetsim.placement.throughput.search import (
     within_memory,
 )
 from hetsim.placement.throughput.slices import States
+from hetsim.placement.throughput.stage_moves import Layout, StageMoves
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat

@@ -9,7 +9,6 @@ from hetsim.errors import UsageError
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import check_runnable
 from hetsim.placement.objective import Objective
-from hetsim.placement.throughput.moves import StageMoves
 from hetsim.placement.throughput.search import (
     STARTS,
     as_plan,
@@ -20,6 +19,7 @@ from hetsim.placement.throughput.search import (
     views,
     within_memory,
 )
+from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
 

@@ -21,8 +21,8 @@ from hetsim.placement.loads.orders import Orders, changed
 from hetsim.placement.narrowing import check_runnable, with_less
 from hetsim.placement.objective import measure
 from hetsim.placement.throughput.assignments import EQUAL, best_assignment
-from hetsim.placement.throughput.moves import Layout, StageMoves
 from hetsim.placement.throughput.slices import Slices, States, cut
+from hetsim.placement.throughput.stage_moves import Layout, StageMoves
 from hetsim.placement.throughput.stages import plan_of_assignment, plan_of_stages
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem

@@ -33,7 +33,7 @@ from hetsim.placement.replicas.replication import (
     replicated,
     with_columns,
 )
-from hetsim.placement.search.cut_expansion import serial_latency
+from hetsim.placement.search.cuts import serial_latency
 from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.problem import Problem
 from sweeps import examples

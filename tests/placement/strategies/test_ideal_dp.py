@@ -19,7 +19,7 @@ from hetsim.placement.loads.contraction import contract
 from hetsim.placement.loads.costs import Costs, costs_of
 from hetsim.placement.objective import bottleneck
 from hetsim.placement.strategies.ideal_dp import IdealDp, _search, ideals
-from hetsim.placement.throughput.moves import Layout
+from hetsim.placement.throughput.stage_moves import Layout
 from hetsim.problem.parts import Constant, Staging
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import acyclic, busiest

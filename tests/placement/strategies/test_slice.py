@@ -18,9 +18,9 @@ from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.loads.costs import costs_of
 from hetsim.placement.loads.orders import depth_first
 from hetsim.placement.objective import bottleneck
-from hetsim.placement.throughput.moves import StageMoves
 from hetsim.placement.throughput.search import as_plan
 from hetsim.placement.throughput.slices import MOST_BORDERS, States, cut, segment_loads
+from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from sweeps import examples

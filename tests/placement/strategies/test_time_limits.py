@@ -20,7 +20,7 @@ from hetsim.placement.search import annealing, constraint_model, estimates
 from hetsim.placement.starting import starts
 from hetsim.placement.strategies import exact, local_search
 from hetsim.placement.throughput import search, slices
-from hetsim.placement.throughput.moves import StageMoves
+from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import virtual_time
 
@@ -234,7 +234,7 @@ def test_moves_of_stages_as_they_stand_are_those_of_machine_code(
     moves = StageMoves(problem, contiguous=False)
     start = moves.layout([v % 3 for v in range(problem.n)])
     compiled = moves.improved(start, 300, 1)
-    from hetsim.placement.throughput import moves as module
+    from hetsim.placement.throughput import stage_moves as module
 
     monkeypatch.setattr(module, "_fitting", lambda: module.anneal)
     assert moves.improved(start, 300, 1) == compiled

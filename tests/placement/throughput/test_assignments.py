@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from hetsim.placement.throughput.assignments import EQUAL, Searched, best_assignment, twins
-from hetsim.placement.throughput.moves import StageMoves
+from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import acyclic, busiest
 from sweeps import examples

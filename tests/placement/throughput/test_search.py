@@ -17,7 +17,6 @@ from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput import search
-from hetsim.placement.throughput.moves import StageMoves
 from hetsim.placement.throughput.search import (
     ATTEMPTS,
     LEAST,
@@ -31,6 +30,7 @@ from hetsim.placement.throughput.search import (
     views,
     within_memory,
 )
+from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.placement.throughput.stages import plan_of_stages
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Staging

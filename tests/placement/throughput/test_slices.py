@@ -16,9 +16,9 @@ from hetsim.partitioning.groups import Group
 from hetsim.placement.loads.costs import Costs, costs_of
 from hetsim.placement.loads.orders import Orders, changed, depth_first
 from hetsim.placement.throughput.chain_runs import fastest_staged_runs
-from hetsim.placement.throughput.moves import LONGEST, MOST_STAGES, Layout, StageMoves
 from hetsim.placement.throughput.search import cut_stages
 from hetsim.placement.throughput.slices import States, cut
+from hetsim.placement.throughput.stage_moves import LONGEST, MOST_STAGES, Layout, StageMoves
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.search import cut_expansion
-from hetsim.placement.search.cut_expansion import (
+from hetsim.placement.search import cuts
+from hetsim.placement.search.cuts import (
     HOST,
     Terms,
     expand,
@@ -147,7 +147,7 @@ def test_machine_code_lays_out_the_same_arcs(seed: int) -> None:
     found = []
     for pays in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cut_expansion, "layout_pays", lambda _, pays=pays: pays)
-            nodes, *arcs = cut_expansion._network(terms, assignment, target)
+            patch.setattr(cuts, "layout_pays", lambda _, pays=pays: pays)
+            nodes, *arcs = cuts._network(terms, assignment, target)
         found.append((nodes, [column.tolist() for column in arcs]))
     assert found[0] == found[1]

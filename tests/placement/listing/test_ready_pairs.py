@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from builders import problems
 from hetsim.errors import OutOfMemory
-from hetsim.placement.listing.dynamic import schedule_pairs
 from hetsim.placement.listing.list_schedule import Listing, Slot, takes
 from hetsim.placement.listing.ranks import static_levels
+from hetsim.placement.listing.ready_pairs import schedule_pairs
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 from sweeps import examples
