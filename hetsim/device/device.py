@@ -28,7 +28,7 @@ from hetsim.hardware.spec import DeviceSpec
 if TYPE_CHECKING:
     import onnx
 
-    from hetsim.device.artifact.header import Identity
+    from hetsim.device.artifact import Identity
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.graph.model import Model
     from hetsim.graph.reading.extension import Extension
@@ -190,16 +190,14 @@ class Device:
         compiled = self.open(proto.SerializeToString(), folder, outputs, settings)
         chosen = tuple(nodes)
 
-        def write(stream: BinaryIO) -> object:
-            from hetsim.device.artifact.file import export
+        def write(stream: BinaryIO) -> None:
+            from hetsim.device.artifact import export
 
             # Cut out anew, so that what is compiled need not be held twice.
             again = self._computed(model, chosen, precision)
             name = f"{model.name}:{model.graph.nodes[min(chosen)].name}"
             identity = self.identity(precision)
-            return export(
-                stream, again, weights_dir=model.weights_dir, identity=identity, name=name
-            )
+            export(stream, again, weights_dir=model.weights_dir, identity=identity, name=name)
 
         if self.exports:
             compiled.exporter = write
@@ -227,19 +225,18 @@ class Device:
             Where it is damaged, or was made for another device, architecture or precision, or
             by another version of hetsim or ONNX Runtime; what differs is named.
         """
-        from hetsim.device.artifact.file import import_compiled
-        from hetsim.device.artifact.header import Expected
+        from hetsim.device.artifact import import_compiled
 
         if not self.exports:
             raise UsageError("it imports no compiled subgraphs", where=f"device '{self.name}'")
         chosen = self._properties.merged(config or {})
-        expected = Expected(self.identity(str(chosen[PRECISION])))
+        identity = self.identity(str(chosen[PRECISION]))
         opener = partial(self.open, settings=self._settings_of(chosen))
-        return import_compiled(stream, expected=expected, opener=opener)
+        return import_compiled(stream, identity=identity, opener=opener)
 
     def identity(self, precision: str) -> Identity:
         """Return for whom a subgraph is compiled here, at an INFERENCE_PRECISION_HINT."""
-        from hetsim.device.artifact.header import Identity, precision_name
+        from hetsim.device.artifact import Identity, precision_name
 
         architecture = str(self.get_property("DEVICE_ARCHITECTURE"))
         return Identity(self.name, architecture, precision_name(self.rounding(precision)))

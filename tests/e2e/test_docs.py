@@ -85,7 +85,7 @@ def test_what_docstrings_name_of_other_files_is_there() -> None:
     for path, text in texts.items():
         for home in {path.stem, *path.relative_to(PACKAGE).parent.parts[-1:]}:
             homes.setdefault(home, []).append(text)
-    files = ("json", "onnx", "toml", "yaml", "hsub")
+    files = ("json", "onnx", "toml", "yaml", "bin")
     for path, text in texts.items():
         for home, name in re.findall(r"``(?:\w+\.)*([a-z]\w*)\.(\w+)(?:\(.*\))?``", text):
             if name in files or name[0].isdigit():

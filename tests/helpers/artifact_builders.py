@@ -1,10 +1,9 @@
-"""Small models as compiled files, and files taken apart and put together again."""
+"""Small models as compiled files, and files changed with their digest taken anew."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from hetsim.device.artifact.file import Artifact, export, read_artifact
-from hetsim.device.artifact.header import Expected, Identity
-from hetsim.device.artifact.layout import Layout
+from hetsim.device.artifact import Identity, export, import_compiled
+from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from onnx_builders import make_model, op, value
 
 NPU = Identity("npu", "npu:small", "graph")
@@ -141,50 +139,26 @@ def exported(
     return stream.getvalue()
 
 
-def read(data: bytes, **options: Any) -> Artifact:
-    """Read a file as the device ``npu`` does."""
-    return read_artifact(io.BytesIO(data), expected=Expected(NPU), **options)
+def opened(data: bytes) -> CompiledSubgraph:
+    """Open a file as the device ``npu`` does."""
+    return import_compiled(io.BytesIO(data), identity=NPU)
 
 
-def parts_of(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Header, ONNX part and weights of a file that is whole."""
-    layout = layout_of(data)
-    start = layout.weights_offset
-    header_end = 32 + layout.header
-    onnx_end = header_end + layout.onnx
-    return data[32:header_end], data[header_end:onnx_end], data[start : start + layout.weights]
+def sealed(proto: onnx.ModelProto) -> bytes:
+    """The file of a model that states all but its digest, with that."""
+    content = proto.SerializeToString(deterministic=True)
+    proto.metadata_props.add(key="hetsim.sha256", value=hashlib.sha256(content).hexdigest())
+    return proto.SerializeToString(deterministic=True)
 
 
-def layout_of(data: bytes) -> Layout:
-    """Sizes of the parts of a file that is whole."""
-    return Layout(*struct.unpack("<IQQ", data[12:32]))
-
-
-def put_together(header: bytes, content: bytes, weights: bytes) -> bytes:
-    """A file of these parts with the right sizes and the right digest."""
-    layout = Layout(len(header), len(content), len(weights))
-    return digested(layout.prefix() + header + content + bytes(layout.padding) + weights)
-
-
-def digested(body: bytes) -> bytes:
-    """`body` and its digest."""
-    return body + hashlib.sha256(body).digest()
-
-
-def with_model(data: bytes, proto: onnx.ModelProto) -> bytes:
-    """The file with another ONNX part, sizes and digest taken anew."""
-    header, _, weights = parts_of(data)
-    return put_together(header, proto.SerializeToString(deterministic=True), weights)
-
-
-def model_in(data: bytes) -> onnx.ModelProto:
-    """The ONNX part of a file."""
-    return onnx.ModelProto.FromString(parts_of(data)[1])
+def stated(data: bytes) -> onnx.ModelProto:
+    """The model in a file, without its digest."""
+    proto = onnx.ModelProto.FromString(data)
+    del proto.metadata_props[-1]
+    return proto
 
 
 def whole(proto: onnx.ModelProto, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Outputs of the model as it was, on the settings of compiled subgraphs."""
-    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-
     names = [output.name for output in proto.graph.output]
     return CompiledSubgraph(proto.SerializeToString(), None, names).run(inputs)

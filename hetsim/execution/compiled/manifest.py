@@ -1,29 +1,34 @@
-"""The manifest of a compiled plan's folder: its files, its devices, and who feeds whom."""
+"""Manifest of a compiled plan's folder: its files with their SHA-256, devices, and dataflow."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hetsim.base.cache import ROOM
 from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular, read_most
 from hetsim.base.room import out_of_room
-from hetsim.device.artifact.header import onnxruntime_version
-from hetsim.device.artifact.values import ValueSpec
+from hetsim.device.artifact import onnxruntime_version
 from hetsim.errors import ExecutionError, InvalidInput
 from hetsim.execution.devices.plan_steps import Part, Step, steps_of
+from hetsim.graph.graph import ITEM_BITS
 from hetsim.version import __version__
 
-SCHEMA = "hetsim-compiled/2"
+if TYPE_CHECKING:
+    import onnx
+
+SCHEMA: Final = "hetsim-compiled/3"
 MANIFEST, PLAN = "manifest.json", "plan.json"
 WEIGHTS = "weights.bin"
 
@@ -33,8 +38,37 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _AGAIN = "compile the plan again, or copy the folder anew"
 
 Count = Annotated[int, Field(ge=0, lt=2**62)]
+GraphBytes = Annotated[int, Field(ge=0, lt=2**31)]
 Dim = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSpec:
+    """One input or output.
+
+    Attributes
+    ----------
+    name : str
+    type : str
+        Element type, ``float32``; around it ``sequence(...)``, ``optional(...)``,
+        ``sparse(...)`` or ``map(int64,...)`` for what is no plain tensor.
+    shape : tuple of (int or str or None), or None
+        Of a plain tensor, as ``Tensor.shape`` is; None for all else.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int | str | None, ...] | None
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; 0 where the shape is not known, or the values are no numbers."""
+        dims = self.shape
+        if dims is None or not all(isinstance(dim, int) for dim in dims):
+            return 0
+        numbers = [dim for dim in dims if isinstance(dim, int)]
+        return (math.prod(numbers) * ITEM_BITS.get(self.type, 0) + 7) // 8
 
 
 class _Record(BaseModel):
@@ -42,7 +76,7 @@ class _Record(BaseModel):
 
 
 class FileRecord(_Record):
-    """A file of the folder: its name, size, and SHA-256 (of a ``.hsub`` file: the one in it)."""
+    """A file of the folder: its name, size, and SHA-256."""
 
     file: str
     nbytes: Count
@@ -85,21 +119,11 @@ class ValueRecord(_Record):
 class GroupRecord(FileRecord):
     """One subgraph: its file, its device, what it reads and what it makes."""
 
+    nbytes: GraphBytes
     device: Text
     about: str
     inputs: list[Text]
     outputs: list[Text]
-
-
-class StepRecord(_Record):
-    """One call to a device; see ``Step``."""
-
-    device: str
-    parts: list[Count]
-    receives: list[str]
-    sends: list[str]
-    keeps: list[str]
-    frees: list[list[str]]
 
 
 class Manifest(_Record):
@@ -114,11 +138,9 @@ class Manifest(_Record):
         In execution order.
     constants : GroupRecord or None
         Outputs of the model that are stored values: a subgraph without nodes.
-    steps : list of StepRecord
-        Those that ``steps_of`` gives for the groups.
     """
 
-    schema_: Literal["hetsim-compiled/2"] = Field(alias="schema")
+    schema_: Literal["hetsim-compiled/3"] = Field(alias="schema")
     hetsim: str
     onnxruntime: str
     precision: Literal["graph", "device"]
@@ -129,7 +151,6 @@ class Manifest(_Record):
     outputs: list[Text]
     groups: list[GroupRecord]
     constants: GroupRecord | None
-    steps: list[StepRecord]
 
     @property
     def tolerance(self) -> float:
@@ -157,19 +178,12 @@ def is_compiled(path: Path) -> bool:
     return path.is_dir() and os.path.lexists(path / MANIFEST)
 
 
-def step_records(steps: Sequence[Step]) -> list[StepRecord]:
-    """Return steps as the manifest has them."""
-    return [
-        StepRecord(
-            device=step.device,
-            parts=list(step.parts),
-            receives=list(step.receives),
-            sends=list(step.sends),
-            keeps=list(step.keeps),
-            frees=[list(names) for names in step.frees],
-        )
-        for step in steps
-    ]
+def describe(values: Iterable[onnx.ValueInfoProto]) -> tuple[ValueSpec, ...]:
+    """Return inputs or outputs of an ONNX graph as records.
+
+    Raises ValueError where one has no type, an unknown one, or a negative dimension.
+    """
+    return tuple(_described(value) for value in values)
 
 
 def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
@@ -222,11 +236,11 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
                 hint="compile the plan again, or install that version",
             )
     _check_names(manifest, where)
-    steps = _checked_steps(manifest, where)
+    steps = _steps(manifest, where)
     data = _read(folder, manifest.plan.file, where)
     if hashlib.sha256(data).hexdigest() != manifest.plan.sha256:
         raise InvalidInput(
-            "damaged: not the plan that was compiled",
+            "damaged: not the file that was compiled",
             where=str(folder / manifest.plan.file),
             hint=_AGAIN,
         )
@@ -236,41 +250,41 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
         raise InvalidInput("not a text file", where=str(folder / manifest.plan.file)) from None
 
 
-def copy_weights(folder: Path, weights: FileRecord, target: Path) -> None:
-    """Copy the file of weights, and raise InvalidInput unless the copy is what was written.
+def copy_checked(folder: Path, record: FileRecord, target: Path) -> None:
+    """Copy a file of the folder, and raise InvalidInput unless the copy is what was written.
 
     What runs maps the copy: a file that is checked where it lies may be changed behind the check.
 
     Raises ExecutionError where the copy cannot be written.
 
-    Complexity: linear in the weights; a piece of them is in memory at a time.
+    Complexity: linear in the file; a piece of it is in memory at a time.
     """
     digest = hashlib.sha256()
-    with opened(folder, weights.file) as stream:
+    with _opened(folder, record.file) as stream:
         # One of another size is not read at all.
-        whole = os.fstat(stream.fileno()).st_size == weights.nbytes
+        whole = os.fstat(stream.fileno()).st_size == record.nbytes
         try:
             with target.open("xb") as copy:
                 while whole and (chunk := stream.read(_CHUNK_BYTES)):
                     digest.update(chunk)
                     copy.write(chunk)
         except OSError as error:
-            short = out_of_room(error, target, needed_bytes=weights.nbytes, hint=ROOM)
+            short = out_of_room(error, target, needed_bytes=record.nbytes, hint=ROOM)
             raise short or ExecutionError(
-                f"the weights cannot be copied: {error.strerror or error}",
+                f"'{record.file}' cannot be copied: {error.strerror or error}",
                 where=str(target),
                 hint=ROOM,
             ) from error
-    if not whole or digest.hexdigest() != weights.sha256:
+    if not whole or digest.hexdigest() != record.sha256:
         raise InvalidInput(
-            "damaged: not the weights that were compiled",
-            where=str(folder / weights.file),
+            "damaged: not the file that was compiled",
+            where=str(folder / record.file),
             hint=_AGAIN,
         )
 
 
 @contextmanager
-def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
+def _opened(folder: Path, name: str) -> Iterator[BufferedReader]:
     """Give a file of the folder to read: a regular file in it, not a link to one.
 
     Raises InvalidInput for any other name or file.
@@ -292,7 +306,7 @@ def opened(folder: Path, name: str) -> Iterator[BufferedReader]:
 
 
 def _read(folder: Path, name: str, where: str) -> bytes:
-    with opened(folder, name) as stream:
+    with _opened(folder, name) as stream:
         data = read_most(stream, TEXT_LIMIT_BYTES + 1)
     if len(data) > TEXT_LIMIT_BYTES:
         raise InvalidInput(f"larger than {TEXT_LIMIT_BYTES} bytes", where=where)
@@ -314,8 +328,8 @@ def _check_names(manifest: Manifest, where: str) -> None:
         raise InvalidInput("its devices do not fit its subgraphs", where=where, hint=_AGAIN)
 
 
-def _checked_steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
-    """The steps, made anew from who feeds whom; what the manifest says must be the same."""
+def _steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
+    """The steps that follow from who feeds whom."""
     there = {value.name for value in manifest.inputs}
     for group in (*manifest.files,):
         missing = [name for name in group.inputs if name not in there]
@@ -327,7 +341,33 @@ def _checked_steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
     absent = [name for name in manifest.outputs if name not in there]
     if absent:
         raise InvalidInput(f"nothing makes output '{absent[0]}'", where=where, hint=_AGAIN)
-    steps = steps_of(manifest.parts(), manifest.outputs)
-    if step_records(steps) != manifest.steps:
-        raise InvalidInput("its steps are not those of its subgraphs", where=where, hint=_AGAIN)
-    return steps
+    return steps_of(manifest.parts(), manifest.outputs)
+
+
+def _described(value: onnx.ValueInfoProto) -> ValueSpec:
+    from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
+
+    kind = value.type
+    around: list[str] = []
+    while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
+        around.append(str(which).removesuffix("_type"))
+        kind = getattr(kind, str(which)).elem_type
+    if which == "map_type":
+        around.append(f"map({dtype_name(kind.map_type.key_type)},")
+        kind = kind.map_type.value_type
+        which = kind.WhichOneof("value")
+    if which not in ("tensor_type", "sparse_tensor_type"):
+        raise ValueError(f"value {value.name!r} has no type that can be stored")
+    tensor = getattr(kind, which)
+    text = dtype_name(tensor.elem_type)
+    if text == "undefined":
+        raise ValueError(f"value {value.name!r} has no element type")
+    if which == "sparse_tensor_type":
+        text = f"sparse({text})"
+    plain = which == "tensor_type" and not around
+    for outer in reversed(around):
+        text = f"{outer}{text})" if outer.startswith("map(") else f"{outer}({text})"
+    shape = to_tensor(value.name, kind).shape if plain else None
+    if not value.name or any(isinstance(dim, int) and dim < 0 for dim in shape or ()):
+        raise ValueError(f"value {value.name!r} has no name, or a negative dimension")
+    return ValueSpec(value.name, text, shape)

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from hetsim.device.artifact.file import read_artifact
-from hetsim.device.artifact.header import Expected, Identity
-from hetsim.device.artifact.onnx_part import relocated
-from hetsim.device.artifact.trial import Trial
-from hetsim.device.artifact.values import ValueSpec
+from hetsim.base.own_programs import started
+from hetsim.base.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.device.registry import SIMULATED
-from hetsim.errors import HetsimError, InvalidInput
+from hetsim.errors import ExecutionError, HetsimError, InvalidInput, ModelError
 from hetsim.execution.compiled.manifest import (
     PLAN,
-    WEIGHTS,
     GroupRecord,
     Manifest,
-    copy_weights,
-    opened,
+    ValueSpec,
+    copy_checked,
+    describe,
     read_manifest,
 )
 from hetsim.execution.devices.folders import run_folder
 from hetsim.execution.devices.program import Code, Program
 from hetsim.execution.devices.weights import Extent, extents_of
+from hetsim.graph.reading.onnx_file import read_onnx
 from hetsim.hardware.catalog import load_platform
 from hetsim.plans.plan import parse
 from hetsim.plans.saved import named_libraries
@@ -37,6 +40,15 @@ if TYPE_CHECKING:
     import onnx
 
     from hetsim.hardware.spec import DeviceSpec
+
+TIMEOUT_S = 120.0
+"""Of the child that opens a folder's files first; a second more for each file."""
+
+_MEMORY_BYTES = 4 * 2**30
+_COPIES = 4
+"""Of a graph while it is opened: as it came, parsed, and taken apart."""
+
+_AGAIN = "compile the plan again, or copy the folder anew"
 
 
 @dataclass(frozen=True)
@@ -68,18 +80,19 @@ class CompiledPlan:
 
 
 def open_compiled(folder: Path) -> CompiledPlan:
-    """Read what ``compile_plan`` wrote, and check all of it; see ``read_artifact``.
+    """Read what ``compile_plan`` wrote, and check all of it.
 
-    Every subgraph is opened once in a child process, so that one that breaks ONNX Runtime
-    does not break this process.
+    Every file is copied to a folder of this process's own and held against its SHA-256 on the way;
+    the copies are read as any ONNX model is, and opened in a child process first, so that one that
+    breaks ONNX Runtime does not break this process.
 
     Raises
     ------
     InvalidInput
-        Where a file is missing, damaged, not in the folder, for other devices or versions,
-        or does not fit the others.
+        Where a file is missing, damaged, not in the folder, or does not fit the others; or where
+        other versions wrote it.
     ExecutionError
-        Where the copy of the weights cannot be written.
+        Where the copies cannot be written.
     """
     folder = folder.resolve()
     manifest, steps, text = read_manifest(folder)
@@ -91,51 +104,48 @@ def open_compiled(folder: Path) -> CompiledPlan:
             hint="give the plan itself, with --extension",
         )
     specs = _foreign_specs(manifest, plan, folder)
-    code: dict[str, list[Code]] = {device.name: [] for device in manifest.devices}
-    extents: dict[str, set[Extent]] = {device.name: set() for device in manifest.devices}
     settings = {device.name: KernelSettings(device.threads) for device in manifest.devices}
     known = {value.name: value.spec for value in manifest.inputs}
-    constants: dict[str, Any] = {}
-    trials: list[tuple[GroupRecord, bytes, int]] = []
-    for index, group in enumerate(manifest.groups):
-        proto, content, mapped = _read(folder, manifest, group, known)
-        trials.append((group, content, mapped))
-        code[group.device].append(
-            Code(
-                index,
-                group.about,
-                content,
-                tuple(group.outputs),
-                specs.get(group.device),
-                settings[group.device],
-            )
-        )
-        extents[group.device].update(extents_of(proto))
-    stored = manifest.constants
-    if stored is not None:
-        _, stored_content, mapped = _read(folder, manifest, stored, known)
-        trials.append((stored, stored_content, mapped))
     with ExitStack() as opening:
-        weights_dir = str(folder)
-        if manifest.weights is not None:
-            copies = opening.enter_context(run_folder())
-            weights_dir = str(copies)
-            copy_weights(folder, manifest.weights, copies / manifest.weights.file)
+        copies = opening.enter_context(run_folder())
+        weights = [] if manifest.weights is None else [manifest.weights]
+        for record in (*weights, *manifest.files):
+            copy_checked(folder, record, copies / record.file)
         # Nothing is opened, not even in the child, before all files have been checked.
-        with Trial() as trial:
-            for group, content, mapped in trials:
-                trial.check(content, weights_dir, group.outputs, mapped, str(folder / group.file))
-        if stored is not None:
-            constants = CompiledSubgraph(stored_content, weights_dir, stored.outputs).run({})
+        protos = {group.file: _read(folder, copies, group, known) for group in manifest.files}
+        _open_in_child(folder, copies, protos, manifest)
+        code: dict[str, list[Code]] = {}
+        extents: dict[str, set[Extent]] = {device.name: set() for device in manifest.devices}
+        for index, group in enumerate(manifest.groups):
+            proto, device = protos[group.file], group.device
+            code.setdefault(device, []).append(
+                Code(
+                    index,
+                    group.about,
+                    proto.SerializeToString(),
+                    tuple(group.outputs),
+                    specs.get(device),
+                    settings[device],
+                )
+            )
+            extents[device].update(extents_of(proto))
+        constants: dict[str, Any] = {}
+        if (stored := manifest.constants) is not None:
+            content = protos[stored.file].SerializeToString()
+            constants = CompiledSubgraph(content, str(copies), stored.outputs).run({})
         made = {name for group in manifest.groups for name in group.outputs}
         program = Program(
             steps=steps,
-            code={device: tuple(entries) for device, entries in code.items() if entries},
+            code={
+                device.name: tuple(code[device.name])
+                for device in manifest.devices
+                if device.name in code
+            },
             extents={
                 device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
                 for device, found in extents.items()
             },
-            weights_dir=weights_dir,
+            weights_dir=str(copies),
             outputs=tuple(name for name in manifest.outputs if name in made),
         )
         compiled = CompiledPlan(folder, manifest, plan, program, constants, known)
@@ -175,43 +185,100 @@ def _foreign_specs(
 
 
 def _read(
-    folder: Path,
-    manifest: Manifest,
-    group: GroupRecord,
-    known: dict[str, ValueSpec],
-) -> tuple[onnx.ModelProto, bytes, int]:
-    """Read a file, hold it against the manifest, and note the types of its values in `known`.
+    folder: Path, copies: Path, group: GroupRecord, known: dict[str, ValueSpec]
+) -> onnx.ModelProto:
+    """The subgraph in a copied file, which makes and reads what the manifest says.
 
-    Returns the subgraph, whose weights lie in the folder; the same as bytes; the bytes of its
-    weights.
+    Types of its values are noted in `known`, and are the same in all files.
     """
-    weights = manifest.weights
     where = str(folder / group.file)
-    device = next(entry for entry in manifest.devices if entry.name == group.device)
-    identity = Identity(device.name, device.architecture, device.precision)
-    with opened(folder, group.file) as stream:
-        artifact = read_artifact(
-            stream,
-            expected=Expected(identity),
-            where=where,
-            shared_bytes=0 if weights is None else weights.nbytes,
+    try:
+        proto = read_onnx(copies / group.file).proto
+        inputs, outputs = describe(proto.graph.input), describe(proto.graph.output)
+    except ModelError as error:
+        raise replace(error, where=where) from error
+    except ValueError as error:
+        raise InvalidInput(str(error), where=where, hint=_AGAIN) from error
+    names = [value.name for value in inputs], [value.name for value in outputs]
+    if names != (group.inputs, group.outputs) or any(
+        known.setdefault(value.name, value) != value for value in (*inputs, *outputs)
+    ):
+        raise InvalidInput("not the file that the manifest describes", where=where, hint=_AGAIN)
+    return proto
+
+
+def _open_in_child(
+    folder: Path, copies: Path, protos: Mapping[str, onnx.ModelProto], manifest: Manifest
+) -> None:
+    """Open the copies in a child process with limits of time and memory, which may die of it.
+
+    ONNX Runtime is not made for hostile models: some that pass every check end the process. A
+    digest does not tell who wrote a file.
+
+    Raises InvalidInput where ONNX Runtime refuses one, dies of it, or takes too long;
+    ExecutionError where no child can be started.
+    """
+    mapped = 0 if manifest.weights is None else manifest.weights.nbytes
+    largest = max((proto.ByteSize() for proto in protos.values()), default=0)
+    wanted = [[group.file, group.outputs] for group in manifest.files]
+    try:
+        child = started(
+            __name__,
+            "open_all",
+            _MEMORY_BYTES + mapped + _COPIES * largest,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
         )
-    artifact.close()
-    header = artifact.header
-    names = [value.name for value in header.inputs], [value.name for value in header.outputs]
-    fits = not artifact.layout.weights and (artifact.sha256, artifact.layout.total, *names) == (
-        group.sha256,
-        group.nbytes,
-        group.inputs,
-        group.outputs,
-    )
-    values = (*header.inputs, *header.outputs)
-    if not fits or any(known.setdefault(value.name, value) != value for value in values):
+    except OSError as error:
+        raise out_of_room(error) or ExecutionError(
+            f"no process to open the files in can be started: {error.strerror or error}"
+        ) from error
+    with child:
+        try:
+            asked = json.dumps([str(copies), wanted])
+            told, _ = child.communicate(asked, timeout=TIMEOUT_S + len(wanted))
+            how = "breaks"
+        except subprocess.TimeoutExpired:
+            child.kill()
+            told, _ = child.communicate()
+            how = "takes too long"
+        finally:
+            child.kill()
+    answers = [json.loads(line) for line in told.splitlines()]
+    for answer, group in zip(answers, manifest.files, strict=False):
+        if answer:
+            raise InvalidInput(answer, where=str(folder / group.file), hint=_AGAIN)
+    if len(answers) < len(manifest.files):
         raise InvalidInput(
-            "not the file that the manifest describes",
-            where=where,
-            hint="compile the plan again, or copy the folder anew",
+            f"ONNX Runtime {how} when it opens it",
+            where=str(folder / manifest.files[len(answers)].file),
+            hint="compile the plan again, and do not trust this folder",
         )
-    proto = relocated(artifact.proto, WEIGHTS if weights is None else weights.file, 0)
-    mapped = sum(extent.nbytes for extent in extents_of(proto))
-    return proto, proto.SerializeToString(), mapped
+
+
+def open_all(memory_bytes: int) -> None:
+    """Be the child: open the files that stdin names, and print for each what was wrong, or ""."""
+    # Whatever else writes to stdout must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    if importlib.util.find_spec("resource") is not None:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = memory_bytes if most == resource.RLIM_INFINITY else min(memory_bytes, most)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+    folder, wanted = json.loads(sys.stdin.read())
+    for file, outputs in wanted:
+        said = ""
+        try:
+            CompiledSubgraph(
+                read_onnx(Path(folder, file)).proto.SerializeToString(), folder, outputs
+            )
+        except HetsimError as error:
+            said = error.what
+        print(json.dumps(said), file=answers, flush=True)

@@ -1,37 +1,32 @@
-"""A plan compiled to a folder: one file a subgraph, and all that a run needs without the model."""
+"""Folder of a compiled plan: ONNX files, their external data, and a manifest with their SHA-256."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from hetsim.base.files import create, draft_folder
+from hetsim.base.files import create, draft_folder, open_regular
 from hetsim.base.room import out_of_room
-from hetsim.device.artifact.file import Exported, export
-from hetsim.device.artifact.header import (
-    Identity,
-    onnxruntime_version,
-    precision_name,
-)
-from hetsim.device.artifact.onnx_part import SharedWeights
-from hetsim.device.artifact.values import describe
+from hetsim.device.artifact import onnxruntime_version, precision_name
 from hetsim.device.registry import make_device, tolerance
 from hetsim.errors import ArtifactError, InvalidInput, UsageError
 from hetsim.execution.compiled.manifest import (
     MANIFEST,
     PLAN,
+    SCHEMA,
     WEIGHTS,
     DeviceRecord,
     FileRecord,
     GroupRecord,
     Manifest,
     ValueRecord,
-    step_records,
+    describe,
 )
 from hetsim.execution.devices.program import Program, assemble, roundings_of
-from hetsim.execution.devices.weights import staged
+from hetsim.execution.devices.weights import external_tensors, staged
+from hetsim.graph.reading.onnx_types import bytes_of
 from hetsim.partitioning.export.as_onnx import identifier
 from hetsim.partitioning.export.onnx_folder import check_folder
 from hetsim.version import __version__
@@ -43,7 +38,8 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import DeviceSpec
     from hetsim.plans.plan import Plan
 
-SUFFIX = ".hsub"
+_ALIGNMENT = 64
+_CHUNK_BYTES = 2**22
 
 
 def compile_plan(
@@ -51,9 +47,9 @@ def compile_plan(
 ) -> Manifest:
     """Write `plan` to a new folder, all files or none.
 
-    One ``g3_npu.hsub`` a subgraph, ``constants.hsub`` where outputs of the model are stored
-    values, ``weights.bin`` with the large weights of all of them, each once, ``plan.json``,
-    and ``manifest.json``, which names the rest.
+    One ``g3_npu.onnx`` a subgraph, ``constants.onnx`` where outputs of the model are stored
+    values, ``weights.bin`` with the large weights of all of them, each once, as external data,
+    ``plan.json``, and ``manifest.json``, which names the rest, each with its SHA-256.
 
     Parameters
     ----------
@@ -106,10 +102,8 @@ def compile_plan(
         with draft_folder(target) as draft, staged(model) as staged_model:
             program = assemble(plan, staged_model, roundings)
             with create(draft / WEIGHTS) as stream:
-                shared = SharedWeights(stream)
-                groups, constants = _write_groups(
-                    plan, staged_model, program, devices, draft, shared
-                )
+                shared = _Weights(stream)
+                groups, constants = _write_groups(plan, staged_model, program, draft, shared)
             weights = FileRecord(file=WEIGHTS, nbytes=shared.nbytes, sha256=shared.sha256)
             if not shared.nbytes:
                 (draft / WEIGHTS).unlink()
@@ -118,7 +112,7 @@ def compile_plan(
             with create(draft / PLAN) as stream:
                 stream.write(text)
             manifest = Manifest(
-                schema="hetsim-compiled/2",
+                schema=SCHEMA,
                 hetsim=__version__,
                 onnxruntime=onnxruntime_version(),
                 precision=precision,
@@ -129,7 +123,6 @@ def compile_plan(
                 outputs=list(model.graph.outputs),
                 groups=groups,
                 constants=constants,
-                steps=step_records(program.steps),
             )
             with create(draft / MANIFEST) as stream:
                 stream.write(manifest.to_text().encode("utf-8"))
@@ -176,68 +169,114 @@ def _device_record(name: str, spec: DeviceSpec, precision: str) -> DeviceRecord:
     )
 
 
+class _Weights:
+    """File of the large weights of all subgraphs, each in it once."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._offsets: dict[tuple[Path, int, int], int] = {}
+        self.nbytes = 0
+
+    @property
+    def sha256(self) -> str:
+        """Of what was written so far."""
+        return self._digest.hexdigest()
+
+    def take_in(self, proto: onnx.ModelProto, weights_dir: Path) -> None:
+        """Copy the external data of `proto`, and let it refer to the copy.
+
+        Raises ArtifactError where a weight is not in its file.
+        """
+        for tensor in external_tensors(proto):
+            fields = {entry.key: entry.value for entry in tensor.external_data}
+            nbytes = bytes_of(tensor)
+            place = weights_dir / fields["location"], int(fields.get("offset") or 0), nbytes
+            if place not in self._offsets:
+                self._write(bytes(-self.nbytes % _ALIGNMENT))
+                self._offsets[place] = self.nbytes
+                self._copy(*place)
+            del tensor.external_data[:]
+            for key, text in (
+                ("location", WEIGHTS), ("offset", self._offsets[place]), ("length", nbytes)
+            ):  # fmt: skip
+                tensor.external_data.add(key=key, value=str(text))
+
+    def _copy(self, path: Path, offset: int, nbytes: int) -> None:
+        left = nbytes
+        try:
+            with open_regular(path) as stream:
+                stream.seek(offset)
+                while left and (chunk := stream.read(min(left, _CHUNK_BYTES))):
+                    left -= len(chunk)
+                    self._write(chunk)
+        except OSError as error:
+            raise out_of_room(error) or ArtifactError(
+                f"the weights cannot be read: {error.strerror or error}", where=str(path)
+            ) from error
+        if left:
+            raise ArtifactError(
+                f"a weight of {nbytes} bytes has {nbytes - left} in its file",
+                where=str(path),
+                hint="load the model anew: its weights file changed",
+            )
+
+    def _write(self, data: bytes) -> None:
+        self._stream.write(data)
+        self._digest.update(data)
+        self.nbytes += len(data)
+
+
 def _write_groups(
-    plan: Plan,
-    model: Model,
-    program: Program,
-    devices: list[DeviceRecord],
-    draft: Path,
-    shared: SharedWeights,
+    plan: Plan, model: Model, program: Program, draft: Path, weights: _Weights
 ) -> tuple[list[GroupRecord], GroupRecord | None]:
     import onnx
 
     from hetsim.graph.extract import stored_alone
 
-    identities = {d.name: Identity(d.name, d.architecture, d.precision) for d in devices}
-    records: list[tuple[int, GroupRecord]] = []
-    for device, entries in program.code.items():
-        for entry in entries:
-            name = f"g{entry.group}_{identifier(device)}{SUFFIX}"
-            proto = onnx.ModelProto.FromString(entry.proto)
-            try:
-                written = _write(
-                    draft / name, proto, model, identities[device], f"g{entry.group}", shared
-                )
-            except ArtifactError as error:
-                raise replace(error, where=f"{model.source}: {entry.about}") from error
-            records.append((entry.group, _record(name, device, entry.about, written)))
-    records.sort(key=lambda pair: pair[0])
+    def write(name: str, proto: onnx.ModelProto, device: str, about: str) -> GroupRecord:
+        try:
+            if model.weights_dir is not None:
+                weights.take_in(proto, model.weights_dir)
+            inputs, outputs = describe(proto.graph.input), describe(proto.graph.output)
+            content = proto.SerializeToString(deterministic=True)
+        except ValueError as error:
+            raise ArtifactError(
+                f"cannot be exported: {error}", where=f"{model.source}: {about}"
+            ) from error
+        except ArtifactError as error:
+            raise replace(error, where=f"{model.source}: {about}") from error
+        with create(draft / name) as stream:
+            stream.write(content)
+        return GroupRecord(
+            file=name,
+            nbytes=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+            device=device,
+            about=about,
+            inputs=[value.name for value in inputs],
+            outputs=[value.name for value in outputs],
+        )
+
+    entries = sorted(
+        ((entry, device) for device, code in program.code.items() for entry in code),
+        key=lambda pair: pair[0].group,
+    )
+    records = [
+        write(
+            f"g{entry.group}_{identifier(device)}.onnx",
+            onnx.ModelProto.FromString(entry.proto),
+            device,
+            entry.about,
+        )
+        for entry, device in entries
+    ]
     constants = None
     names = _constant_outputs(model)
     if names and plan.problem.platform is not None:
         host = plan.problem.platform.host
-        proto = stored_alone(model, names)
-        name = f"constants{SUFFIX}"
-        written = _write(draft / name, proto, model, identities[host], "constants", shared)
-        constants = _record(name, host, "stored outputs", written)
-    return [record for _, record in records], constants
-
-
-def _write(
-    path: Path,
-    proto: onnx.ModelProto,
-    model: Model,
-    identity: Identity,
-    name: str,
-    shared: SharedWeights,
-) -> Exported:
-    folder = model.weights_dir
-    with create(path) as stream:
-        return export(
-            stream, proto, weights_dir=folder, identity=identity, name=name, shared=shared
-        )
-
-
-def _record(file: str, device: str, about: str, written: Exported) -> GroupRecord:
-    return GroupRecord(
-        file=file,
-        nbytes=written.nbytes,
-        sha256=written.sha256,
-        device=device,
-        about=about,
-        inputs=[value.name for value in written.header.inputs],
-        outputs=[value.name for value in written.header.outputs],
-    )
+        constants = write("constants.onnx", stored_alone(model, names), host, "stored outputs")
+    return records, constants
 
 
 def _inputs(model: Model) -> list[ValueRecord]:

@@ -80,7 +80,7 @@ def staged(model: Model) -> Iterator[Model]:
 def extents_of(proto: onnx.ModelProto) -> tuple[Extent, ...]:
     """Return the pieces of weights files that `proto` refers to, ascending, each once."""
     found: set[Extent] = set()
-    for tensor in _external_tensors(proto):
+    for tensor in external_tensors(proto):
         fields = {entry.key: entry.value for entry in tensor.external_data}
         offset = int(fields.get("offset") or 0)
         found.add(Extent(fields["location"], offset, bytes_of(tensor)))
@@ -123,7 +123,7 @@ def _referring(
         if tensor.name not in extents:
             copy.graph.initializer.append(tensor)
     if weights_dir is not None:
-        for tensor in _external_tensors(copy):
+        for tensor in external_tensors(copy):
             for entry in tensor.external_data:
                 if entry.key == "location":
                     entry.value = (weights_dir / entry.value).relative_to(root).as_posix()
@@ -157,7 +157,8 @@ def _copy_but(
             setattr(target, descriptor.name, value)
 
 
-def _external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+def external_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors of `proto`, of bodies and functions too, that are in files."""
     for tensor in _tensors(proto):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             yield tensor

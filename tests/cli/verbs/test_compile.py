@@ -25,13 +25,13 @@ def test_compile_says_what_it_wrote(cli: Cli, model: Path, platform: Path, tmp_p
     words = ["compile", model, "--platform", platform, "--strategy", "hetero"]
     table = cli(*words, "-o", tmp_path / "one")
     assert table.exit_code == 0, table.stderr
-    assert "g0_npu.hsub" in table.stdout
+    assert "g0_npu.onnx" in table.stdout
     assert "npu:intel-core-ultra-155h-npu" in table.stdout
     assert "hetsim run" in table.stderr
     quiet = cli(*words, "-o", tmp_path / "two", "--json", "-q")
     record: dict[str, Any] = json.loads(quiet.stdout)
     assert quiet.stderr == ""
-    assert record["schema"] == "hetsim-compiled/2"
+    assert record["schema"] == "hetsim-compiled/3"
     files = [entry["file"] for entry in record["groups"]]
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == sorted(
         [*files, "manifest.json", "plan.json"]
@@ -99,14 +99,14 @@ def test_what_a_folder_fixes_cannot_be_given(cli: Cli, folder: Path, words: list
 
 
 def test_a_damaged_folder_is_one_line_and_exit_code_3(cli: Cli, folder: Path) -> None:
-    file = folder / "g0_npu.hsub"
+    file = folder / "g0_npu.onnx"
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     done = cli("run", folder, "--executor", "threads")
     assert done.exit_code == 3
     assert done.stderr.count("\n") == 1
-    assert "g0_npu.hsub: damaged" in done.stderr
+    assert "g0_npu.onnx: damaged" in done.stderr
     (folder / "manifest.json").unlink()
     (folder / "plan.json").rename(folder / "manifest.json")
     assert cli("run", folder, "--executor", "threads").exit_code == 3

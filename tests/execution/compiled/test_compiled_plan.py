@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -19,12 +20,10 @@ import onnx
 import pytest
 
 import hetsim
-from artifact_builders import MODELS, digested, inputs_of, mixed_model, weighted_model
+from artifact_builders import MODELS, inputs_of, mixed_model, weighted_model
 from builders import BOX
-from hetsim.device.artifact.file import read_artifact
-from hetsim.device.artifact.header import Expected, Identity
-from hetsim.device.artifact.layout import ArtifactError
-from hetsim.errors import InvalidInput, OutOfRoom, RequestError, UsageError
+from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, RequestError, UsageError
+from hetsim.execution.compiled import read
 from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
@@ -99,7 +98,7 @@ def test_a_folder_computes_what_the_plan_does(name: str, planned: Planned, tmp_p
             MANIFEST,
             "plan.json",
             *shared,
-            *(f"g{i}_{g.device}.hsub" for i, g in enumerate(plan.groups)),
+            *(f"g{i}_{g.device}.onnx" for i, g in enumerate(plan.groups)),
         ]
     )
     assert [entry.nbytes for entry in manifest.groups] == [
@@ -137,7 +136,7 @@ def test_weights_that_change_after_they_were_checked_change_nothing(
     weights = compiled / "weights.bin"
     weights.write_bytes(bytes(weights.stat().st_size))
     assert_bitwise_equal(run_compiled(opened, given, executor="threads").outputs, before)
-    with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+    with pytest.raises(InvalidInput, match="not the file that was compiled"):
         open_compiled(compiled)
     assert len(list((cache / "runs").iterdir())) == 1
     del opened
@@ -195,7 +194,7 @@ def test_outputs_that_are_stored_or_passed_through(planned: Planned, tmp_path: P
         {"k": np.arange(300, dtype=np.float32), "t": np.array(["a", "b"], object)},
     )
     compile_plan(planned(proto), tmp_path / "compiled")
-    assert (tmp_path / "compiled" / "constants.hsub").is_file()
+    assert (tmp_path / "compiled" / "constants.onnx").is_file()
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     done = run_compiled(open_compiled(tmp_path / "compiled"), {"x": x}, executor="threads")
     assert list(done.outputs) == ["z", "k", "x", "t"]
@@ -250,7 +249,7 @@ def test_a_folder_is_written_whole_or_not_at_all(
     target = tmp_path / "sub" / "compiled"
     with monkeypatch.context() as patch:
         patch.setattr(
-            "hetsim.execution.compiled.write.export",
+            "hetsim.execution.compiled.write.describe",
             full,
         )
         with pytest.raises(OutOfRoom, match="the disk is full"):
@@ -301,10 +300,10 @@ def test_every_byte_of_the_manifest_counts(compiled: Path, first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../g0_cpu.hsub", "/etc/passwd", "sub/g0.hsub", "..", ".", "", "a\0b", ".hidden"]
+    "name", ["../g0_cpu.onnx", "/etc/passwd", "sub/g0.onnx", "..", ".", "", "a\0b", ".hidden"]
 )
 def test_a_file_name_that_leaves_the_folder_is_refused(compiled: Path, name: str) -> None:
-    shutil.copy(compiled / "g0_cpu.hsub", compiled.parent / "g0_cpu.hsub")
+    shutil.copy(compiled / "g0_cpu.onnx", compiled.parent / "g0_cpu.onnx")
     for change in (
         lambda r: r["groups"][0].update(file=name),
         lambda r: r["plan"].update(file=name),
@@ -317,7 +316,7 @@ def test_a_file_name_that_leaves_the_folder_is_refused(compiled: Path, name: str
 
 
 def test_links_and_what_is_no_file_are_refused(compiled: Path) -> None:
-    for name in ("g1_npu.hsub", "plan.json", WEIGHTS, MANIFEST):
+    for name in ("g1_npu.onnx", "plan.json", WEIGHTS, MANIFEST):
         outside = compiled.parent / f"moved {name}"
         shutil.move(compiled / name, outside)
         (compiled / name).symlink_to(outside)
@@ -348,33 +347,29 @@ def group(place: int, **fields: Any) -> Callable[[dict[str, Any]], Any]:
         (lambda r: r.update(schema="hetsim-compiled/1"), "compiled/1'.* compile the plan again"),
         (lambda r: r.update(hetsim="0.0.1"), "compiled by hetsim '0.0.1', and this is '"),
         (lambda r: r.update(onnxruntime="1.0"), "compiled by onnxruntime '1.0', and this is '"),
-        (lambda r: r.update(weights=None), "where none belongs"),
-        (lambda r: r["weights"].update(nbytes=64), "where none belongs"),
-        (lambda r: r["weights"].update(nbytes=10**6), "not the weights that were compiled"),
-        (lambda r: r["weights"].update(sha256="0" * 64), "not the weights that were compiled"),
-        (lambda r: r["weights"].update(file="g0_cpu.hsub"), "one name"),
+        (lambda r: r.update(weights=None), r"g0_cpu\.onnx: .*weights\.bin.* is missing"),
+        (lambda r: r["weights"].update(nbytes=64), "not the file that was compiled"),
+        (lambda r: r["weights"].update(nbytes=10**6), "not the file that was compiled"),
+        (lambda r: r["weights"].update(sha256="0" * 64), "not the file that was compiled"),
+        (lambda r: r["weights"].update(file="g0_cpu.onnx"), "one name"),
         (lambda r: r["weights"].update(file="../weights.bin"), "leaves the folder"),
         (lambda r: r.update(more=1), "more: Extra inputs"),
         (lambda r: r.update(groups={}), "groups"),
         (group(0, nbytes="1"), r"groups\.0\.nbytes"),
-        (group(0, nbytes=1), "not the file that the manifest describes"),
-        (group(0, sha256="0" * 64), "not the file that the manifest describes"),
-        (group(0, device="npu"), "steps|device"),
+        (group(0, nbytes=1), "not the file that was compiled"),
+        (group(0, nbytes=2**31), r"groups\.0\.nbytes"),
+        (group(0, sha256="0" * 64), "not the file that was compiled"),
         (group(0, device="gpu"), "devices do not fit"),
-        (group(1, file="g0_cpu.hsub"), "one name"),
+        (group(1, file="g0_cpu.onnx"), "one name"),
         (group(0, inputs=["nowhere"]), "before it is made"),
         (group(1, outputs=["c"]), "makes a value again"),
         (lambda r: r["groups"].reverse(), "before it is made"),
         (lambda r: r["outputs"].append("nowhere"), "nothing makes output 'nowhere'"),
-        (lambda r: r["steps"].pop(), "steps are not those"),
-        (lambda r: r["steps"][0]["sends"].clear(), "steps are not those"),
         (lambda r: r["devices"].pop(), "devices do not fit"),
-        (lambda r: r["devices"][0].update(architecture="cpu:other"), "architecture 'cpu:"),
-        (lambda r: r["devices"][0].update(precision="x"), "precision 'graph', and this is 'x'"),
         (lambda r: r["devices"][0].update(backend="theirs"), "whose description is gone"),
         (lambda r: r["inputs"][0].update(type="float16"), "not the file that the manifest"),
         (lambda r: r["inputs"][0].update(shape=[1]), "not the file that the manifest"),
-        (lambda r: r["plan"].update(sha256="0" * 64), "not the plan that was compiled"),
+        (lambda r: r["plan"].update(sha256="0" * 64), "not the file that was compiled"),
     ],
 )  # fmt: skip
 def test_a_manifest_that_says_what_is_not_so_is_refused(
@@ -393,12 +388,12 @@ def test_a_subgraph_of_another_folder_is_refused(
     compile_plan(planned(proto), tmp_path / "other")
     # Only its weights are others.
     shutil.copy(tmp_path / "other" / WEIGHTS, compiled / WEIGHTS)
-    with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+    with pytest.raises(InvalidInput, match="not the file that was compiled"):
         open_compiled(compiled)
     proto.graph.node[0].name = "renamed"
     compile_plan(planned(proto), tmp_path / "third")
-    shutil.copy(tmp_path / "third" / "g0_cpu.hsub", compiled / "g0_cpu.hsub")
-    with pytest.raises(InvalidInput, match="not the file that the manifest describes"):
+    shutil.copy(tmp_path / "third" / "g0_cpu.onnx", compiled / "g0_cpu.onnx")
+    with pytest.raises(InvalidInput, match="not the file that was compiled"):
         open_compiled(compiled)
 
 
@@ -437,30 +432,70 @@ def test_a_file_of_weights_that_is_not_whole_is_refused(compiled: Path) -> None:
     content = (compiled / WEIGHTS).read_bytes()
     for wrong in (content[:-1], content + b"\0", b""):
         (compiled / WEIGHTS).write_bytes(wrong)
-        with pytest.raises(InvalidInput, match="not the weights that were compiled"):
+        with pytest.raises(InvalidInput, match="not the file that was compiled"):
             open_compiled(compiled)
     (compiled / WEIGHTS).unlink()
     with pytest.raises(InvalidInput, match="No such file"):
         open_compiled(compiled)
 
 
-def test_a_subgraph_opens_with_the_weights_of_its_folder_alone(compiled: Path) -> None:
-    manifest, _, _ = read_manifest(compiled)
-    device = manifest.devices[0]
-    expected = Expected(Identity(device.name, device.architecture, device.precision))
-    content = (compiled / "g0_cpu.hsub").read_bytes()
-    with pytest.raises(ArtifactError, match="a section of 0"):
-        read_artifact(io.BytesIO(content), expected=expected)
-    for size in (0, 1, 64):
-        with pytest.raises(ArtifactError, match="where none belongs"):
-            read_artifact(io.BytesIO(content), expected=expected, shared_bytes=size)
+def changed(folder: Path, change: Callable[[onnx.ModelProto], Any]) -> None:
+    """Change a subgraph, its digest taken anew."""
+    proto = onnx.ModelProto.FromString((folder / "g0_cpu.onnx").read_bytes())
+    change(proto)
+    data = proto.SerializeToString()
+    (folder / "g0_cpu.onnx").write_bytes(data)
+    rewritten(folder, group(0, nbytes=len(data), sha256=hashlib.sha256(data).hexdigest()))
 
 
-def test_a_file_of_a_newer_format_is_refused(compiled: Path) -> None:
-    file = compiled / "g0_cpu.hsub"
-    content = file.read_bytes()
-    file.write_bytes(digested(content[:8] + (9).to_bytes(4, "little") + content[12:-32]))
-    with pytest.raises(ArtifactError, match="format version 9"):
+def located(place: str, text: str) -> Callable[[onnx.ModelProto], Any]:
+    """Point the first external weight elsewhere."""
+
+    def change(proto: onnx.ModelProto) -> None:
+        tensor = next(t for t in proto.graph.initializer if t.data_location == 1)
+        next(entry for entry in tensor.external_data if entry.key == place).value = text
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (located("location", "/etc/passwd"), "lies outside"),
+        (located("location", "../weights.bin"), "lies outside"),
+        (located("location", "*/_ORT_MEM_ADDR_/*"), "address in memory"),
+        (located("location", "nothing.bin"), "is missing"),
+        (located("offset", "1048576"), "needs bytes"),
+        (located("offset", "-64"), "at offset -64"),
+        (located("length", "99999999999"), "99999999999 bytes"),
+        (lambda p: p.graph.initializer[0].dims.append(-2), "negative size"),
+        (lambda p: p.graph.ClearField("node"), "refuses"),
+        (lambda p: p.graph.node.append(op("Spawn", "x", "z", domain="evil")), "refuses"),
+        (lambda p: setattr(p.graph.output[0], "name", "other"), "manifest describes"),
+    ],
+)
+def test_a_subgraph_that_may_do_harm_is_refused_by_its_name(
+    change: Callable[[onnx.ModelProto], Any], told: str, compiled: Path
+) -> None:
+    changed(compiled, change)
+    with pytest.raises(InvalidInput, match=rf"g0_cpu\.onnx: .*{told}"):
+        open_compiled(compiled)
+
+
+def test_a_subgraph_that_ends_the_process_that_opens_it_is_refused(
+    compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [sys.executable, "-c", "import os; os.abort()"]
+    monkeypatch.setattr(read, "started", lambda *given, **how: subprocess.Popen(words, **how))
+    with pytest.raises(InvalidInput, match=r"g0_cpu\.onnx: ONNX Runtime breaks when it opens it"):
+        open_compiled(compiled)
+    words[2] = "import time; time.sleep(60)"
+    monkeypatch.setattr(read, "TIMEOUT_S", -4.0)
+    with pytest.raises(InvalidInput, match="takes too long"):
+        open_compiled(compiled)
+    monkeypatch.undo()
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(ExecutionError, match="can be started"):
         open_compiled(compiled)
 
 

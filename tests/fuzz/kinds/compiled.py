@@ -11,7 +11,6 @@ from typing import Any
 
 import onnx
 
-from artifact_builders import digested, parts_of, put_together
 from cli_calls import call
 from fuzz import messages, texts, trees
 from fuzz.kinds.models import attention, chain, loop_model, originals, quantized
@@ -48,8 +47,9 @@ class Compiled:
             path.unlink()
         elif name.endswith(".json") and rng.random() < 0.85:
             self._json(rng, to, name)
-        elif name.endswith(".hsub") and rng.random() < 0.85:
-            path.write_bytes(self._subgraph(rng, data))
+        elif name.endswith(".onnx") and rng.random() < 0.85:
+            proto = messages.mutated(rng, onnx.ModelProto.FromString(data), self._donors)
+            path.write_bytes(proto.SerializeToString())
             if rng.random() < 0.9:
                 self._told_anew(to, name)
         else:
@@ -72,31 +72,13 @@ class Compiled:
         if name != MANIFEST:
             self._told_anew(to, name)
 
-    def _subgraph(self, rng: Random, data: bytes) -> bytes:
-        header, content, weights = parts_of(data)
-        which = rng.randrange(4)
-        if which == 0:
-            changed = trees.mutated(rng, json.loads(header))
-            header = texts.encoded(texts.as_json(rng, changed))
-        elif which == 1:
-            proto = messages.mutated(rng, onnx.ModelProto.FromString(content), self._donors)
-            content = proto.SerializeToString()
-        elif which == 2:
-            content, weights = rng.choice(
-                ((texts.changed(rng, content), weights), (content, texts.changed(rng, weights)))
-            )
-        else:
-            return digested(texts.changed(rng, data[:-32]))
-        return put_together(header, content, weights)
-
     def _told_anew(self, to: Path, name: str) -> None:
         """Let the manifest state the file as it is."""
         tree = json.loads((to / MANIFEST).read_text())
         data = (to / name).read_bytes()
-        digest = data[-32:].hex() if name.endswith(".hsub") else hashlib.sha256(data).hexdigest()
         for record in _records(tree):
             if record.get("file") == name:
-                record.update(nbytes=len(data), sha256=digest)
+                record.update(nbytes=len(data), sha256=hashlib.sha256(data).hexdigest())
         tree.pop("sha256", None)
         _sealed(tree)
         (to / MANIFEST).write_text(json.dumps(tree))

@@ -1,1 +1,0 @@
-"""A compiled subgraph as a file: written by one process, checked and opened by another."""
