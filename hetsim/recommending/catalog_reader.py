@@ -12,7 +12,7 @@ from hetsim.base.files import sha256_of
 from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import find, is_path, names
 from hetsim.hardware.files.complaints import broken, parse
-from hetsim.hardware.files.json_schema import DIALECT, SchemaGenerator
+from hetsim.hardware.files.json_schema import definitions_of, document
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.recommending.catalog import Catalog, Entry
 from hetsim.recommending.catalog_schema import CatalogModel
@@ -104,40 +104,7 @@ def _entries(source: Source, key: str) -> Mapping[str, Any]:
     return entries if isinstance(entries, Mapping) else {}
 
 
-_MEANINGS: Mapping[str, Mapping[str, str]] = {
-    "CatalogModel": {
-        "kinds": "What can be had, by name: devices in slots of a host, boards as nodes.",
-        "hosts": "Platforms in which devices stand; one of them is chosen where a device is.",
-    },
-    "KindModel": {
-        "device": "A device of the catalog, or the path of its file, in a slot of a host.",
-        "platform": "A platform of the catalog, or the path of its file, as a node of its own.",
-        "link": "What joins it to its host; of a node, absent: requests come to it at no cost.",
-        "most": "How many there are; absent: any number.",
-        "price": "What one costs; absent: what its file says.",
-    },
-    "HostModel": {
-        "platform": "A platform of the catalog, or the path of its file.",
-        "slots": "How many devices it takes.",
-        "price": "What it costs; absent: what its file says.",
-    },
-}
-
-
 def catalog_schema() -> dict[str, Any]:
     """Return the JSON Schema, draft 2020-12, of a catalog file."""
-    schema = CatalogModel.model_json_schema(schema_generator=SchemaGenerator)
-    definitions = schema.pop("$defs")
-    definitions["CatalogModel"] = schema
-    for name, meanings in _MEANINGS.items():
-        for key, meaning in meanings.items():
-            definitions[name]["properties"][key]["description"] = meaning
-    for definition in definitions.values():
-        definition.pop("title", None)
-    top = {"$ref": "#/$defs/CatalogModel"}
-    return {
-        "$schema": DIALECT,
-        "title": "hetsim catalog of what can be had",
-        **top,
-        "$defs": dict(sorted(definitions.items())),
-    }
+    title = "hetsim catalog of what can be had"
+    return document(title, definitions_of(CatalogModel), CatalogModel)

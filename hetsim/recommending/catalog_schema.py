@@ -17,11 +17,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from hetsim.hardware.files.figures import (
-    Figure,
-    Fraction,
+    FractionFigure,
     Name,
-    NotNegative,
-    Positive,
+    NotNegativeFigure,
+    PositiveFigure,
     Strict,
     Text,
     refusal,
@@ -39,9 +38,9 @@ class CatalogLinkModel(Strict):
     """What joins a kind to its host: a link of the catalog, own figures, or both."""
 
     link: Text | None = None
-    latency_us: Figure[NotNegative] | None = None
-    bandwidth_gbytes_s: Figure[Positive] | None = None
-    efficiency: Figure[Fraction] | None = None
+    latency_us: NotNegativeFigure | None = None
+    bandwidth_gbytes_s: PositiveFigure | None = None
+    efficiency: FractionFigure | None = None
     duplex: StrictBool | None = None
 
     @model_validator(mode="before")
@@ -76,10 +75,15 @@ class KindModel(Strict):
     """One entry of ``kinds:``: a device on a link, or a platform as a node."""
 
     device: Text | None = None
+    """A device of the catalog, or the path of its file, in a slot of a host."""
     platform: Text | None = None
+    """A platform of the catalog, or the path of its file, as a node of its own."""
     link: Annotated[CatalogLinkModel | None, BeforeValidator(_link)] = None
+    """What joins it to its host; of a node, absent: requests come to it at no cost."""
     most: Many | None = None
+    """How many there are; absent: any number."""
     price: PriceModel | None = None
+    """What one costs; absent: what its file says."""
 
     @model_validator(mode="after")
     def _one(self) -> KindModel:
@@ -109,8 +113,11 @@ class HostModel(Strict):
     """One entry of ``hosts:``."""
 
     platform: Text
+    """A platform of the catalog, or the path of its file."""
     slots: Many
+    """How many devices it takes."""
     price: PriceModel | None = None
+    """What it costs; absent: what its file says."""
 
     def to_record(self, name: str) -> HostEntry:
         """Return the record."""
@@ -122,7 +129,9 @@ class CatalogModel(Strict):
     """A catalog file."""
 
     kinds: Annotated[dict[Name, KindModel], Field(min_length=1)]
+    """What can be had, by name: devices in slots of a host, boards as nodes."""
     hosts: dict[Name, HostModel] = Field(default_factory=dict)
+    """Platforms in which devices stand; one of them is chosen where a device is."""
 
     @model_validator(mode="after")
     def _hosted(self) -> CatalogModel:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from hetsim.errors import WorkloadError
+from hetsim.hardware.files.json_schema import DIALECT
 from hetsim.hardware.files.yaml_source import read_yaml
 from hetsim.workloads.arrivals.burst import Burst
 from hetsim.workloads.arrivals.closed import Closed
@@ -30,7 +31,7 @@ from hetsim.workloads.deployment import (
     Served,
 )
 from hetsim.workloads.dimensions import Follows
-from hetsim.workloads.files.json_schema import DIALECT, workload_schema
+from hetsim.workloads.files.json_schema import workload_schema
 from hetsim.workloads.files.reader import (
     Sort,
     check_workload,

@@ -12,9 +12,13 @@ class AvailabilityModel(Strict):
     """A share, or mean times: until it fails, and until it is back."""
 
     share: Fraction | None = None
+    """Of its time that it is up."""
     mtbf_hours: Positive | None = None
+    """In place of it: the mean time that it works until it fails."""
     mttr_hours: Positive | None = None
+    """The mean time until it is back."""
     source: Text
+    """Where that is from."""
 
     @model_validator(mode="after")
     def _one(self) -> AvailabilityModel:

@@ -23,19 +23,21 @@ from hetsim.hardware.datasheet import FAMILIES, Datasheet, has_matrices, peak_of
 from hetsim.hardware.files.availability_schema import AvailabilityModel
 from hetsim.hardware.files.figures import (
     AtOnce,
+    AtOnceFigure,
     Chain,
     Count,
     Dtype,
     Efficiencies,
     Figure,
     ForeignOp,
-    Fraction,
+    FractionFigure,
     Kind,
     Name,
-    NotNegative,
+    NotNegativeFigure,
     OneOf,
     OpType,
     Positive,
+    PositiveFigure,
     Rates,
     Refusal,
     Strict,
@@ -93,14 +95,24 @@ class SupportModel(Strict):
     """``support:`` of a device."""
 
     ops: tuple[OpType, ...] | None = None
+    """Accepted op types; absent: all but those of 'except'."""
     except_ops: tuple[OpType, ...] = Field(default=(), alias="except")
+    """Refused op types."""
     foreign: tuple[ForeignOp, ...] | None = None
+    """Accepted op types of other domains than ONNX's own, where 'ops' is absent; absent: all for a
+    CPU, none for others."""
     dtypes: tuple[Dtype, ...] | None = None
+    """Accepted element types of the tensors that a node reads and writes."""
     static_shapes_only: StrictBool = False
+    """Whether it refuses tensors whose shapes are not all known."""
     opset: OpsetModel | None = None
+    """Oldest and newest version of the standard operator set."""
     max_rank: Annotated[StrictInt, Field(ge=0)] | None = None
+    """Most dimensions of a tensor."""
     max_tensor_mib: Positive | None = None
+    """Largest tensor, in MiB."""
     attributes: dict[OpType, dict[Text, tuple[AttributeText, ...]]] = Field(default_factory=dict)
+    """By op type and attribute: the accepted values."""
 
     @field_validator("except_ops")
     @classmethod
@@ -125,34 +137,67 @@ class DeviceModel(Strict):
     """A device file."""
 
     name: Name | None = None
+    """Name of the kind; absent: that of the file."""
     kind: Kind
+    """What it is; reports group devices by it."""
     full_name: Text
+    """What people call it."""
     peak_tflops: Rates
-    memory_bandwidth_gbytes_s: Figure[Positive]
-    memory_gib: Figure[Positive]
-    launch_us: Figure[NotNegative]
-    dispatch_us: Figure[NotNegative]
-    streams: Figure[AtOnce]
-    idle_w: Figure[NotNegative]
-    busy_w: Figure[NotNegative]
+    """Dense peak by element type, in 1e12 FLOP/s, 1 MAC = 2 FLOP; not the figure for sparse
+    weights."""
+    memory_bandwidth_gbytes_s: PositiveFigure
+    """Peak bandwidth of its memory, in 1e9 bytes/s."""
+    memory_gib: PositiveFigure
+    """Memory for weights and live activations, in 2**30 bytes."""
+    launch_us: NotNegativeFigure
+    """Fixed cost of one kernel, in microseconds."""
+    dispatch_us: NotNegativeFigure
+    """Fixed cost of starting one subgraph, in microseconds."""
+    streams: AtOnceFigure
+    """Subgraphs that run at the same time."""
+    idle_w: NotNegativeFigure
+    """Power while nothing runs, in watts."""
+    busy_w: NotNegativeFigure
+    """Power while all streams run, in watts."""
     efficiency: Efficiencies
-    memory_efficiency: Figure[Fraction]
+    """Fraction of the peak that each op class reaches; 'default' for the rest."""
+    memory_efficiency: FractionFigure
+    """Fraction of the memory bandwidth that kernels reach."""
     execution_dtype: dict[Dtype, Dtype] = Field(default_factory=dict)
+    """Element types that it computes in another type, e.g. float32: float16."""
     support: SupportModel = Field(default_factory=SupportModel)
+    """What it accepts; absent: every op."""
     fusions: tuple[Chain, ...] = ()
+    """Chains of op types that run as one kernel."""
     patterns: dict[Name, PatternText] = Field(default_factory=dict)
+    """What it takes as one kernel and as a whole, by name."""
     quantized: tuple[OpType, ...] | None = None
+    """Op types that it computes in integers between DequantizeLinear and QuantizeLinear; absent:
+    the customary ones where it has an int8 peak."""
     backend: Name = "simulated"
+    """What runs its subgraphs; absent: ONNX Runtime on the CPU."""
     threads: AtOnce = 1
+    """Threads that one kernel is spread over when subgraphs are really run."""
     custom_ops: tuple[CustomOp, ...] | None = None
+    """Operators outside ONNX that it takes: those with a function as body, and those of onnxruntime
+    custom-op libraries."""
     kernels: Kernels = Field(default_factory=dict)
+    """What kernels take, by precision, for the cost model 'fitted'."""
     runtime: Text | None = None
+    """The runtime that 'measured' and 'kernels' are figures of."""
     measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
+    """By precision: the published measurements that its figures are fitted to."""
     runtimes: dict[Text, RuntimeModel] = Field(default_factory=dict)
+    """By name: other runtimes that it was measured in, for --runtime."""
     cores: tuple[CoreCluster, ...] = ()
+    """Of a processor: a list of [cores, GHz, core], the fastest first, for what its kin say of it.
+    """
     family: Annotated[StrictStr, OneOf("family", FAMILIES)] | None = None
+    """Of graphics or a processor: the make, e.g. mali, for what its kin say of it."""
     price: PriceModel | None = None
+    """What it costs alone."""
     availability: AvailabilityModel | None = None
+    """Which share of its time it is up."""
 
     @field_validator("busy_w")
     @classmethod

@@ -176,6 +176,22 @@ class Figure(Strict, Generic[T]):
         return {"anyOf": [number, {**full, "required": ["value"], "description": FIGURE_HINT}]}
 
 
+class PositiveFigure(Figure[Positive]):
+    """Figure above 0."""
+
+
+class NotNegativeFigure(Figure[NotNegative]):
+    """Figure of 0 or more."""
+
+
+class FractionFigure(Figure[Fraction]):
+    """Figure above 0, of 1 at most."""
+
+
+class AtOnceFigure(Figure[AtOnce]):
+    """Figure of threads or streams."""
+
+
 def spread(table: Any) -> Any:
     """Give each entry of ``{value: {a: 1, b: 2}, status, source}`` the status and source."""
     if not isinstance(table, Mapping) or not isinstance(table.get("value"), Mapping):
@@ -245,9 +261,9 @@ class OrOne:
         return [entry] if isinstance(entry, str) else entry
 
 
-Rates = Annotated[dict[Dtype, Figure[Positive]], Field(min_length=1), Table()]
+Rates = Annotated[dict[Dtype, PositiveFigure], Field(min_length=1), Table()]
 Efficiencies = Annotated[
-    dict[OpClass, Figure[Fraction]],
+    dict[OpClass, FractionFigure],
     Table({"default": "add the fraction that all other op classes reach"}),
 ]
 Step = Annotated[tuple[OpType, ...], Field(min_length=1), OrOne()]

@@ -13,12 +13,12 @@ from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.files.figures import (
     DTYPE_ABBREVIATIONS,
     Count,
-    Figure,
     Matching,
     NotNegative,
     Number,
     OneOf,
     Positive,
+    PositiveFigure,
     Refusal,
     Strict,
     Table,
@@ -47,7 +47,7 @@ JoinName = Annotated[
 ChannelBlock = Annotated[int, Field(strict=True, ge=2, le=1024)]
 CoordinateName = Annotated[StrictStr, OneOf("coordinate", COORDINATES)]
 Parameters = Annotated[
-    dict[ParameterName, Figure[Positive]],
+    dict[ParameterName, PositiveFigure],
     Table({one.name: "state all of them, or none for the precision" for one in PARAMETERS}),
 ]
 
@@ -56,15 +56,26 @@ class ErrorModel(Strict):
     """One entry of ``errors:``: relative errors over measurements that were left out."""
 
     batch: BatchRange
+    """Range of batch sizes."""
     networks: Count
+    """Networks that were measured."""
     rows: Count
+    """Measurements."""
     median: NotNegative
+    """Median of the relative errors of networks left out of the device alone."""
     p90: NotNegative
+    """90th percentile of them."""
     spread: NotNegative | None = None
+    """Relative spread of repeated measurements; absent: nothing was repeated."""
     unseen_median: NotNegative | None = None
+    """Median of the relative errors of networks left out of every device of the kin; absent: the
+    device stands for its kin."""
     unseen_p90: NotNegative | None = Field(None, validate_default=True)
+    """90th percentile of them."""
     sd: Positive
+    """Standard deviation of the log by which 80 % intervals cover."""
     common: NotNegative
+    """The part of sd that devices of the same kin have in common."""
 
     @checked("rows")
     @classmethod
@@ -106,9 +117,13 @@ class CoordinateModel(Strict):
     """How far kernels of a form lie apart along one coordinate."""
 
     low: Number = Field(alias="from")
+    """Where measured kernels begin."""
     high: Number = Field(alias="to")
+    """Where they end."""
     scale: Positive
+    """How far a measurement tells of its neighbours."""
     slope: Number = 0.0
+    """What the logarithm of the factor grows by; absent: nothing."""
 
     @checked("high")
     @classmethod
@@ -126,8 +141,14 @@ class CorrectionModel(Strict):
     """
 
     offset: Number
+    """Logarithm of the factor where nothing else adds to it."""
     coordinates: dict[CoordinateName, CoordinateModel] = Field(default_factory=dict)
-    centres: StrictStr = ""
+    """What kernels are told apart by; absent: nothing."""
+    centres: StrictStr = Field(
+        default="",
+        description="A line each: the place by these coordinates, in the order "
+        f"{', '.join(COORDINATES)}, then its weight in the logarithm.",
+    )
 
     @checked("centres")
     @classmethod
@@ -165,13 +186,25 @@ class KernelsModel(Strict):
     """The figures of one precision, an entry of ``kernels:``."""
 
     kin: Text
+    """Runtime and precision family whose devices miss alike, e.g. tensorrt-int8."""
     runtime: Text
+    """What software ran what was measured."""
     source: Text
-    parameters: Parameters
+    """Where the measurements are from."""
+    parameters: Parameters = Field(
+        description="All parameters of the formula: "
+        + " ".join(f"{one.name}: {one.meaning}" for one in PARAMETERS)
+    )
     errors: tuple[ErrorModel, ...] = ()
+    """Errors over measurements that were left out of the fit, by batch size."""
     corrections: dict[FormName, CorrectionModel] = Field(default_factory=dict)
+    """By form of kernels: a factor by geometry, where kernels were timed one by one; 'hetsim
+    calibrate' writes it."""
     joins: dict[FormName, tuple[JoinName, ...]] | None = None
+    """By form of kernels: the ops that join them; absent: as compilers usually do."""
     channel_block: ChannelBlock | None = None
+    """Channels of a block, where the runtime keeps images in blocks of channels between some
+    kernels and copies them for others; absent: it does not."""
 
     @checked("errors")
     @classmethod
@@ -218,11 +251,15 @@ class MeasuredModel(Strict):
     """
 
     kin: Text
+    """Runtime and precision family."""
     computes: Literal["tf32"] | None = None
+    """What the runtime computes in, where it is not the precision: tf32."""
     chip: Text | None = None
+    """Name of the chip in the data; absent: the device has what its kin have."""
     where: dict[Text, StrictBool | StrictInt | StrictFloat | StrictStr] = Field(
         default_factory=dict
     )
+    """Further fields that pick one series of rows, e.g. threads: 4."""
 
     @checked("where")
     @classmethod
@@ -236,11 +273,15 @@ class RuntimeModel(Strict):
     """What is known of a device by another runtime, an entry of ``runtimes:``."""
 
     measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
+    """By precision: the published measurements that its figures are fitted to."""
     kernels: Kernels = Field(default_factory=dict)
+    """What kernels take, by precision."""
 
 
 class FittedModel(Strict):
     """A file of ``devices/fitted``: what was fitted for the device of the same name."""
 
     kernels: Annotated[Kernels, Field(min_length=1)]
+    """What was fitted for the device of the catalog that the file is named after."""
     runtimes: dict[Text, RuntimeModel] = Field(default_factory=dict)
+    """The same by other runtimes than the one that its file names first."""

@@ -39,11 +39,21 @@ class LikenessModel(Strict):
     """
 
     sd: NotNegative
+    """Standard deviation of the logarithm of measured over predicted, by network."""
     shared: Part
+    """The part of its variance that networks which are alike have in common."""
     length: Positive
+    """How far along the traits a network says something of another."""
     noise: Positive
-    networks: Text
+    """Standard deviation of one device's logarithm about what devices share."""
+    networks: Text = Field(
+        description="A line each: name, batch, devices that ran it, logarithm of measured over "
+        f"predicted, and its traits: {', '.join(TRAITS)}; where the batch is not 1, then those of "
+        "one sample."
+    )
     heard: str = ""
+    """A line each of what others of the maker's runtimes ran: name, batch, share of the variance
+    that they tell, effect of which that share is expected, traits."""
 
     @checked("networks")
     @classmethod
@@ -88,9 +98,13 @@ class ByDatasheetModel(Strict):
     """How figures of devices that nobody measured follow, the entry ``by_datasheet:``."""
 
     precision: Text
+    """In which datasheets are read."""
     middle: dict[CovariateName, Number] = Field(default_factory=dict)
+    """Usual covariates of its devices: logs of FLOP/s, bytes/s, threads; absent: 0."""
     slopes: dict[CovariateName, dict[ParameterName, Number]] = Field(default_factory=dict)
+    """By covariate: what the logarithm of each parameter gains by one of it."""
     errors: tuple[ErrorModel, ...] = ()
+    """Errors over chips that were left out of the fit, by batch size."""
 
     def to_by_datasheet(self) -> ByDatasheet:
         """Return the record."""
@@ -102,12 +116,19 @@ class KinModel(Strict):
     """A file of ``devices/fitted/kin``: what the devices with one runtime and precision share."""
 
     runtime: Text
+    """What software ran what was measured."""
     source: Text
+    """Where the measurements are from."""
     activation_bytes: Positive
+    """That one element of activations takes."""
     weight_bytes: Positive
+    """That one element of weights takes."""
     mean: Parameters
+    """Figures of the mean of the kin, all parameters of the formula."""
     likeness: LikenessModel
+    """What its networks say of others."""
     by_datasheet: ByDatasheetModel | None = None
+    """How figures follow of devices that nobody measured."""
 
     def to_kin(self, name: str) -> Kin:
         """Return the record of the kin called `name`, in SI units."""

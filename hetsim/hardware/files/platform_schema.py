@@ -18,10 +18,11 @@ from pydantic import (
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.figures import (
     Figure,
-    Fraction,
+    FractionFigure,
     Name,
-    NotNegative,
+    NotNegativeFigure,
     Positive,
+    PositiveFigure,
     Strict,
     Text,
     refusal,
@@ -39,11 +40,17 @@ class LinkModel(Strict):
     """A link file: the bandwidth of one direction, and how much of it a transfer reaches."""
 
     full_name: Text
-    latency_us: Figure[NotNegative]
-    bandwidth_gbytes_s: Figure[Positive]
-    efficiency: Figure[Fraction]
+    """What people call it."""
+    latency_us: NotNegativeFigure
+    """Of one transfer, in microseconds."""
+    bandwidth_gbytes_s: PositiveFigure
+    """Of one direction, in 1e9 bytes/s."""
+    efficiency: FractionFigure
+    """Fraction of the bandwidth that a transfer reaches."""
     duplex: StrictBool = True
+    """Whether both directions carry a transfer at the same time."""
     sd: Positive | None = None
+    """Standard deviation of the logarithm of the factor that transfers are off by."""
 
 
 def _two_ends(ends: Any) -> Any:
@@ -56,14 +63,23 @@ class LinkUse(Strict):
     """One entry of a platform's ``links:``: a link of the catalog, own figures, or both."""
 
     between: Annotated[tuple[StrictStr, StrictStr], BeforeValidator(_two_ends)]
+    """The two devices that it joins."""
     name: Name | None = None
+    """Unique in the platform; absent: made of the two devices."""
     link: Text | None = None
-    latency_us: Figure[NotNegative] | None = Field(default=None, validate_default=True)
-    bandwidth_gbytes_s: Figure[Positive] | None = Field(default=None, validate_default=True)
-    efficiency: Figure[Fraction] | None = None
+    """Link of the catalog, or a path; what stands beside it goes before it."""
+    latency_us: NotNegativeFigure | None = Field(default=None, validate_default=True)
+    """Of one transfer, in microseconds."""
+    bandwidth_gbytes_s: PositiveFigure | None = Field(default=None, validate_default=True)
+    """Of one direction, in 1e9 bytes/s."""
+    efficiency: FractionFigure | None = None
+    """Fraction of the bandwidth that a transfer reaches."""
     duplex: StrictBool | None = None
+    """Whether both directions carry a transfer at the same time."""
     sd: Positive | None = None
+    """Standard deviation of the logarithm of the factor that transfers are off by."""
     bus: Name | None = None
+    """Links of one bus carry one transfer at a time together."""
 
     @field_validator("latency_us", "bandwidth_gbytes_s")
     @classmethod
@@ -87,7 +103,9 @@ class DeviceUse(Strict):
     device: Annotated[Any, BeforeValidator(_name_or_description)]
     overrides: dict[str, Any] = Field(default_factory=dict)
     execute: Precision | None = None
+    """What float models are priced in as if: int8 for quantized."""
     runtime: Text | None = None
+    """The runtime whose figures are taken."""
 
     @model_validator(mode="before")
     @classmethod
@@ -105,20 +123,30 @@ class MemoryUse(Strict):
     """One entry of a platform's ``memories:``: what several devices draw on together."""
 
     devices: Annotated[tuple[StrictStr, ...], Field(min_length=2)]
-    bandwidth_gbytes_s: Figure[Positive]
+    """Those that draw on it; each device is in one at most."""
+    bandwidth_gbytes_s: PositiveFigure
+    """Peak of all of them together, in 1e9 bytes/s."""
 
 
 class PlatformModel(Strict):
     """A platform file."""
 
     name: Name | None = None
+    """Name of the platform; absent: that of the file."""
     full_name: Text | None = None
+    """What people call it."""
     host: StrictStr
-    power_w: Figure[Positive] | None = None
+    """The device on which inputs start and outputs end."""
+    power_w: PositiveFigure | None = None
+    """What all devices together may draw for long, in watts."""
     devices: Annotated[dict[Name, DeviceUse], Field(min_length=1)]
+    """By the name that plans use: a device of the catalog, a path, or a mapping."""
     links: tuple[LinkUse, ...] = ()
+    """How the devices are joined."""
     memories: tuple[MemoryUse, ...] = ()
+    """What several devices draw on together."""
     price: PriceModel | None = None
+    """Of all of it, in the place of those of its devices."""
 
 
 def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,10 +26,15 @@ class PriceModel(Strict):
     """The price of a device or a whole platform: rented by the hour, or bought."""
 
     usd_per_hour: Positive | None = None
+    """Rented, with its electricity: US dollars an hour."""
     usd: Positive | None = None
+    """Bought: US dollars."""
     years: Positive | None = None
+    """For how long it is bought; absent: --lifetime says it."""
     of: Annotated[Text, BeforeValidator(_date)]
+    """The date of the price, e.g. 2024-06."""
     source: Text
+    """Where the price is from."""
 
     @model_validator(mode="after")
     def _one(self) -> PriceModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -47,7 +46,9 @@ class ModelEntry(Strict):
     """An entry of ``models:``."""
 
     model: Text
+    """Path of an ONNX file, from the folder of this one, or zoo:NAME."""
     dims: dict[Text, Size] = Field(default_factory=dict)
+    """Open dimensions, by name."""
 
     def to_record(self, base: Path) -> ModelAxis:
         """Return the model; a path starts from the folder `base`."""
@@ -60,7 +61,9 @@ class WhatIfEntry(Strict):
     """An entry of ``what_ifs:``."""
 
     changes: Annotated[tuple[Text, ...], OrOne()] = ()
+    """WHAT.FIGURE AMOUNT each, as --what-if takes it."""
     without: Annotated[tuple[Text, ...], OrOne()] = ()
+    """Devices or links that are not there, as --without takes them."""
 
     @validated(mode="before")
     @classmethod
@@ -76,12 +79,19 @@ class LoadEntry(Strict):
     """An entry of ``workloads:``: which requests come to each model."""
 
     name: Name | None = None
+    """What rows call it; absent: what it says."""
     arrivals: ArrivalsModel
+    """When requests come."""
     slos: Annotated[tuple[SloModel, ...], OrOne()] = ()
+    """What is asked of their latencies, e.g. p99=50ms; each must hold."""
     duration_s: Positive | None = None
+    """When requests no longer come, in seconds."""
     requests: Annotated[StrictInt, Field(ge=1, le=MAX_REQUESTS)] | None = None
+    """How many come in all."""
     warm_up_s: NotNegative = 0.0
+    """What comes before it is played and not counted, in seconds."""
     seed: Annotated[StrictInt, Field(ge=0, le=MAX_SEED)] = 0
+    """Of all random numbers."""
 
     @validated(mode="after")
     def _fits(self) -> LoadEntry:
@@ -114,21 +124,30 @@ class GridModel(Strict):
     models: Annotated[
         tuple[Annotated[ModelEntry, _in_short("model")], ...], Field(min_length=1), OrOne()
     ]
+    """Paths of ONNX files, from the folder of this one, or zoo:NAME."""
     platforms: Annotated[tuple[Text, ...], Field(min_length=1), OrOne()]
+    """Names of the catalog, or paths; a device stands for the platform of it."""
     what_ifs: Annotated[
         tuple[Annotated[WhatIfEntry, _in_short("changes")], ...], Field(min_length=1)
     ] = (WhatIfEntry(),)
+    """What is supposed of each platform; {} is the platform as it is."""
     precisions: Annotated[tuple[dict[Name, Precision], ...], Field(min_length=1)] = ({},)
+    """By device, what float models are executed in as if; {}: as they are."""
     strategies: Annotated[tuple[Text, ...], Field(min_length=1), OrOne()] = ("heft",)
+    """What plans, as --strategy takes it."""
     batchings: Annotated[
         tuple[Annotated[DynamicBatchingModel | None, BeforeValidator(_none_or)], ...],
         Field(min_length=1),
     ] = (None,)
+    """How requests that wait become one batch; none: they do not."""
     workloads: Annotated[
         tuple[Annotated[LoadEntry | None, BeforeValidator(_none_or)], ...], Field(min_length=1)
     ] = (None,)
+    """Which requests come; none: one request alone."""
     objective: Annotated[StrictStr, OneOf("objective", OBJECTIVES)] = "latency"
+    """What plans are for."""
     bound: StrictBool = False
+    """Whether the lower bound of one request is stated, too."""
 
     @validated(mode="after")
     def _fits(self) -> GridModel:
@@ -177,36 +196,3 @@ def _check_strategy(name: str) -> None:
 def _platform_at(given: str, base: Path) -> PlatformAxis:
     """A path starts from the folder of the grid; a name of the catalog is itself."""
     return PlatformAxis(str(base / given) if is_path(given) else given, given)
-
-
-MEANINGS: Mapping[str, Mapping[str, str]] = {
-    "GridModel": {
-        "models": "Paths of ONNX files, from the folder of this one, or zoo:NAME.",
-        "platforms": "Names of the catalog, or paths; a device stands for the platform of it.",
-        "what_ifs": "What is supposed of each platform; {} is the platform as it is.",
-        "precisions": "By device, what float models are executed in as if; {}: as they are.",
-        "strategies": "What plans, as --strategy takes it.",
-        "batchings": "How requests that wait become one batch; none: they do not.",
-        "workloads": "Which requests come; none: one request alone.",
-        "objective": "What plans are for.",
-        "bound": "Whether the lower bound of one request is stated, too.",
-    },
-    "ModelEntry": {
-        "model": "Path of an ONNX file, from the folder of this one, or zoo:NAME.",
-        "dims": "Open dimensions, by name.",
-    },
-    "WhatIfEntry": {
-        "changes": "WHAT.FIGURE AMOUNT each, as --what-if takes it.",
-        "without": "Devices or links that are not there, as --without takes them.",
-    },
-    "LoadEntry": {
-        "name": "What rows call it; absent: what it says.",
-        "arrivals": "When requests come.",
-        "slos": "What is asked of their latencies, e.g. p99=50ms; each must hold.",
-        "duration_s": "When requests no longer come, in seconds.",
-        "requests": "How many come in all.",
-        "warm_up_s": "What comes before it is played and not counted, in seconds.",
-        "seed": "Of all random numbers.",
-    },
-}
-"""What keys mean, for the JSON Schema."""

@@ -14,9 +14,9 @@ from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.executing import platform_executing
 from hetsim.hardware.files.complaints import parse_file
-from hetsim.hardware.files.json_schema import DIALECT, SchemaGenerator
+from hetsim.hardware.files.json_schema import definitions_of, document
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
-from hetsim.sweeping.files.grid_schema import MEANINGS, GridModel
+from hetsim.sweeping.files.grid_schema import GridModel
 from hetsim.sweeping.grid import Grid
 from hetsim.workloads.files.json_schema import workload_schema
 from hetsim.workloads.files.reader import Replayed, trace_errors
@@ -108,16 +108,8 @@ def grid_schema() -> dict[str, Any]:
     strategies, and what relates two values, the loader alone knows.
     """
     known = workload_schema()["$defs"]
-    schema = GridModel.model_json_schema(schema_generator=SchemaGenerator)
-    definitions = schema.pop("$defs")
-    definitions["GridModel"] = schema
-    for name, definition in definitions.items():
-        if name in known:
-            definitions[name] = known[name]
-            continue
-        definition.pop("title", None)
-        for key, meaning in MEANINGS[name].items():
-            definition["properties"][key]["description"] = meaning
+    definitions = definitions_of(GridModel)
+    definitions |= {name: known[name] for name in definitions if name in known}
     properties = definitions["GridModel"]["properties"]
     for key, short in SHORT.items():
         whole = properties[key]
@@ -127,9 +119,4 @@ def grid_schema() -> dict[str, Any]:
         listed["items"] = {"anyOf": [short, before]}
         if listed is not whole:
             whole["anyOf"][0] = listed["items"]
-    return {
-        "$schema": DIALECT,
-        "title": "hetsim sweep",
-        "$ref": "#/$defs/GridModel",
-        "$defs": dict(sorted(definitions.items())),
-    }
+    return document("hetsim sweep", definitions, GridModel)

@@ -46,8 +46,11 @@ class SloModel(Strict):
     """A latency at a percentile, or a share on time; as text in short."""
 
     percentile: Percentile | None = None
+    """Of latencies, above 0 and below 100."""
     share_on_time: Share | None = None
+    """Of requests, above 0 and below 1."""
     latency_ms: Positive
+    """From arrival to answer, in milliseconds."""
 
     @validated(mode="before")
     @classmethod
@@ -92,9 +95,13 @@ class DimModel(Strict):
     """A size, or a column of the trace that it follows."""
 
     size: Annotated[StrictInt, Field(ge=0, le=MAX_VALUE)] | None = None
+    """The same for every request."""
     column: Text | None = None
+    """Of the trace that is replayed."""
     buckets: Annotated[tuple[Size, ...], Field(min_length=1)] | None = None
+    """Ascending sizes that the model is prepared for; a request takes the least that holds it."""
     above: Above = "error"
+    """Of a request that none holds: an error, or cut to the largest."""
 
     @validated(mode="before")
     @classmethod
@@ -158,11 +165,17 @@ class StreamModel(Strict):
     """One entry of ``streams:``."""
 
     model: Text
+    """Path of an ONNX file, from the folder of this one, or zoo:NAME."""
     arrivals: ArrivalsModel | None = None
+    """When its requests come."""
     share: Part | None = None
+    """In the place of arrivals: the part of the workload's own that it gets."""
     slos: Annotated[tuple[SloModel, ...], OrOne()] = ()
+    """What is asked of its latencies, e.g. p99=50ms; each must hold."""
     priority: Annotated[StrictInt, Field(ge=1, le=MAX_PRIORITY)] | None = None
+    """1 goes first; absent: the default level of the deployment."""
     dims: dict[Text, DimModel] = Field(default_factory=dict)
+    """Open dimensions of the model: a size, or a column of the trace by buckets."""
 
     @validated(mode="after")
     def _fits(self) -> StreamModel:
@@ -192,9 +205,13 @@ class FailingModel(Strict):
     """Devices that fail."""
 
     inject: Annotated[tuple[Text, ...], OrOne()] = ()
+    """At times that are given, e.g. kill gpu at 2s for 500ms."""
     mtbf_s: ByDeviceModel | None = None
+    """Mean time that a device works until it fails, in seconds: of all, or by name."""
     mttr_s: ByDeviceModel | None = None
+    """Mean time until it is back, in seconds: of all, or by name."""
     times: Annotated[StrictStr, OneOf("way", TIMES)] = "exponential"
+    """How both are distributed."""
 
     @validated(mode="after")
     def _fits(self) -> FailingModel:
@@ -218,12 +235,19 @@ class WorkloadModel(Strict):
     """A workload file."""
 
     streams: Annotated[dict[Name, StreamModel], Field(min_length=1)]
+    """Streams of requests by name; a stream's random numbers follow its name."""
     arrivals: ArrivalsModel | None = None
+    """Those of which streams get a share."""
     duration_s: Positive | None = None
+    """When requests no longer come, in seconds."""
     requests: Annotated[StrictInt, Field(ge=1, le=MAX_REQUESTS)] | None = None
+    """How many come in all; absent: as many as come until the end."""
     warm_up_s: NotNegative = 0.0
+    """What comes before it is played and not counted, in seconds."""
     seed: Annotated[StrictInt, Field(ge=0, le=MAX_SEED)] = 0
+    """Of all random numbers."""
     failures: FailingModel | None = None
+    """Devices that fail meanwhile; absent: none does."""
 
     @validated(mode="after")
     def _fits(self) -> WorkloadModel:
