@@ -1,27 +1,22 @@
-"""The verb: measure this machine, fit, judge, and write its device file."""
+"""Calibration of this machine: measured, fitted, judged, written as a device file."""
 
 from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hetsim.base.files import whole_file
 from hetsim.base.room import out_of_room
-from hetsim.calibration.correcting import corrections
+from hetsim.calibration.correcting import corrections, learnt_block, learnt_joins
 from hetsim.calibration.design.networks import VERSION
-from hetsim.calibration.fitting import Fit, fit
-from hetsim.calibration.joining import learnt_block, learnt_joins
-from hetsim.calibration.journal import Journal
-from hetsim.calibration.judging import Judged, figure_errors, judge
-from hetsim.calibration.machine import cores, machine
-from hetsim.calibration.measuring import Progress, measure
+from hetsim.calibration.fitting import Fit, Judged, figure_errors, fit, judge, prior
+from hetsim.calibration.measuring import Journal, Progress, Task, measure, rounds
 from hetsim.calibration.points import network_of
-from hetsim.calibration.priors import prior
 from hetsim.calibration.record import Setting, Taken, merged
-from hetsim.calibration.tasks import Task, rounds
 from hetsim.calibration.writing import device_file
 from hetsim.device.kernels.timing import provider_of, runtime_version
 from hetsim.errors import InvalidInput, UsageError
@@ -29,6 +24,43 @@ from hetsim.graph.model import Model
 from hetsim.graph.zoo.models import source_path
 from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.kernel_figures import FigureError
+
+
+def machine() -> Mapping[str, str]:
+    """Return what tells this machine from others: processor, cores that may be used, system."""
+    return {
+        "processor": _processor(),
+        "cores": str(cores()),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def cores() -> int:
+    """Return the number of processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    """The processor's name, with family and model where the name alone says little."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    fields: dict[str, str] = {}
+    for line in lines:
+        key, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(key.strip(), " ".join(value.split()))
+    name = fields.get("model name") or fields.get("Model") or fields.get("Hardware")
+    if name is None:
+        parts = [fields[key] for key in ("CPU implementer", "CPU part") if key in fields]
+        return " ".join(("ARM", *parts)) if parts else platform.machine()
+    if "cpu family" in fields and "model" in fields:
+        name += f" (family {fields['cpu family']}, model {fields['model']})"
+    return name
+
 
 BUDGET_S = 600.0
 FEWEST = 12

@@ -1,14 +1,9 @@
-"""The factor by geometry that the formula leaves, learnt from kernels that were timed one by one.
-
-A Gaussian process on the logarithm of measured over formula, one for each form, whose scales are
-those of most likelihood; what is kept is its mean, as bells around a few of the kernels that tell
-most. Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006,
-sections 2.2, 5.4.1 and 8.3.1.
-"""
+"""Corrections of kernels that were timed one by one, and the ops that join them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +12,16 @@ from scipy.optimize import minimize
 
 from hetsim.base.units import significant
 from hetsim.calibration.fitting import Fit, undisturbed
-from hetsim.calibration.points import Network
+from hetsim.calibration.points import Network, matched_nodes
+from hetsim.calibration.record import Taken
 from hetsim.cost.kernels.correction import bell, coordinates
+from hetsim.cost.kernels.epilogues import joints
 from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import streamed_share
+from hetsim.cost.kernels.layouts import COPIES, copies_of
 from hetsim.cost.kernels.totals import kernels_seconds
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
 from hetsim.hardware.kernel_correction import COORDINATES, Coordinate, Correction
 from hetsim.hardware.kernel_figures import INDEX
 
@@ -198,3 +198,57 @@ def _spread_out(count: int, most: int) -> NDArray[np.int64]:
     """Indices of at most `most` of `count`, drawn by a fixed seed."""
     order = np.random.default_rng(count).permutation(count)
     return np.sort(order[:most])
+
+
+def learnt_joins(
+    measured: Iterable[tuple[Model, Taken]],
+) -> Mapping[str, frozenset[str]] | None:
+    """Return by form what joins kernels in most of the places where it could.
+
+    None where the runtime told of no kernels. O(nodes).
+    """
+    tries: dict[tuple[str, str], list[bool]] = {}
+    told = False
+    for model, taken in measured:
+        if not taken.kernels:
+            continue
+        told = True
+        _, nodes = matched_nodes(model, taken)
+        kernels: dict[int, set[int]] = {}
+        for index, each in enumerate(nodes):
+            for v in each:
+                kernels.setdefault(v, set()).add(index)
+        for joint in joints(model.graph, graph_work(model.graph)):
+            root = kernels.get(joint.root, set())
+            within = all(kernels.get(v, root) & root for v in joint.nodes)
+            tries.setdefault((joint.form, joint.word), []).append(within)
+    if not told:
+        return None
+    found: dict[str, set[str]] = {}
+    for (form, word), often in sorted(tries.items()):
+        if 2 * sum(often) > len(often):
+            found.setdefault(form, set()).add(word)
+    return {form: frozenset(words) for form, words in found.items()}
+
+
+_BLOCKS = (4, 8, 16, 32)
+"""Floats in the vectors of a CPU, of which a block has one or two."""
+
+
+def learnt_block(measured: Iterable[tuple[Model, Taken]]) -> int | None:
+    """Return the channels of the blocks in which the runtime keeps images; see ``layouts``.
+
+    The size by which most of the copies that it made are told. None where it made none.
+    O(nodes).
+    """
+    found = dict.fromkeys(_BLOCKS, 0)
+    for model, taken in measured:
+        made = Counter(
+            kernel.elements for kernel in taken.kernels if kernel.op in COPIES and kernel.elements
+        )
+        if made:
+            for block in _BLOCKS:
+                told = Counter(copy.elements for copy in copies_of(model.graph, block))
+                found[block] += (told & made).total()
+    most = max(found.values())
+    return None if most == 0 else max(block for block in _BLOCKS if found[block] == most)

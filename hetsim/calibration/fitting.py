@@ -1,8 +1,9 @@
-"""Parameters of the formula fitted to what was measured."""
+"""Fit of a device's figures to measured runs: its prior, the fit, its errors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,11 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from hetsim.calibration.points import Network, Point
-from hetsim.cost.kernels.totals import Networks, log_total_and_gradient
-from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
+from hetsim.cost.kernels.correction import factors
+from hetsim.cost.kernels.form import streamed_share
+from hetsim.cost.kernels.totals import Networks, kernels_seconds, log_total_and_gradient
+from hetsim.hardware.kernel_correction import Correction
+from hetsim.hardware.kernel_figures import HALF_WIDTH, INDEX, PARAMETERS, FigureError
 
 _FORM_OFF, _WHOLE_OFF = 0.10, 0.05
 """How far the formula may be from kernels and from networks, as a deviation of the logarithm."""
@@ -171,3 +175,156 @@ def fit(
         max_nfev=_EVALUATIONS,
     )
     return Fit(mean + deviation * solved.x, found)
+
+
+_COMMON: Mapping[str, tuple[float, float]] = {
+    "rate_tflops": (0.1, 1.5),
+    "pointwise": (1.0, 0.4),
+    "depthwise": (0.3, 0.8),
+    "grouped": (0.5, 0.7),
+    "matmul": (1.0, 0.5),
+    "batched": (0.7, 0.7),
+    "winograd": (1.0, 0.25),
+    "fill_columns": (4.0, 1.2),
+    "fill_depth": (8.0, 1.2),
+    "fill_rows": (2.0, 1.2),
+    "fill_outputs": (200.0, 1.2),
+    "channel_granule": (1.0, 1.0),
+    "bandwidth_gbytes_s": (30.0, 0.7),
+    "movement": (1.3, 0.7),
+    "concat": (1.0, 0.5),
+    "normalization": (2.0, 0.5),
+    "softmax": (2.0, 0.8),
+    "transpose": (1.6, 0.8),
+    "pooling": (1.3, 0.8),
+    "elementwise": (1.0, 0.6),
+    "resize": (4.0, 1.0),
+    "exponential": (2.0, 0.7),
+    "cache_mib": (4.0, 1.2),
+    "beyond_cache": (0.5, 0.5),
+    "weights_gbytes_s": (20.0, 0.7),
+    "weights_on_chip_mib": (4.0, 1.2),
+    "overlap": (1.8, 0.4),
+    "launch_us": (2.0, 1.0),
+    "launch_other": (0.8, 0.8),
+    "dispatch_us": (8.0, 1.0),
+    "io_gbytes_s": (20.0, 1.0),
+}
+"""In the units of the YAML keys: the middle, and the deviation of its logarithm."""
+
+_LEFT_OUT = 0.01
+
+_ACCELERATOR: Mapping[str, tuple[float, float]] = {
+    "rate_tflops": (5.0, 2.5),
+    "fill_outputs": (20000.0, 2.0),
+    "bandwidth_gbytes_s": (200.0, 2.0),
+    "weights_gbytes_s": (200.0, 2.0),
+    "launch_us": (4.0, 1.5),
+    "dispatch_us": (40.0, 1.5),
+    "io_gbytes_s": (6.0, 1.5),
+}
+
+
+def prior(provider: str, threads: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the middles and the deviations of the logarithms of all parameters, in SI units."""
+    given = dict(_COMMON)
+    if provider not in ("cpu", "xnnpack"):
+        given |= _ACCELERATOR
+    mean, deviation = np.zeros(len(PARAMETERS)), np.zeros(len(PARAMETERS))
+    for one in PARAMETERS:
+        # What processors have none of stays as if it were left out.
+        middle, off = given.get(one.name, (one.neutral or 1.0, _LEFT_OUT))
+        mean[INDEX[one.name]] = math.log(one.si(middle))
+        deviation[INDEX[one.name]] = off
+    if provider in ("cpu", "xnnpack"):
+        mean[INDEX["rate_tflops"]] += math.log(threads)
+    return mean, deviation
+
+
+_COVERED = 0.8
+_FEWEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A network that was not fitted to.
+
+    Attributes
+    ----------
+    name : str
+    measured_s, predicted_s : float
+    spread : float
+        Relative, of the repeats.
+    part : bool
+        Whether it is a part of a network.
+    """
+
+    name: str
+    measured_s: float
+    predicted_s: float
+    spread: float
+    part: bool
+
+    @property
+    def error(self) -> float:
+        """Prediction over measurement, less one."""
+        return self.predicted_s / self.measured_s - 1.0
+
+
+def predicted_s(network: Network, fitted: Fit, corrections: Sequence[Correction]) -> float:
+    """Return what a network takes by the figures: kernels, dispatch, inputs and outputs."""
+    values = np.exp(fitted.log_values)
+    streamed = streamed_share(values[INDEX["weights_on_chip_mib"]], network.weight_bytes)
+    kernels = kernels_seconds(values, network.rows, streamed)
+    kernels = kernels * factors(corrections, network.rows, network.weight_bytes)
+    moved = network.io_bytes / values[INDEX["io_gbytes_s"]]
+    return float(kernels.sum() + values[INDEX["dispatch_us"]] + moved)
+
+
+def judge(
+    networks: Sequence[Network], fitted: Fit, corrections: Sequence[Correction]
+) -> tuple[Judged, ...]:
+    """Return prediction and measurement of each network, in their order."""
+    return tuple(
+        Judged(
+            network.name,
+            network.seconds,
+            predicted_s(network, fitted, corrections),
+            network.spread,
+            "/" in network.name,
+        )
+        for network in networks
+    )
+
+
+def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
+    """Return the median and the 90th percentile of the relative errors; None of none."""
+    if not judged:
+        return None
+    errors = np.abs([one.error for one in judged])
+    return float(np.median(errors)), float(np.quantile(errors, 0.9))
+
+
+def figure_errors(judged: Sequence[Judged]) -> tuple[FigureError, ...]:
+    """Return the error that the device file states: of whole networks at batch 1.
+
+    The machine stands for its whole kin: what is missed on it is missed on every copy of it.
+    """
+    whole = [one for one in judged if not one.part]
+    found = median_and_p90(whole)
+    if found is None or len(whole) < _FEWEST:
+        return ()
+    logs = np.abs([np.log(one.predicted_s / one.measured_s) for one in whole])
+    sd = max(float(np.quantile(logs, _COVERED)) / HALF_WIDTH, 1e-3)
+    return (
+        FigureError(
+            batch="1",
+            networks=len(whole),
+            rows=len(whole),
+            median=found[0],
+            p90=found[1],
+            spread=float(np.median([one.spread for one in whole])),
+            sd=sd,
+            common=sd,
+        ),
+    )

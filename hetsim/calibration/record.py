@@ -25,7 +25,7 @@ class Setting:
     runtime : str
         Name and version of the runtime.
     machine : mapping of str to str
-        As ``hetsim.calibration.machine.machine`` tells it.
+        As ``hetsim.calibration.calibrate.machine`` tells it.
     design : int
         Version of the generated networks.
     """

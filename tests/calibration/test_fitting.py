@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 
 from hetsim.calibration.correcting import corrections
-from hetsim.calibration.fitting import Fit, Overheads, fit, overheads, undisturbed
-from hetsim.calibration.judging import figure_errors, judge, median_and_p90, predicted_s
+from hetsim.calibration.fitting import (
+    Fit,
+    Overheads,
+    figure_errors,
+    fit,
+    judge,
+    median_and_p90,
+    overheads,
+    predicted_s,
+    prior,
+    undisturbed,
+)
+from hetsim.calibration.measuring import generated
 from hetsim.calibration.points import Network, Point, lowered
-from hetsim.calibration.priors import prior
-from hetsim.calibration.tasks import generated
 from hetsim.cost.kernels.correction import factors
 from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import streamed_share

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetsim.calibration.joining import learnt_joins
+from hetsim.calibration.correcting import learnt_joins
+from hetsim.calibration.measuring import generated
 from hetsim.calibration.points import lowered, matched_nodes, network_of
 from hetsim.calibration.record import Setting, Taken, taken
-from hetsim.calibration.tasks import generated
 from hetsim.cost.kernels.epilogues import epilogues, joints
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.inputs.samples import random_inputs

@@ -10,8 +10,7 @@ import pytest
 
 import hetsim
 from datasheets import all_by_datasheet
-from hetsim.calibration.fitting import Fit, Overheads
-from hetsim.calibration.priors import prior
+from hetsim.calibration.fitting import Fit, Overheads, prior
 from hetsim.calibration.record import Setting
 from hetsim.calibration.writing import device_file
 from hetsim.cost.kernels.layouts import copies_of

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from hetsim.base.text import fields
 from hetsim.base.units import format_seconds
-from hetsim.calibration.judging import Judged, median_and_p90
+from hetsim.calibration.fitting import Judged, median_and_p90
 from hetsim.reporting.words.console import table
 from hetsim.reporting.words.text import count, percent
 

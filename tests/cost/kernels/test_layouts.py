@@ -9,13 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.calibration.fitting import Fit, Overheads
-from hetsim.calibration.joining import learnt_block
-from hetsim.calibration.judging import predicted_s
+from hetsim.calibration.correcting import learnt_block
+from hetsim.calibration.fitting import Fit, Overheads, predicted_s, prior
+from hetsim.calibration.measuring import generated
 from hetsim.calibration.points import network_of
-from hetsim.calibration.priors import prior
 from hetsim.calibration.record import Kernel, Setting, Taken, taken
-from hetsim.calibration.tasks import generated
 from hetsim.calibration.writing import device_file
 from hetsim.cost.kernels.layouts import COPIES, Copy, copies_of
 from hetsim.device.kernels.timing import time_network
