@@ -1,4 +1,4 @@
-"""What a split costs: plain ONNX Runtime, threads, processes and Ray, a request and eight at once.
+"""What a split costs: plain ONNX Runtime, threads and Ray, a request and eight at once.
 
 A model in parts on four devices, neighbouring parts a device; then a row of additions whose
 tensor has a given size, so that little but dispatch and transfers is left. Medians of wall
@@ -57,13 +57,12 @@ def medians(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, floa
 
 @contextmanager
 def sessions(plan: Plan) -> Iterator[dict[str, hetsim.Session]]:
-    """The plan kept ready on threads, processes and Ray."""
+    """The plan kept ready on threads and on Ray."""
     with (
         hetsim.Session(plan, "threads", max_in_flight=IN_FLIGHT) as threads,
-        hetsim.Session(plan, "processes", max_in_flight=IN_FLIGHT) as processes,
         hetsim.Session(plan, "ray", max_in_flight=IN_FLIGHT) as ray,
     ):
-        yield {"threads": threads, "processes": processes, "ray": ray}
+        yield {"threads": threads, "ray": ray}
 
 
 def measure(model: hetsim.Model, parts: int, rounds: int) -> list[dict[str, Any]]:

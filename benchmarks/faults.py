@@ -2,7 +2,7 @@
 
 A session on three devices bears five faults in turn, each at a random moment while eight
 requests are in flight; the last one takes a device away for good. On threads a device dies four
-times, and then is lost or hangs; as a process it dies by signals, too. On Ray, where each device is
+times, and then is lost or hangs. On Ray, where each device is
 bound to a node of its own, it is
 
 - ``actor``, ``worker``, ``abort``: its actor is killed by Ray; its process by SIGKILL, as a
@@ -56,18 +56,16 @@ from marked import marked
 
 PASSING = {
     "ray": ("actor", "worker", "abort"),
-    "processes": ("worker", "abort", "kill"),
     "threads": ("kill",),
 }
 LAST = {
     "ray": ("node", "raylet", "lost"),
-    "processes": ("lost", "hang"),
     "threads": ("lost", "hang"),
 }
 FAULTS = 5
 REQUESTS = 8
 DEADLINE_S = 120.0
-HANG_S = {"ray": 60.0, "processes": 5.0, "threads": 5.0}
+HANG_S = {"ray": 60.0, "threads": 5.0}
 MARK = "HETSIM_FAULTS_RUN"
 
 
@@ -76,7 +74,7 @@ def left_behind() -> int:
     deadline = time.monotonic() + 20.0
     while True:
         below = [(process, command_line(process)) for process in descendants(os.getpid())]
-        actors = [p for p, words in below if "DeviceActor" in words or "processes.server" in words]
+        actors = [p for p, words in below if "DeviceActor" in words]
         threads = [t for t in threading.enumerate() if t.name.startswith("hetsim")]
         if not (actors or threads) or time.monotonic() > deadline:
             return len(actors) + len(threads)
@@ -260,7 +258,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--executor", choices=["ray", "processes", "threads"], default="ray")
+    parser.add_argument("--executor", choices=["ray", "threads"], default="ray")
     parser.add_argument("--sessions", type=int, default=10, help="of five faults each")
     parser.add_argument("--gcs", type=int, default=0, help="drivers that lose their cluster's GCS")
     parser.add_argument("--seed", type=int, default=0)

@@ -35,7 +35,7 @@ COMMAND = (
 )  # fmt: skip
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
 OF_TERMINALS = ("SIGINT", "SIGHUP")
-EXECUTORS = ("threads", "processes", "ray")
+EXECUTORS = ("threads", "ray")
 LIMIT_S = 300.0
 """For a command to end once it was told to."""
 

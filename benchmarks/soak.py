@@ -60,7 +60,7 @@ def main() -> int:
     """Run the benchmark; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=20_000)
-    parser.add_argument("--executor", choices=["threads", "processes", "ray"], default="ray")
+    parser.add_argument("--executor", choices=["threads", "ray"], default="ray")
     options = parser.parse_args()
     wrong = 0
     done = 0

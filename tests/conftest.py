@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, settings
 
 from collecting import Collecting
 from groups import Groups
-from hetsim.execution.transports.processes.starting import device_server
 from hetsim.execution.transports.ray_connection.connection import RayConnection
 from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
 from leftovers import Leftovers
@@ -30,13 +29,6 @@ def ray_connection() -> Iterator[RayConnection]:
     """One private Ray for all tests that run plans on it."""
     with connected(store_bytes=192 * 2**20) as session:
         yield session
-
-
-@pytest.fixture(scope="session")
-def processes() -> Iterator[None]:
-    """What starts devices as processes, once for all tests that run plans on them."""
-    with device_server():
-        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

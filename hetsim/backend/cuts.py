@@ -38,7 +38,7 @@ class Split:
         acyclic; a model of fewer nodes has one each. None: every node alone.
     seed : int
         Of all that is drawn.
-    executor : "threads", "processes" or "ray"
+    executor : "threads" or "ray"
     address : str or None
         Of the Ray to join; None: as ``hetsim.run`` says.
     timeout_s : float
@@ -49,7 +49,7 @@ class Split:
     assignment: Literal["random"] | Sequence[int] = "random"
     cuts: int | None = None
     seed: int = 0
-    executor: Literal["threads", "processes", "ray"] = "threads"
+    executor: Literal["threads", "ray"] = "threads"
     address: str | None = None
     timeout_s: float = 600.0
 

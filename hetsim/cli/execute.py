@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Executor:
     """Where and how a plan is executed; the fields are the options of ``run_options``."""
 
-    executor: Literal["ray", "processes", "threads"]
+    executor: Literal["ray", "threads"]
     address: str | None
     seed: int
     timeout_s: float
@@ -33,7 +33,7 @@ def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
     """Run `plan` and compare its outputs with those of the whole model."""
     from hetsim.execution.run import run
 
-    on = {"ray": "Ray", "processes": "processes", "threads": "threads"}[how.executor]
+    on = {"ray": "Ray", "threads": "threads"}[how.executor]
     with current().progress(f"running {plan.strategy} on {on}"):
         return run(
             plan,

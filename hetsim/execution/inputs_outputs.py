@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.plans.plan import Plan
 
-EXECUTORS = ("ray", "processes", "threads")
+EXECUTORS = ("ray", "threads")
 PRECISIONS = ("graph", "device")
 
 
@@ -24,9 +24,7 @@ def check_how(
 ) -> None:
     """Raise UsageError where the options of a run do not exist or do not go together."""
     if executor not in EXECUTORS:
-        raise UsageError(
-            f"there is no executor '{executor}'", hint=nearest(str(executor), EXECUTORS)
-        )
+        raise UsageError(f"there is no executor '{executor}'", hint="use 'ray' or 'threads'")
     if address is not None and executor != "ray":
         raise UsageError("an address needs the executor 'ray'")
     check_wait("timeout_s", timeout_s)

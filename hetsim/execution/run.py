@@ -68,7 +68,7 @@ class Run:
         How far outputs may be off, over their largest magnitude, because a device has kernels
         of its own or spreads one over threads; 0 elsewhere: to the last bit.
     executor : str
-        ``ray``, ``processes`` or ``threads``.
+        ``ray`` or ``threads``.
     compile_s : float
         Real seconds until every device was ready: actors or threads started, sessions open.
     steps : int
@@ -119,7 +119,7 @@ def run(
     plan: Plan,
     inputs: Inputs | None = None,
     *,
-    executor: Literal["ray", "processes", "threads"] = "ray",
+    executor: Literal["ray", "threads"] = "ray",
     address: str | None = None,
     timeout_s: float = 600.0,
     verify: bool = True,
@@ -139,7 +139,7 @@ def run(
         Of a problem that was built from a model.
     inputs : mapping of str to array, or path of a ``.npz`` file, optional
         Every input of the model; absent: ``random_inputs`` of `seed`.
-    executor : "ray", "processes" or "threads"
+    executor : "ray" or "threads"
         Ray actors, processes of this machine, or threads of this process.
     address : str, optional
         ``host:port`` of a Ray to join, or ``auto``. Absent: the Ray that this process is

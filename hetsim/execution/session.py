@@ -52,7 +52,7 @@ class Session:
     ----------
     plan : Plan
         Of a problem that was built from a model.
-    executor : "ray", "processes" or "threads"
+    executor : "ray" or "threads"
         Ray actors, processes of this machine, or threads of this process.
     address : str, optional
         As in ``hetsim.run``.
@@ -80,7 +80,7 @@ class Session:
         Real seconds until every device was ready.
     steps : int
         Calls to devices a request, the most of a replica's.
-    executor : "ray", "processes" or "threads"
+    executor : "ray" or "threads"
     max_in_flight : int
     roundings : sequence of Rounding or None
         By node, with precision ``device``: what it computes in.
@@ -112,7 +112,7 @@ class Session:
     def __init__(
         self,
         plan: Plan,
-        executor: Literal["ray", "processes", "threads"] = "ray",
+        executor: Literal["ray", "threads"] = "ray",
         *,
         address: str | None = None,
         timeout_s: float = 600.0,
@@ -139,7 +139,7 @@ class Session:
         plan.validate()
         roundings = roundings_of(plan) if precision == "device" else None
         self.plan = plan
-        self.executor: Literal["ray", "processes", "threads"] = executor
+        self.executor: Literal["ray", "threads"] = executor
         self.max_in_flight = max_in_flight
         self.roundings = roundings
         self._timeout_s = timeout_s

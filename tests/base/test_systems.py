@@ -35,7 +35,6 @@ call("run", *model, "--executor", "threads")
 call("compile", *model, "-o", "compiled")
 call("run", "compiled", "--executor", "threads")
 call("run", *model)
-call("run", *model, "--executor", "processes")
 call("sweep", "grid.yaml", "-o", "rows", "--executor", "threads")
 call("sweep", "grid.yaml", "-o", "rows")
 """
@@ -61,9 +60,8 @@ def test_plans_and_runs_on_threads_need_nothing_of_unix(told: list[list[Any]]) -
     ("index", "what"),
     [
         (5, "Ray needs Python's module 'fcntl'"),
-        (6, "the executor 'processes' needs Python's module 'fcntl'"),
+        (6, "a sweep needs Python's module 'fcntl'"),
         (7, "a sweep needs Python's module 'fcntl'"),
-        (8, "a sweep needs Python's module 'fcntl'"),
     ],
 )
 def test_what_needs_more_names_what_is_missing(

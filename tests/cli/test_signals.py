@@ -15,7 +15,7 @@ SIGNALS = Path(__file__).parents[2] / "benchmarks" / "signals.py"
 @pytest.mark.sweep
 @pytest.mark.slow
 @pytest.mark.group("own_ray")
-@pytest.mark.parametrize("executor", ["threads", "processes", "ray"])
+@pytest.mark.parametrize("executor", ["threads", "ray"])
 def test_nothing_is_left_whatever_ends_a_command_whenever(executor: str) -> None:
     done = subprocess.run(
         [sys.executable, str(SIGNALS), "--runs", "2", "--seed", "7", "--executor", executor],

@@ -66,9 +66,7 @@ def test_compare_and_run_on_ray(name: str, platform_name: str, ray_connection: A
     compared_and_run(name, platform_name, "ray")
 
 
-def compared_and_run(
-    name: str, platform_name: str, first_on: Literal["ray", "processes", "threads"]
-) -> None:
+def compared_and_run(name: str, platform_name: str, first_on: Literal["ray", "threads"]) -> None:
     model = loaded(name)
     problem = hetsim.Problem.of(model, hetsim.load_platform(platform_name))
     table = hetsim.compare(problem, ["single", "hetero", "heft"])

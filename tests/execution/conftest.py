@@ -19,17 +19,15 @@ from onnx_builders import load, make_model, op, value
 DEVICES = ("cpu", "gpu", "npu")
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "processes", "threads"]
+Executor = Literal["ray", "threads"]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
-@pytest.fixture(params=["threads", "processes", "ray"])
+@pytest.fixture(params=["threads", "ray"])
 def executor(request: pytest.FixtureRequest) -> Executor:
-    """Where to run; there is a Ray, or what starts processes, where it is that."""
+    """Where to run; there is a Ray where it is that."""
     if request.param == "ray":
         request.getfixturevalue("ray_connection")
-    if request.param == "processes":
-        request.getfixturevalue("processes")
     kind: Executor = request.param
     return kind
 

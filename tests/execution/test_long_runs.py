@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from sweeps import sweep
-
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -45,18 +43,16 @@ def test_faults_on_a_cluster_cost_time_and_no_result(number: int, last: str) -> 
 
 @pytest.mark.sweep
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["threads", "processes"])
-def test_faults_on_one_machine_cost_time_and_no_result(executor: str) -> None:
-    _, *records, summary = lines("faults.py", "--executor", executor, "--sessions", "2")
+def test_faults_on_threads_cost_time_and_no_result() -> None:
+    _, *records, summary = lines("faults.py", "--executor", "threads", "--sessions", "2")
     assert [one["fault"] for one in records if "fault" in one][4::5] == ["lost", "hang"]
     assert summary["requests"] == {"right": 80, "wrong": 0, "lost": 0, "unanswered": 0}
     assert (summary["left_behind"], summary["processes_left"]) == (0, 0)
 
 
 @pytest.mark.slow
-@sweep("executor", quick=["processes"], full=["threads", "processes"])
-def test_a_long_life_keeps_order_and_memory(executor: str) -> None:
-    *_, summary = lines("soak.py", "--requests", "2000", "--executor", executor)
+def test_a_long_life_keeps_order_and_memory() -> None:
+    *_, summary = lines("soak.py", "--requests", "2000", "--executor", "threads")
     assert (summary["requests"], summary["wrong"]) == (2000, 0)
     assert summary["growth"]["descriptors"] == summary["growth"]["processes"] == 0
 

@@ -85,10 +85,8 @@ def test_every_type_has_native_bytes_in_the_end(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("way", ["run", "session", "processes", "backend", "folder", "kernels"])
-def test_odd_arrays_are_computed_by_value(
-    way: str, name: str, cut: Cut, tmp_path: Path, processes: None
-) -> None:
+@pytest.mark.parametrize("way", ["run", "session", "backend", "folder", "kernels"])
+def test_odd_arrays_are_computed_by_value(way: str, name: str, cut: Cut, tmp_path: Path) -> None:
     proto, given = negating(), {"x": ODD[name]}
     if way == "backend":
         found = dict(zip(("a", "b", "x"), backend.prepare(proto).run(given), strict=True))
@@ -103,10 +101,8 @@ def test_odd_arrays_are_computed_by_value(
         done = run_compiled(open_compiled(tmp_path / "folder"), given, executor="threads")
         assert done.bitwise_equal is True
         found = done.outputs
-    elif way in ("session", "processes"):
-        with hetsim.Session(
-            cut(proto, GROUPS), "threads" if way == "session" else "processes"
-        ) as session:
+    elif way == "session":
+        with hetsim.Session(cut(proto, GROUPS), "threads") as session:
             found = session.run(given)
     else:
         result = hetsim.run(cut(proto, GROUPS), given, executor="threads")

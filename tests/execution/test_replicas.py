@@ -24,7 +24,7 @@ from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], Plan]
-Executor = Literal["ray", "processes", "threads"]
+Executor = Literal["ray", "threads"]
 WHOLE = [("gpu", range(6))]
 SPLIT = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("cpu", [4, 5])]
 
@@ -66,9 +66,7 @@ def test_requests_go_where_the_deal_says(
     assert asked == {request: used[request % 3] for request in range(12)}
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_outputs_are_right_and_in_order(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -86,9 +84,7 @@ def test_a_run_asks_every_replica(cut: Cut, diamond: onnx.ModelProto) -> None:
     assert {event.device for event in run.timeline.events} >= {"cpu", "gpu", "npu"}
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_where_a_device_stays_away_the_other_replicas_carry_on(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:

@@ -27,7 +27,7 @@ from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "processes", "threads"]
+Executor = Literal["ray", "threads"]
 BAD_INDEX = {"x": np.ones(5, np.float32), "i": np.array([0, 7])}
 
 
@@ -46,14 +46,6 @@ def test_a_cut_model_gives_the_bits_of_the_whole(
 ) -> None:
     plan = cut(diamond, groups)
     check_against_the_whole(plan, run(plan, executor="threads", seed=3), "threads")
-
-
-def test_processes_give_the_bits_of_the_whole(
-    cut: Cut, diamond: onnx.ModelProto, processes: None
-) -> None:
-    for groups in CUTS:
-        plan = cut(diamond, groups)
-        check_against_the_whole(plan, run(plan, executor="processes", seed=3), "processes")
 
 
 def test_ray_gives_the_bits_of_the_whole(ran_on_ray: Any) -> None:
@@ -223,7 +215,7 @@ def test_values_cross_devices(cut: Cut, kind: str) -> None:
     case.check(result.outputs)
 
 
-@pytest.mark.parametrize("executor", ["processes", "ray"], indirect=True)
+@pytest.mark.parametrize("executor", ["ray"], indirect=True)
 def test_values_cross_processes(cut: Cut, executor: Executor) -> None:
     """All kinds side by side in one model, so that actors start once."""
     cases = {kind: build() for kind, build in CROSSINGS.items()}
@@ -297,9 +289,7 @@ def test_values_that_a_body_captures_cross_devices(cut: Cut) -> None:
     assert run(plan, executor="threads").bitwise_equal is True
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_kernel_that_fails_is_named_with_its_device_and_subgraph(
     cut: Cut, indexing: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -318,14 +308,12 @@ def test_a_failure_ends_the_later_calls_of_the_device(cut: Cut, indexing: onnx.M
         run(plan, BAD_INDEX, executor="threads")
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_device_that_does_not_answer_is_named(
     cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:
     plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
-    timeout = {"threads": 1.5, "processes": 1.5, "ray": 6}[executor]
+    timeout = {"threads": 1.5, "ray": 6}[executor]
     # Compiling has a time of its own: on a busy machine it takes longer than this.
     with (
         hetsim.Session(plan, executor) as session,
@@ -334,9 +322,7 @@ def test_a_device_that_does_not_answer_is_named(
         session.run(timeout_s=timeout)
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_an_error_surfaces_while_another_device_is_busy(
     cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -379,7 +365,7 @@ def test_wrong_inputs(cut: Cut, diamond: onnx.ModelProto, inputs: Any, said: str
 def test_wrong_options(cut: Cut, diamond: onnx.ModelProto) -> None:
     plan = cut(diamond, CUTS[0])
     wrong: Any = "thread"
-    with pytest.raises(UsageError, match="did you mean 'threads'"):
+    with pytest.raises(UsageError, match="use 'ray' or 'threads'"):
         run(plan, executor=wrong)
     with pytest.raises(UsageError, match="an address needs"):
         run(plan, executor="threads", address="localhost:6379")

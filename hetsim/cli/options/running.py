@@ -21,10 +21,10 @@ address_option = click.option(
 run_options = all_of(
     click.option(
         "--executor",
-        type=click.Choice(["ray", "processes", "threads"]),
+        type=click.Choice(["ray", "threads"]),
         default="ray",
         show_default=True,
-        help="Ray actors, processes of this machine, or threads of this process.",
+        help="Ray actors, or threads of this process.",
     ),
     address_option,
     seed_option,

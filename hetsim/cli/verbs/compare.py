@@ -82,7 +82,7 @@ def compare(
     target_ms: float | None,
     explains: bool,
     sensitivities: bool,
-    executor: Literal["ray", "processes", "threads"],
+    executor: Literal["ray", "threads"],
     address: str | None,
     seed: int,
     timeout_s: float,

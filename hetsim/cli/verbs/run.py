@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def run(
     source: str | None,
     draws: int,
-    executor: Literal["ray", "processes", "threads"],
+    executor: Literal["ray", "threads"],
     address: str | None,
     seed: int,
     timeout_s: float,
@@ -161,7 +161,7 @@ _FIXED = (
 
 def _run_folder(
     folder: Path,
-    executor: Literal["ray", "processes", "threads"],
+    executor: Literal["ray", "threads"],
     address: str | None,
     timeout_s: float,
     seed: int,

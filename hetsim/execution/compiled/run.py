@@ -60,7 +60,7 @@ def run_compiled(
     compiled: CompiledPlan,
     inputs: Inputs | None = None,
     *,
-    executor: Literal["ray", "processes", "threads"] = "ray",
+    executor: Literal["ray", "threads"] = "ray",
     address: str | None = None,
     timeout_s: float = 600.0,
     verify: bool = True,

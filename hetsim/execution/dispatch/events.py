@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import queue
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from typing import Any
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.waiting import next_of
 from hetsim.workloads.failure import Failure
 
 _FEW = 256
@@ -97,11 +98,14 @@ class Alarms:
             self._size = max(_FEW, 2 * len(self._heap))
         heapq.heappush(self._heap, (when, next(self._ticks), event))
 
-    def next(self, events: Inbox) -> object | None:
+    def next(self, events: queue.SimpleQueue[object]) -> object | None:
         """Wait for the next event of `events` or of time; None where neither came after all."""
         if not self._heap:
             return events.get()
         wait = self._heap[0][0] - time.monotonic()
         if wait <= 0:
             return heapq.heappop(self._heap)[2]
-        return events.get(wait)
+        try:
+            return next_of(events, wait)
+        except queue.Empty:
+            return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,6 @@ from hetsim.execution.dispatch.events import (
     Overdue,
     Submit,
 )
-from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.open_requests import OpenRequests
 from hetsim.execution.dispatch.recovery import Policy, Recovery
 from hetsim.execution.dispatch.requests import Request
@@ -47,8 +47,6 @@ class SessionLoop:
     streams : mapping of str to int
         By device: calls that it runs at once.
     policy : Policy
-    inbox : Inbox
-        In which events come, and at which the transport may have sockets read.
     replan : callable, optional
     log : RunLog, optional
         Which takes down what happens.
@@ -65,11 +63,10 @@ class SessionLoop:
         transport: Callable[[Post], Transport],
         streams: Mapping[str, int],
         policy: Policy,
-        inbox: Inbox,
         replan: Replan | None = None,
         log: RunLog | None = None,
     ) -> None:
-        self._events = inbox
+        self._events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.start_s = 0.0
         self._policy = policy
         self._transport = transport(self._events.put)

@@ -87,7 +87,7 @@ def emulate(
     requests: int = 1,
     time_scale: float | None = None,
     contention: Contention | None = None,
-    executor: Literal["ray", "processes", "threads"] = "ray",
+    executor: Literal["ray", "threads"] = "ray",
     address: str | None = None,
     timeout_s: float = 600.0,
     verify: bool = True,

@@ -32,7 +32,7 @@ class LoadTest:
     outputs : Outputs or None
         Whether answers are right; None where not asked for.
     executor : str
-        ``ray``, ``processes`` or ``threads``.
+        ``ray`` or ``threads``.
     start_s : float
         Real seconds until every device was ready.
     """

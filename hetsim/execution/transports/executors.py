@@ -1,14 +1,13 @@
-"""Which executor a program's devices are opened on: Ray, processes or threads."""
+"""The devices of a program opened on an executor: Ray or threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from hetsim.execution.devices.program import Outcome, Program
 from hetsim.execution.dispatch.device_states import Replan
-from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.loop import SessionLoop
 from hetsim.execution.dispatch.recovery import Policy
 from hetsim.execution.dispatch.requests import Request
@@ -32,7 +31,7 @@ def opened(
     Parameters
     ----------
     program : Program
-    executor : "ray", "processes" or "threads"
+    executor : "ray" or "threads"
     address : str or None
     room_bytes : int
         Of the values that are held at once: a private object store of Ray has room for them.
@@ -48,11 +47,8 @@ def opened(
         Where a device does not start, or Ray does not.
     """
     widths = {**dict.fromkeys(program.code, 1), **streams}
-    with (
-        closing(Inbox()) as inbox,
-        transports(executor, address, room_bytes, widths, policy.timeout_s, inbox) as connect,
-    ):
-        loop = SessionLoop(program, connect, widths, policy, inbox, replan, log)
+    with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
+        loop = SessionLoop(program, connect, widths, policy, replan, log)
         try:
             loop.start()
             yield loop
@@ -67,31 +63,22 @@ def transports(
     room_bytes: int,
     streams: Mapping[str, int],
     timeout_s: float,
-    inbox: Inbox | None = None,
 ) -> Iterator[Callable[[Post], Transport]]:
     """Give what makes a transport of the function that takes its events; see ``opened``.
 
-    The transport must be closed before the context ends. The sockets of its devices are read at
-    `inbox`, or, without one, each on a thread.
+    The transport must be closed before the context ends.
     """
     if executor == "threads":
         from hetsim.execution.transports.threads import ThreadTransport
 
         yield lambda post: ThreadTransport(post, streams)
         return
-    if executor == "processes":
-        from hetsim.execution.transports.processes.starting import device_server
-        from hetsim.execution.transports.processes.transport import ProcessTransport
-
-        with device_server() as server:
-            yield lambda post: ProcessTransport(post, server, streams, inbox)
-        return
     from hetsim.execution.transports.ray_connection.connection import STORE_BYTES, ray_connection
 
     with ray_connection(address, store_bytes=STORE_BYTES + room_bytes) as connection:
         from hetsim.execution.transports.ray_actors.transport import RayTransport
 
-        yield lambda post: RayTransport(post, connection, streams, timeout_s, inbox)
+        yield lambda post: RayTransport(post, connection, streams, timeout_s)
 
 
 def execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import queue
 from types import SimpleNamespace
 
 import pytest
@@ -15,14 +16,19 @@ from sweeps import examples
 
 
 class Silent:
-    """An inbox to which nobody says anything: it takes down how long it is waited for."""
+    """A queue in which nothing comes: it takes down how long it is waited for."""
 
     def __init__(self) -> None:
         self.waits: list[float | None] = []
 
-    def get(self, wait_s: float | None = None) -> object | None:
-        self.waits.append(wait_s)
+    def get(self, timeout: float | None = None) -> object | None:
+        self.waits.append(timeout)
+        if timeout is not None:
+            raise queue.Empty
         return None
+
+    def get_nowait(self) -> object:
+        raise queue.Empty
 
 
 def never(event: object) -> bool:

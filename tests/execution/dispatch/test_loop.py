@@ -13,7 +13,6 @@ from hetsim.errors import Cancelled, ExecutionError, NoReplacement, TimedOut, Us
 from hetsim.execution.devices.plan_steps import Part, Step, Timing, steps_of
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.events import Overdue
-from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.loop import SessionLoop
 from hetsim.execution.dispatch.recovery import Policy
 from hetsim.execution.dispatch.requests import Request
@@ -83,12 +82,9 @@ class Running:
         policy: Policy,
         before: Callable[[Devices], object],
     ) -> None:
-        self.inbox = Inbox()
         made = program(steps_of(parts, outputs))
         made.outputs = list(outputs)
-        self.loop = SessionLoop(
-            made, self._connect, dict.fromkeys("abc", 1), policy, self.inbox  # type: ignore[arg-type]
-        )  # fmt: skip
+        self.loop = SessionLoop(made, self._connect, dict.fromkeys("abc", 1), policy)  # type: ignore[arg-type]
         before(self.devices)
         self._next = 0
 
@@ -117,7 +113,6 @@ def running(
         yield made
     finally:
         made.loop.close()
-        made.inbox.close()
         assert made.devices.closed == 1
         assert not made.loop._thread.is_alive()
 
@@ -157,7 +152,7 @@ def test_a_cancelled_request_is_over_and_others_go_on() -> None:
         assert not second.done()
         session.devices.holds = False
         for ended in session.devices.held:
-            session.inbox.put(ended)
+            session.loop._events.put(ended)
         assert second.result(_LONG_S) == {"y": 8}
 
 
@@ -165,13 +160,13 @@ def test_a_hang_is_of_the_device_as_it_was_when_it_began() -> None:
     """It was found out otherwise meanwhile: what took its place is not lost for it."""
     with running() as session:
         error = ExecutionError("it hangs")
-        session.inbox.put(Overdue("a", 0, error))
-        session.inbox.put(Overdue("a", 0, error))
+        session.loop._events.put(Overdue("a", 0, error))
+        session.loop._events.put(Overdue("a", 0, error))
         assert session.submit(1).result(_LONG_S) == {"y": 4}
         assert session.devices.told.count(("discard", "a")) == 1
         (found,) = session.loop.recoveries
         assert (found.device, found.kind, found.how) == ("a", "hang", "restarted")
-        session.inbox.put(Overdue("a", 1, error))
+        session.loop._events.put(Overdue("a", 1, error))
         assert session.submit(1).result(_LONG_S) == {"y": 4}
         assert session.devices.told.count(("discard", "a")) == 2
         assert session.loop.processes() == {"a": 9, "b": 7}
@@ -203,11 +198,11 @@ def test_what_ends_a_session_is_what_all_requests_are_told(how: str) -> None:
         assert session.devices.called.wait(_LONG_S)
         said = {"lost": "all is gone", "raised": "the session ended: ValueError: odd"}
         if how == "lost":
-            session.inbox.put(Lost(ExecutionError("all is gone")))
+            session.loop._events.put(Lost(ExecutionError("all is gone")))
         else:
             session.devices.error = ValueError("odd") if how == "raised" else MemoryError()
             session.submit(2)
-            session.inbox.put(session.devices.held[0])
+            session.loop._events.put(session.devices.held[0])
         with pytest.raises(ExecutionError, match=said.get(how, "memory")):
             waiting.result(_LONG_S)
         # Those that come after that are told the same.
@@ -230,7 +225,7 @@ def test_without_a_device_that_could_take_over_all_requests_fail() -> None:
     with running(policy=Policy(timeout_s=_LONG_S, max_restarts=0)) as session:
         session.devices.holds = True
         waiting = session.submit(1)
-        session.inbox.put(Overdue("b", 0, ExecutionError("it hangs")))
+        session.loop._events.put(Overdue("b", 0, ExecutionError("it hangs")))
         for request in (waiting, session.submit(2)):
             with pytest.raises(NoReplacement, match="no other device can take its place"):
                 request.result(_LONG_S)

@@ -25,7 +25,7 @@ from sweeps import sweep
 
 Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
-Executor = Literal["ray", "processes", "threads"]
+Executor = Literal["ray", "threads"]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
 
 
@@ -47,8 +47,8 @@ def only(session: Session) -> Recovery:
 
 @sweep(
     "executor, device",
-    quick=[("threads", "cpu"), ("threads", "gpu"), ("processes", "gpu"), ("ray", "gpu")],
-    full=product(["threads", "processes", "ray"], ["cpu", "gpu"]),
+    quick=[("threads", "cpu"), ("threads", "gpu"), ("ray", "gpu")],
+    full=product(["threads", "ray"], ["cpu", "gpu"]),
     indirect=["executor"],
 )
 def test_a_device_that_dies_is_started_again(
@@ -75,11 +75,9 @@ def test_a_device_that_dies_is_started_again(
     quick=[
         ("threads", "kill"),
         ("threads", "hang"),
-        ("processes", "kill"),
-        ("processes", "hang"),
         ("ray", "hang"),
     ],
-    full=product(["threads", "processes", "ray"], ["kill", "hang"]),
+    full=product(["threads", "ray"], ["kill", "hang"]),
     indirect=["executor"],
 )
 def test_others_take_over_where_it_does_not_come_back(
@@ -96,9 +94,7 @@ def test_others_take_over_where_it_does_not_come_back(
         assert len(session.recoveries) == 1
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_failures_follow_one_another(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -117,9 +113,7 @@ def test_failures_follow_one_another(
         assert session.recoveries[2].how == "replanned"
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_call_that_takes_too_long_is_a_device_that_hangs(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -130,9 +124,7 @@ def test_a_call_that_takes_too_long_is_a_device_that_hangs(
         assert (found.device, found.kind, found.how) == ("npu", "hang", "replanned")
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_step_with_which_a_device_hangs_every_time_fails_its_request(
     cut: Cut, endless: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -193,9 +185,7 @@ def test_an_exception_that_lasts_is_the_requests(
         check(session, range(4))
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_where_nobody_can_take_over_the_error_says_so(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:
@@ -213,9 +203,7 @@ def test_where_nobody_can_take_over_the_error_says_so(
             assert caught.value.where == "node 'n2'"
 
 
-@sweep(
-    "executor", quick=["threads", "processes"], full=["threads", "processes", "ray"], indirect=True
-)
+@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_run_can_be_given_failures(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:

@@ -64,8 +64,6 @@ with ray_connection(cpus=2):
     call("run", ".")
     call("sweep", "grid.yaml", "-o", sys.argv[3])
     call("run", "--workload", "workload.yaml", "--platform", sys.argv[2])
-sys.path += ["", os.getcwd()]
-call("run", ".", "--executor", "processes")
 """
 
 JOINED = """

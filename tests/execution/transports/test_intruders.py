@@ -81,24 +81,6 @@ exit 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be somebody else for a while")
-def test_devices_as_processes_have_no_port_and_nothing_that_another_user_opens(
-    cut: Cut, diamond: onnx.ModelProto, processes: None
-) -> None:
-    there = {process.pid for process in descendants(os.getpid())}
-    listening = ports([os.getpid()])
-    with Session(cut(diamond, TWO), "processes") as session:
-        session.run()
-        started = [one for one in descendants(os.getpid()) if one.pid not in there]
-        # A Ray that another test left may start workers meanwhile.
-        assert not ports({*session.processes().values()})
-        assert not ports(one.pid for one in started if "ray" not in command_line(one))
-        assert ports([os.getpid()]) == listening
-        pids = [os.getpid(), *(process.pid for process in descendants(os.getpid()))]
-        assert set(session.processes().values()) < set(pids)
-        assert reached(pids) == []
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be somebody else for a while")
 def test_the_processes_of_a_private_ray_and_its_guard_are_shut_to_other_users(
     ray_connection: RayConnection,
 ) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.threads import begun
 from hetsim.cluster.versions import Versions, own_versions
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Code
 from hetsim.execution.devices.worker import DeviceWorker
+from hetsim.execution.transports.channel import Memory, come
+from hetsim.execution.transports.channel_ends import DeviceEnd
 
 FileFacts = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds: what tells files apart."""
@@ -66,17 +66,13 @@ class DeviceActor:
         self._worker.load(version, code, steps, weights_dir, beside)
         return os.getpid()
 
-    def join(self, folder: str, token: bytes, arena: int, streams: int) -> bool:
-        """Take calls over a channel too, if the caller waits in `folder` on this machine."""
-        from hetsim.execution.transports.channels.device_end import DeviceEnd
-        from hetsim.execution.transports.channels.meeting import come
-
-        channel = come(folder, token) if sys.platform == "linux" else None
-        if channel is None:
-            return False
-        end = DeviceEnd(self._device, channel, self._worker, arena, streams)
-        begun(threading.Thread(target=end.serve, name="hetsim channel", daemon=True))
-        return True
+    def join(self, name: str, streams: int) -> bool:
+        """Take calls over a channel too, if the caller waits at `name` on this machine."""
+        memory = Memory()
+        channel = come(name, memory) if sys.platform == "linux" else None
+        if channel is not None:
+            DeviceEnd(self._device, channel, memory, self._worker, streams).start()
+        return channel is not None
 
     def run(self, version: int, request: int, index: int, *received: Any) -> Any:
         """Run step `index`; return when it ran and then what the step sends."""

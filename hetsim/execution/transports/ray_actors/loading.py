@@ -16,8 +16,7 @@ from hetsim.cluster.versions import check_versions, own_versions
 from hetsim.errors import Cancelled, ExecutionError
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.unanswered import unanswered
-from hetsim.execution.transports.channels.frames import Channel
-from hetsim.execution.transports.channels.meeting import meeting
+from hetsim.execution.transports.channel import Channel, Memory, meeting
 from hetsim.execution.transports.ray_actors.actors import DeviceActor, file_facts
 from hetsim.execution.transports.ray_actors.errors import translated
 from hetsim.execution.transports.ray_actors.node_weights import Shipments
@@ -113,7 +112,7 @@ def load(
 def join(
     device: str,
     actor: Actor,
-    arena: int,
+    memory: Memory,
     streams: int,
     timeout_s: float,
     given_up: Callable[[], bool],
@@ -126,8 +125,8 @@ def join(
         return None
     wait_for = _Waiting(device, actor.where, timeout_s, given_up)
     wait_for.started = True
-    with meeting() as place:
-        came = actor.handle.join.remote(place.folder, place.token, arena, streams)
+    with meeting(memory) as (name, place):
+        came = actor.handle.join.remote(name, streams)
         return place.accept() if wait_for(came, "opening a channel") else None
 
 

@@ -18,9 +18,9 @@ from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program
 from hetsim.execution.devices.worker import error_of_device
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.inbox import Inbox
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
-from hetsim.execution.transports.channels.caller_end import CallerEnd, Held, Values
+from hetsim.execution.transports.channel import Held, Memory
+from hetsim.execution.transports.channel_ends import CallerEnd
 from hetsim.execution.transports.ray_actors.errors import fault_of
 from hetsim.execution.transports.ray_actors.handles import for_ray, owned, stored
 from hetsim.execution.transports.ray_actors.loading import Actor, create, join, load
@@ -49,8 +49,6 @@ class RayTransport:
     streams : mapping of str to int
     timeout_s : float
         Of starting a device and compiling its subgraphs.
-    inbox : Inbox, optional
-        As ``CallerEnd`` has it.
     """
 
     def __init__(
@@ -59,10 +57,8 @@ class RayTransport:
         connection: RayConnection,
         streams: Mapping[str, int],
         timeout_s: float,
-        inbox: Inbox | None = None,
     ) -> None:
         self._post = post
-        self._inbox = inbox
         self._connection = connection
         self._streams = streams
         self._timeout_s = timeout_s
@@ -71,7 +67,7 @@ class RayTransport:
         self._methods: dict[tuple[str, int], Any] = {}
         self._ends: dict[str, CallerEnd] = {}
         self._ended: list[CallerEnd] = []
-        self._values = Values()
+        self._memory = Memory()
         self._shipments = Shipments()
         self._loading: list[threading.Thread] = []
         self._closed = False
@@ -123,11 +119,11 @@ class RayTransport:
         def given_up() -> bool:
             return self._given_up(device, actor)
 
-        arena, streams = self._values.number(), self._streams.get(device, 1)
-        channel = join(device, actor, arena, streams, self._timeout_s, given_up)
+        streams = self._streams.get(device, 1)
+        channel = join(device, actor, self._memory, streams, self._timeout_s, given_up)
         if channel is None:
             return
-        end = CallerEnd(channel, self._post, lambda: self._why(device, actor), inbox=self._inbox)
+        end = CallerEnd(channel, self._memory, self._post, lambda: self._why(device, actor))
         with self._lock:
             if given_up():
                 channel.release()
@@ -197,7 +193,7 @@ class RayTransport:
 
         def arrived(index: int, future: Any) -> None:
             try:
-                found[index] = self._values.hand(future.result())
+                found[index] = Held.of(future.result(), self._memory)
             except Exception as error:
                 faults.append(error)
             with lock:
@@ -251,13 +247,13 @@ class RayTransport:
 
     def hand(self, value: Any) -> Any:
         """Copy an input to where devices here read it; where none is here, to where Ray's do."""
-        return self._values.hand(value) if self._ends else stored(value)
+        return Held.of(value, self._memory) if self._ends else stored(value)
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
         """Bring outputs here, copied: Ray's memory ends with the connection."""
         waiting = {name for name, handle in handles.items() if isinstance(handle, ray.ObjectRef)}
         found = {
-            name: handle.value() if isinstance(handle, Held) else handle
+            name: owned(handle.value()) if isinstance(handle, Held) else handle
             for name, handle in handles.items()
             if name not in waiting
         }

@@ -1,0 +1,411 @@
+"""Channels between processes of one machine: packets over Unix sockets, large values in memory."""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextlib
+import mmap
+import os
+import pickle
+import secrets
+import select
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetsim.base.room import out_of_room
+from hetsim.base.threads import begun
+from hetsim.errors import ExecutionError, OutOfRoom
+
+if sys.platform != "win32":
+    import fcntl
+
+LARGE_BYTES = 1 << 15
+"""Arrays from this size on go through shared memory; smaller ones are copied into the packet."""
+
+_PACKET_BYTES = 1 << 16
+_ELSEWHERE = b"in memory"
+"""Content of a packet whose own content was too long, and is in the first file that comes along."""
+
+_ALIGNMENT = 64
+MOST_FILES = 200
+"""Files with one packet; Linux allows 253."""
+
+_DESCRIPTORS_BYTES = socket.CMSG_SPACE((MOST_FILES + 1) * array.array("i").itemsize)
+
+# Plain numbers: the socket module's own flags are objects that take a microsecond each to combine.
+_SENDING = int(getattr(socket, "MSG_NOSIGNAL", 0)) | int(getattr(socket, "MSG_DONTWAIT", 0))
+_RECEIVING = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+
+_CREDENTIALS = struct.Struct("=iII")
+_MEET_MS = 10_000
+
+
+class ChannelEnded(Exception):
+    """The other end is gone, or this one was closed."""
+
+
+class SharedFile:
+    """Memory without a name, read by whoever has its descriptor.
+
+    Its writer writes it anew once nobody has this descriptor, a copy of it or a mapping of it.
+
+    Parameters
+    ----------
+    descriptor : int
+        Closed with this object.
+    """
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+    def mapped(self, sizes: Sequence[int]) -> list[memoryview]:
+        """Return the pieces of these sizes, read-only, that ``Memory.written`` put there."""
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+        *starts, end = _starts(sizes)
+        try:
+            content = memoryview(mmap.mmap(self.descriptor, end, flags, mmap.PROT_READ))
+        except OSError as error:
+            raise _no_memory(error) from error
+        return [content[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+
+
+class Memory:
+    """Shared memory that this process writes, used again when no other process holds it.
+
+    The kernel counts the holders: what is given out is a second, read-only open file, locked
+    (flock(2)) for as long as a descriptor or mapping of it exists in any process. Files are kept by
+    their size, a power of two, as a new page costs more than a copy. Safe to use from several
+    threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: dict[int, list[int]] = {}
+
+    def __del__(self) -> None:
+        for descriptors in self._files.values():
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def written(self, pieces: Sequence[memoryview | bytes]) -> SharedFile:
+        """Return a file with copies of `pieces`. O(bytes + files of that size in use).
+
+        Raises ExecutionError where the system has no memory or descriptor to give.
+        """
+        *starts, end = _starts([len(piece) for piece in pieces])
+        room = 1 << (end - 1).bit_length()
+        try:
+            descriptor = self._free(room)
+            try:
+                for start, piece in zip(starts, pieces, strict=True):
+                    done = 0
+                    while done < len(piece):
+                        done += os.pwrite(descriptor, piece[done:], start + done)
+                given = SharedFile(os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY))
+                fcntl.flock(given.descriptor, fcntl.LOCK_SH)
+            finally:
+                with self._lock:
+                    self._files[room].append(descriptor)
+        except OSError as error:
+            raise _no_memory(error) from error
+        return given
+
+    def _free(self, room: int) -> int:
+        """Take a file out that nobody reads, or a new one."""
+        with self._lock:
+            descriptors = self._files.setdefault(room, [])
+            for index, descriptor in enumerate(descriptors):
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+                    return descriptors.pop(index)
+        return os.memfd_create("hetsim", os.MFD_CLOEXEC)
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return where pieces of these sizes begin in a file, and where the last one ends."""
+    starts, end = [], 0
+    for size in sizes:
+        start = -(-end // _ALIGNMENT) * _ALIGNMENT
+        starts.append(start)
+        end = start + size
+    return [*starts, end]
+
+
+def _no_memory(error: OSError) -> ExecutionError:
+    return out_of_room(error, None) or ExecutionError(
+        f"there is no shared memory for values: {error.strerror or error}",
+        hint="let fewer requests be in flight, or allow more memory and open files",
+    )
+
+
+@dataclass(slots=True)
+class Packet:
+    """One message.
+
+    Attributes
+    ----------
+    content : tuple
+        As it was sent; unpickled, so from a process that this one trusts with its code.
+    files : list of SharedFile
+        Fewer than were sent where this process may open no more files.
+    """
+
+    content: tuple[Any, ...]
+    files: list[SharedFile]
+
+
+class Channel:
+    """One end of a Unix socket that keeps packets whole; the other belongs to another process.
+
+    Any thread may send; one at a time may receive. The socket is this object's from now on.
+
+    Parameters
+    ----------
+    end : socket
+        Connected, of the kind SOCK_SEQPACKET.
+    memory : Memory
+        For contents that are longer than a packet.
+    """
+
+    def __init__(self, end: socket.socket, memory: Memory) -> None:
+        self._socket = end
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._closed = False
+        self._unsent: collections.deque[tuple[bytes, tuple[SharedFile, ...]]] = collections.deque()
+        self._arriving = select.poll()
+        self._arriving.register(end.fileno(), select.POLLIN)
+
+    def send(self, content: tuple[Any, ...], files: Sequence[SharedFile] = ()) -> None:
+        """Send a packet, in the order of the calls; it never waits for the other end.
+
+        What the system does not take at once is sent later, on a thread. To an end that is gone
+        nothing is sent. `files`: at most ``MOST_FILES``.
+        """
+        said = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+        if len(said) > _PACKET_BYTES:
+            files = (self._memory.written([said]), *files)
+            said = _ELSEWHERE + struct.pack("=Q", len(said))
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                if not self._unsent:
+                    self._send(said, files)
+                    return
+            except BlockingIOError:
+                pass
+            except OSError:
+                # Who receives learns of it.
+                return
+            self._unsent.append((said, tuple(files)))
+            if len(self._unsent) == 1:
+                begun(threading.Thread(target=self._send_rest, name="hetsim sending", daemon=True))
+
+    def receive(self) -> Packet:
+        """Wait for the next packet. Raises ChannelEnded where none comes any more."""
+        # A thread that waits in a read is woken whenever the other end takes something, too.
+        self._arriving.poll()
+        try:
+            said, ancillary, _, _ = self._socket.recvmsg(
+                _PACKET_BYTES, _DESCRIPTORS_BYTES, _RECEIVING
+            )
+        except OSError as error:
+            raise ChannelEnded(str(error)) from error
+        if not said:
+            raise ChannelEnded("the other end is gone")
+        files: list[SharedFile] = []
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                numbers = array.array("i")
+                numbers.frombytes(data[: len(data) - len(data) % numbers.itemsize])
+                files += map(SharedFile, numbers)
+        if not said.startswith(_ELSEWHERE):
+            return Packet(pickle.loads(said), files)
+        if not files:
+            raise ChannelEnded("this process may open no more files")
+        [content] = files.pop(0).mapped(struct.unpack("=Q", said[len(_ELSEWHERE) :]))
+        return Packet(pickle.loads(content), files)
+
+    def close(self) -> None:
+        """End it for both ends; a thread that receives is told."""
+        with self._lock:
+            self._closed = True
+            self._unsent.clear()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def release(self) -> None:
+        """Close it, and let go of the socket; for the thread that receives."""
+        self.close()
+        with self._lock:
+            self._socket.close()
+
+    def _send(self, said: bytes, files: Sequence[SharedFile]) -> None:
+        ancillary: Sequence[tuple[int, int, array.array[int]]] = ()
+        if files:
+            numbers = array.array("i", [file.descriptor for file in files])
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)]
+        self._socket.sendmsg([said], ancillary, _SENDING)
+
+    def _send_rest(self) -> None:
+        wait = select.poll()
+        with self._lock:
+            if self._closed:
+                return
+            wait.register(self._socket.fileno(), select.POLLOUT)
+        while True:
+            # A socket that is shut down is ready: this ends.
+            wait.poll()
+            with self._lock:
+                while self._unsent:
+                    try:
+                        self._send(*self._unsent[0])
+                    except BlockingIOError:
+                        break
+                    except OSError:
+                        self._unsent.clear()
+                        return
+                    self._unsent.popleft()
+                else:
+                    return
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A value as it goes over channels: pickled, its large arrays in shared memory.
+
+    It outlives the process that made it.
+
+    Attributes
+    ----------
+    told : bytes
+        All of it but the large arrays, by pickle's protocol 5.
+    sizes : tuple of int
+        Bytes of these, in order.
+    file : SharedFile or None
+        Where they are.
+    elsewhere : object
+        Another handle of the same value, for devices that are not on this machine.
+    """
+
+    told: bytes
+    sizes: tuple[int, ...] = ()
+    file: SharedFile | None = None
+    elsewhere: Any = field(default=None, repr=False)
+
+    @staticmethod
+    def of(value: Any, memory: Memory) -> Held:
+        """Return the handle of a copy of `value`. Raises ExecutionError where there is no room."""
+        large: list[memoryview] = []
+
+        def here(buffer: pickle.PickleBuffer) -> bool:
+            content = buffer.raw()
+            if content.nbytes < LARGE_BYTES:
+                return True
+            large.append(content)
+            return False
+
+        told = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=here)
+        if not large:
+            return Held(told)
+        return Held(told, tuple(len(piece) for piece in large), memory.written(large))
+
+    def value(self) -> Any:
+        """Return the value; its large arrays are read-only, and hold the memory they lie in."""
+        return pickle.loads(self.told, buffers=self.file.mapped(self.sizes) if self.file else ())
+
+
+Told = tuple[tuple[bytes, tuple[int, ...]], ...]
+"""Values within a packet: of each, what it is and the sizes of its large arrays."""
+
+
+def told(values: Sequence[Held], memory: Memory) -> tuple[Told, list[SharedFile]]:
+    """Return values as a packet says them, and the files that go with it."""
+    large = [held for held in values if held.file is not None]
+    if len(large) > MOST_FILES:
+        whole = {id(held): Held(pickle.dumps(held.value())) for held in large[MOST_FILES:]}
+        return told([whole.get(id(held), held) for held in values], memory)
+    return (
+        tuple((held.told, held.sizes) for held in values),
+        [held.file for held in large if held.file is not None],
+    )
+
+
+def heard(values: Told, files: Sequence[SharedFile]) -> list[Held]:
+    """Return the values of a packet. Raises OutOfRoom where files are missing."""
+    if len(files) != sum(bool(sizes) for _, sizes in values):
+        raise OutOfRoom(
+            "too many files are open", hint="raise the limit (ulimit -n)", short_of="files"
+        )
+    left = iter(files)
+    return [Held(said, sizes, next(left) if sizes else None) for said, sizes in values]
+
+
+@contextlib.contextmanager
+def meeting(memory: Memory) -> Iterator[tuple[str, Meeting]]:
+    """Give a name that one other process of this machine may ``come`` to, and who waits there."""
+    name = f"hetsim-{secrets.token_hex(16)}"
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            # An abstract name (unix(7)): in no folder, and gone with the socket.
+            listening.bind(f"\0{name}")
+            listening.listen()
+            yield name, Meeting(listening, memory)
+    except OSError as error:
+        said = f"processes cannot meet: {error.strerror or error}"
+        raise out_of_room(error) or ExecutionError(said) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A socket that waits for one other process of this user."""
+
+    _listening: socket.socket
+    _memory: Memory
+
+    def accept(self) -> Channel | None:
+        """Return the channel to who came; None where nobody of this user does within 10 s."""
+        waiting = select.poll()
+        waiting.register(self._listening, select.POLLIN)
+        while waiting.poll(_MEET_MS):
+            end, _ = self._listening.accept()
+            if _own(end):
+                return Channel(end, self._memory)
+            end.close()
+        return None
+
+
+def come(name: str, memory: Memory) -> Channel | None:
+    """Return the channel to who waits at `name`; None where nobody of this user does.
+
+    So it is on another machine, or in another container.
+    """
+    end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        end.connect(f"\0{name}")
+        if _own(end):
+            return Channel(end, memory)
+    except OSError:
+        pass
+    end.close()
+    return None
+
+
+def _own(end: socket.socket) -> bool:
+    """Whether the process at the other end is this user's, as the kernel says."""
+    said = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(said)
+    return bool(user == os.geteuid())

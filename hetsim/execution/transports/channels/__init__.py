@@ -1,1 +1,0 @@
-"""Calls and values between processes of one machine: sockets and memory that have no name."""

@@ -1,1 +1,0 @@
-"""Devices as processes of this machine, without Ray."""
