@@ -47,12 +47,3 @@ def started(module: str, function: str, *numbers: int, **how: Any) -> subprocess
     )
     command = [sys.executable, "-P", "-c", start, str(package_folder().parent)]
     return subprocess.Popen([*command, *elsewhere(sys.path)], env=own_environment(), **how)
-
-
-def see_off(process: subprocess.Popen[Any], grace_s: float) -> None:
-    """Wait for the end of a process that was told to; kill it after `grace_s` seconds."""
-    try:
-        process.wait(grace_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

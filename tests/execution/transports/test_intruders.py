@@ -14,7 +14,7 @@ import pytest
 import hetsim
 from hetsim.execution.session import Session
 from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.execution.transports.ray_connection.processes import command_line, descendants
+from hetsim.execution.transports.ray_connection.processes import descendants
 from listening import listening, own_processes
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
@@ -81,11 +81,10 @@ exit 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be somebody else for a while")
-def test_the_processes_of_a_private_ray_and_its_guard_are_shut_to_other_users(
+def test_the_processes_of_a_private_ray_are_shut_to_other_users(
     ray_connection: RayConnection,
 ) -> None:
     below = descendants(os.getpid())
-    assert any("ray_connection.guard" in command_line(process) for process in below)
     assert reached([process.pid for process in below]) == []
 
 

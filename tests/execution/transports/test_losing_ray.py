@@ -12,9 +12,8 @@ import pytest
 
 from execution.transports.test_ray_connection import Child, folder, left_of
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.ray_connection import answering
-from hetsim.execution.transports.ray_connection.answering import watched
-from hetsim.execution.transports.ray_connection.losing import Losing
+from hetsim.execution.transports.ray_connection import losing as losses
+from hetsim.execution.transports.ray_connection.losing import Losing, watched
 from hetsim.execution.transports.ray_connection.processes import Process, command_line
 
 __all__ = ["folder"]
@@ -73,21 +72,6 @@ def test_sessions_end_in_an_error_where_the_control_service_is_killed(folder: Pa
     assert list(folder.glob("hetsim-*")) == []
 
 
-@pytest.mark.group("own_ray")
-@pytest.mark.sweep
-def test_a_process_that_ends_with_its_raylet_says_so_and_leaves_nothing(folder: Path) -> None:
-    child, below = without(folder, "raylet")
-    stdout, stderr = child.process.communicate(timeout=120)
-    if child.process.returncode == 0:
-        # It was told before its own code of Ray's noticed.
-        assert "its process 'raylet' ended; see whether" in stdout
-    else:
-        assert child.process.returncode == 1
-        assert "ended with the Ray of its run, whose process 'raylet' ended; see" in stderr
-    assert left_of(below) == []
-    assert list(folder.glob("hetsim-*")) == []
-
-
 def test_who_asks_late_is_told_and_who_asks_no_more_is_not() -> None:
     losing, heard = Losing(), []
     forget = losing.tell(lambda error: heard.append("first"))
@@ -104,8 +88,8 @@ def test_who_asks_late_is_told_and_who_asks_no_more_is_not() -> None:
 def test_a_ray_that_was_joined_and_answers_no_more_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(answering, "PATIENCE_S", 0.05)
-    monkeypatch.setattr(answering, "_LOOK_S", 0.01)
+    monkeypatch.setattr(losses, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(losses, "_LOOK_S", 0.01)
     losing, heard = Losing(), []
     listening = socket.create_server(("127.0.0.1", 0))
     address = f"127.0.0.1:{listening.getsockname()[1]}"

@@ -1,25 +1,29 @@
-"""What a private Ray's guard is told, and what it says: that one of Ray's own processes ended."""
+"""The loss of a Ray that is in use: of a process of a private one, or of the address of another."""
 
 from __future__ import annotations
 
 import contextlib
-import subprocess
+import os
+import select
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import IO
+import time
+from collections.abc import Callable, Iterable, Iterator
 
-from hetsim.base.own_programs import see_off, started
 from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.ray_connection.guard import LOST_HINT, lost
+from hetsim.execution.transports.ray_connection.address import split_address
 from hetsim.execution.transports.ray_connection.interrupts import ending_waits
 from hetsim.execution.transports.ray_connection.processes import Process, command_line
 
-_END_S = 5.0
 _VITAL = ("gcs_server", "raylet")
-"""Without which no Ray goes on."""
+"""Processes without which no Ray goes on."""
+
+_HINT = "see whether the machine has run out of memory, and run it again"
+_LOOK_S = 1.0
+PATIENCE_S = 20.0
+"""A head that is started again has answered by then; Ray itself ends the process after 60 s."""
 
 Listener = Callable[[ClusterError], None]
 
@@ -68,71 +72,69 @@ class Losing:
             self._listeners.pop(key, None)
 
 
-class Guard:
-    """The guard of the Ray whose files are in `folder`; see ``guard``.
+@contextlib.contextmanager
+def vital_processes_watched(processes: Iterable[Process], losing: Losing) -> Iterator[None]:
+    """Tell `losing` where a process ends without which their Ray does not go on.
 
-    Parameters
-    ----------
-    folder : Path
-    losing : Losing
-        Is told where a process that is watched ends.
+    On Linux: no other system says so at once.
     """
+    names: dict[int, str] = {}
+    for process in processes if sys.platform == "linux" else ():
+        program = command_line(process).partition(" ")[0].rpartition("/")[2]
+        if program in _VITAL:
+            with contextlib.suppress(OSError):
+                names[os.pidfd_open(process.pid)] = program
+    stopping, stop = os.pipe()
+    poll = select.poll()
+    for descriptor in (stopping, *names):
+        poll.register(descriptor, select.POLLIN)
 
-    def __init__(self, folder: Path, losing: Losing) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        if sys.platform != "linux":
-            # Nothing there says at once that a process ended, nor which are below which.
-            return
-        self._process = started(
-            f"{__package__}.guard",
-            "main",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            errors="surrogateescape",
-            # What a terminal sends to all of its processes is not for this one.
-            start_new_session=True,
-        )
-        self._say(f"folder {folder}")
-        assert self._process.stdout is not None
-        listening = threading.Thread(
-            target=_listen, args=(self._process.stdout, losing), name="ray guard", daemon=True
-        )
-        # Else it would be interrupted in the place of the main thread, while that lets them wait.
+    def watch() -> None:
+        ended = {descriptor for descriptor, _ in poll.poll()}
+        if stopping not in ended:
+            said = f"the Ray of this run is lost: its process '{names[min(ended)]}' ended"
+            losing.lose(ClusterError(said, hint=_HINT))
+
+    thread = threading.Thread(target=watch, name="hetsim ray watch", daemon=True)
+    try:
+        # Else it would take the signals of the main thread, while that lets them wait.
         with ending_waits():
-            begun(listening)
-
-    def watch(self, processes: Iterable[Process]) -> None:
-        """Watch those of a Ray's processes without which it does not go on."""
-        for process in processes:
-            program = command_line(process).partition(" ")[0].rpartition("/")[2]
-            if program in _VITAL:
-                self._say(f"watch {program} {process.pid}")
-
-    def watch_no_more(self) -> None:
-        """Say that the processes which end from now on are to."""
-        self._say("enough")
-
-    def done(self) -> None:
-        """Say that all is cleared away; it ends."""
-        if self._process is None:
-            return
-        self._say("done")
-        see_off(self._process, _END_S)
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-
-    def _say(self, line: str) -> None:
-        assert self._process is None or self._process.stdin is not None
-        # A guard that is gone guards nothing; the next Ray clears away in its place.
-        with contextlib.suppress(OSError):
-            if self._process is not None and self._process.stdin is not None:
-                self._process.stdin.write(f"{line}\n")
-                self._process.stdin.flush()
+            begun(thread)
+        yield
+    finally:
+        os.close(stop)
+        if thread.ident is not None:
+            thread.join()
+        for descriptor in (stopping, *names):
+            os.close(descriptor)
 
 
-def _listen(told: IO[str], losing: Losing) -> None:
-    with told:
-        for line in told:
-            losing.lose(ClusterError(lost(line.strip()), hint=LOST_HINT))
+@contextlib.contextmanager
+def watched(address: str, losing: Losing) -> Iterator[None]:
+    """Tell `losing` where nothing has answered at ``host:port`` for ``PATIENCE_S``."""
+    ended = threading.Event()
+
+    def look() -> None:
+        answered = time.monotonic()
+        while not ended.wait(_LOOK_S):
+            try:
+                socket.create_connection(split_address(address), _LOOK_S).close()
+            except OSError as error:
+                if time.monotonic() - answered >= PATIENCE_S:
+                    said = error.strerror or error
+                    losing.lose(
+                        ClusterError(
+                            f"the Ray that was joined is lost: {said}",
+                            where=f"Ray at {address}",
+                            hint="see whether its head is up, and run it again",
+                        )
+                    )
+                    return
+            else:
+                answered = time.monotonic()
+
+    begun(threading.Thread(target=look, name="hetsim ray answers", daemon=True))
+    try:
+        yield
+    finally:
+        ended.set()

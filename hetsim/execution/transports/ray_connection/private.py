@@ -28,7 +28,7 @@ from hetsim.execution.transports.ray_connection.interrupts import (
     held_interrupts,
     termination_kept,
 )
-from hetsim.execution.transports.ray_connection.losing import Guard, Losing
+from hetsim.execution.transports.ray_connection.losing import Losing, vital_processes_watched
 from hetsim.execution.transports.ray_connection.processes import (
     Process,
     command_line,
@@ -96,7 +96,7 @@ def _started(
     import ray
 
     losing = Losing()
-    with _guarded_folder(base, losing) as (temp, guard), ExitStack() as ending:
+    with _owned_folder(base) as temp, ExitStack() as ending:
         files = temp / INSIDE
         store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
         _check_room(base, _FILES_BYTES + (store_bytes if store == files else 0))
@@ -128,32 +128,28 @@ def _started(
                     f"Ray does not start: {_line(error)}",
                     hint="run with the executor 'threads' instead",
                 ) from error
-            guard.watch(_started_below(temp))
-            yield temp, losing
+            with vital_processes_watched(_started_below(temp), losing):
+                yield temp, losing
         finally:
-            _end(temp, guard, losing)
+            _end(temp, losing)
 
 
 @contextlib.contextmanager
-def _guarded_folder(base: Path, losing: Losing) -> Iterator[tuple[Path, Guard]]:
-    """Give a new folder in `base` with room for Ray's files, gone at the end, and its guard."""
+def _owned_folder(base: Path) -> Iterator[Path]:
+    """Give a new folder in `base` with room for Ray's files, gone at the end."""
     with ExitStack() as ending:
         try:
             temp = Path(tempfile.mkdtemp(prefix=TEMP_PREFIX, dir=base))
             ending.callback(shutil.rmtree, temp, ignore_errors=True)
             ending.enter_context(owned(temp))
             (temp / INSIDE).mkdir()
-            guard = Guard(temp, losing)
         except OSError as error:
             raise out_of_room(error, base, hint=_ELSEWHERE) or ClusterError(
                 f"Ray does not start: {error.strerror or error}",
                 where=str(base),
                 hint=_ELSEWHERE,
             ) from error
-        # Told last, when all of it has gone.
-        ending.callback(guard.done)
-        ending.callback(shutil.rmtree, temp, ignore_errors=True)
-        yield temp, guard
+        yield temp
 
 
 def _check_room(base: Path, nbytes: int) -> None:
@@ -163,12 +159,11 @@ def _check_room(base: Path, nbytes: int) -> None:
         raise short
 
 
-def _end(temp: Path, guard: Guard, losing: Losing) -> None:
+def _end(temp: Path, losing: Losing) -> None:
     """End the Ray whose files are in `temp`, with all of its processes."""
     import ray
 
     with held_interrupts():
-        guard.watch_no_more()
         started = _started_below(temp)
         try:
             if losing.error is not None:
