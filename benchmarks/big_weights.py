@@ -27,10 +27,10 @@ import numpy as np
 import onnx
 
 import hetsim
-from hetsim.backend import Split, split
+from hetsim.execution.backend import Split, split
 from hetsim.execution.devices.program import assemble
-from hetsim.execution.transports.ray_connection.connection import ray_connection
-from hetsim.execution.transports.ray_connection.processes import command_line, descendants
+from hetsim.execution.transports.processes import command_line, descendants
+from hetsim.execution.transports.ray_connection import ray_connection
 from hetsim.graph.model import Model
 from hetsim.plans.plan import Plan
 

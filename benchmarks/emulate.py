@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 
 import hetsim
-from hetsim.execution.emulation.run import emulate
+from hetsim.execution.emulation import emulate
 from hetsim.plans.plan import Plan
 
 MODELS = ("squeezenet", "shufflenet", "mobilenet_v2", "resnet18", "bert_small")

@@ -50,7 +50,7 @@ from hetsim.errors import HetsimError
 from hetsim.execution.devices.weights import staged
 from hetsim.execution.equality import differences
 from hetsim.execution.run import run_whole
-from hetsim.execution.transports.ray_connection.processes import command_line, descendants, end_all
+from hetsim.execution.transports.processes import command_line, descendants, end_all
 from hetsim.graph.inputs.samples import random_inputs
 from marked import marked
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hetsim.execution.transports.ray_connection.abandoned import TEMP_PREFIX
-from hetsim.execution.transports.ray_connection.processes import descendants
+from hetsim.execution.transports.abandoned import TEMP_PREFIX
+from hetsim.execution.transports.processes import descendants
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 
 from collecting import Collecting
 from groups import Groups
-from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
+from hetsim.execution.transports.ray_connection import RayConnection
+from hetsim.execution.transports.ray_connection import ray_connection as connected
 from leftovers import Leftovers
 from summary import Summary
 from sweeps import Sweeps, add_option

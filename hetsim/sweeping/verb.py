@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
-from hetsim.execution.spreading.ray_tasks import spread, spread_here
+from hetsim.execution.ray_tasks import spread, spread_here
 from hetsim.hardware.catalog import load_platform
 from hetsim.sweeping import leftovers
 from hetsim.sweeping.answering import Shared, answer

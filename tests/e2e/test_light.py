@@ -59,7 +59,6 @@ NOT_OF_A_COMPARISON = (
     "hetsim.checking",
     "hetsim.verifying",
     "hetsim.confidence",
-    "hetsim.cluster",
     "hetsim.reporting.pages",
 )
 """What no comparison needs where one device alone is shown to be the best."""

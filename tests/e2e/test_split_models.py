@@ -15,8 +15,8 @@ import onnxruntime
 import pytest
 
 import hetsim
-from hetsim.backend import Split, split
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.backend import Split, split
+from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import model_of
 from hetsim.graph.zoo import models as zoo

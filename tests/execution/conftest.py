@@ -13,7 +13,7 @@ import pytest
 from onnx import helper
 
 import hetsim
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.transports.ray_connection import RayConnection
 from onnx_builders import load, make_model, op, value
 
 DEVICES = ("cpu", "gpu", "npu")

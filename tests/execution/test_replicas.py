@@ -14,7 +14,7 @@ from builders import BOX
 from hetsim.errors import UsageError
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.devices.program import assemble, roundings_of
-from hetsim.execution.emulation.run import emulate
+from hetsim.execution.emulation import emulate
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.plans.plan import Plan

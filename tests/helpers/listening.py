@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from hetsim.execution.transports.ray_connection.processes import descendants
+from hetsim.execution.transports.processes import descendants
 
 
 def own_processes() -> list[int]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.cli.execute import Executor
-    from hetsim.execution.emulation.run import Emulation
+    from hetsim.execution.emulation import Emulation
     from hetsim.graph.inputs.files import Inputs
     from hetsim.plans.plan import Plan
 
@@ -76,7 +76,7 @@ def run_emulated(
 ) -> None:
     """Emulate, and show what was predicted and what was measured."""
     from hetsim.cli.execute import require_equal
-    from hetsim.execution.emulation.run import emulate
+    from hetsim.execution.emulation import emulate
 
     invocation = current()
     with invocation.progress(f"emulating {plan.strategy} on {how.executor}"):

@@ -73,10 +73,10 @@ def transports(
 
         yield lambda post: ThreadTransport(post, streams)
         return
-    from hetsim.execution.transports.ray_connection.connection import STORE_BYTES, ray_connection
+    from hetsim.execution.transports.ray_connection import STORE_BYTES, ray_connection
 
     with ray_connection(address, store_bytes=STORE_BYTES + room_bytes) as connection:
-        from hetsim.execution.transports.ray_actors.transport import RayTransport
+        from hetsim.execution.transports.ray_transport import RayTransport
 
         yield lambda post: RayTransport(post, connection, streams, timeout_s)
 

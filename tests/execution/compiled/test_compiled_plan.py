@@ -28,7 +28,7 @@ from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS, is_compiled, r
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.transports.ray_connection import RayConnection
 from onnx_builders import assert_bitwise_equal, make_model, op, save, value
 from platforms import CPU_AND_NPU
 from sweeps import sweep

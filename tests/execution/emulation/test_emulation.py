@@ -7,8 +7,8 @@ import pytest
 import hetsim
 from builders import BOX
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.execution.emulation.run import emulate
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.emulation import emulate
+from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.plans.plan import Plan
 
 

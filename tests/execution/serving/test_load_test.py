@@ -21,7 +21,7 @@ from hetsim.errors import ExecutionError, UsageError, WorkloadError
 from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.serve import load_test
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.workloads.arrivals.closed import Closed
 from hetsim.workloads.arrivals.poisson import Poisson

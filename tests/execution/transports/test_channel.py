@@ -41,7 +41,7 @@ from hetsim.execution.transports.channel import (
     told,
 )
 from hetsim.execution.transports.channel_ends import CallerEnd, DeviceEnd, _own_class
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.transports.ray_connection import RayConnection
 from onnx_builders import bits, make_model, op, value
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

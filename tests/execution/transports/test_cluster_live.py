@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hetsim.cluster.versions import own_versions
-from hetsim.execution.transports.ray_connection.processes import descendants, end_all
+from hetsim.execution.cluster_versions import own_versions
+from hetsim.execution.transports.processes import descendants, end_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.group("own_ray")]
 
@@ -29,11 +29,11 @@ from click.testing import CliRunner
 from ray.cluster_utils import Cluster
 from hetsim.cli.main import main
 from hetsim.errors import ExecutionError, HetsimError
-from hetsim.execution.transports.ray_actors import node_weights
-from hetsim.execution.transports.ray_actors import loading as ray_loading
-from hetsim.execution.transports.ray_actors.link_probe import Probe, measure_links
-from hetsim.execution.transports.ray_actors.nodes import look_at, refuse_unplaceable
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports import node_weights
+from hetsim.execution.transports import ray_loading as ray_loading
+from hetsim.execution.transports.link_probe import Probe, measure_links
+from hetsim.execution.transports.live_cluster import look_at, refuse_unplaceable
+from hetsim.execution.transports.ray_connection import ray_connection
 from hetsim.hardware.catalog import load_platform
 
 HEALTH = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,

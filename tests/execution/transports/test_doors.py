@@ -23,8 +23,8 @@ import hetsim
 from builders import BOX
 from hetsim.base.own_programs import own_environment
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.execution.transports.ray_connection.processes import descendants, end_all
+from hetsim.execution.transports.processes import descendants, end_all
+from hetsim.execution.transports.ray_connection import RayConnection
 
 DEADLINE_S = 500
 NOT_INSTALLED = ("pyarrow", "uvloop", "cupy", "torch", "pandas", "sitecustomize", "usercustomize")
@@ -50,7 +50,7 @@ import json, os, sys
 from click.testing import CliRunner
 import hetsim
 from hetsim.cli.main import main
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_connection import ray_connection
 # As the environment may have it: this folder by three names.
 os.environ["PYTHONPATH"] = os.pathsep.join(("", os.curdir, os.getcwd()))
 def call(*words):
@@ -89,7 +89,7 @@ def loaded_by_a_worker() -> set[str]:
     def look() -> set[str]:
         import sys
 
-        import hetsim.execution.transports.ray_actors.actors
+        import hetsim.execution.transports.ray_actor
         import hetsim.sweeping.answering  # noqa: F401
 
         return {name.partition(".")[0] for name in sys.modules}

@@ -13,8 +13,8 @@ import pytest
 
 import hetsim
 from hetsim.execution.session import Session
-from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.execution.transports.ray_connection.processes import descendants
+from hetsim.execution.transports.processes import descendants
+from hetsim.execution.transports.ray_connection import RayConnection
 from listening import listening, own_processes
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

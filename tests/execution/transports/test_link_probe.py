@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import ray
 
-from hetsim.cluster.offers import Node
-from hetsim.cluster.versions import own_versions
 from hetsim.errors import ExecutionError, Infeasible, NotOffered
-from hetsim.execution.transports.ray_actors.link_probe import _homes, _transfer, measure_links
-from hetsim.execution.transports.ray_actors.nodes import look_at, refuse_unplaceable
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.cluster_offers import Node
+from hetsim.execution.cluster_versions import own_versions
+from hetsim.execution.transports.link_probe import _homes, _transfer, measure_links
+from hetsim.execution.transports.live_cluster import look_at, refuse_unplaceable
+from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.routes import build_routes
 

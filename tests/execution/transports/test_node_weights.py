@@ -13,9 +13,9 @@ import ray
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.weights import Extent
-from hetsim.execution.transports.ray_actors import node_weights
-from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.transports import node_weights
+from hetsim.execution.transports.node_weights import Shipments
+from hetsim.execution.transports.ray_connection import RayConnection
 
 FIRST = (Extent("a/w.bin", 0, 1000), Extent("a/w.bin", 5000, 3000))
 SECOND = (Extent("a/w.bin", 5000, 3000), Extent("v.bin", 64, 200))

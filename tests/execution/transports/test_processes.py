@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from hetsim.execution.transports.ray_connection import abandoned
-from hetsim.execution.transports.ray_connection.abandoned import OWNER, end_abandoned, owned
-from hetsim.execution.transports.ray_connection.interrupts import (
+from hetsim.execution.transports import abandoned
+from hetsim.execution.transports.abandoned import OWNER, end_abandoned, owned
+from hetsim.execution.transports.interrupts import (
     hangup_ends,
     held_interrupts,
     termination_kept,
 )
-from hetsim.execution.transports.ray_connection.processes import (
+from hetsim.execution.transports.processes import (
     command_line,
     descendants,
     end_all,

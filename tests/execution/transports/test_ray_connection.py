@@ -20,20 +20,20 @@ import pytest
 
 from builders import BOX
 from hetsim.errors import ClusterError, UsageError
-from hetsim.execution.transports.ray_connection.address import (
-    check_address,
-    same_address,
-    split_address,
-)
-from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.execution.transports.ray_connection.connection import ray_connection as connected
-from hetsim.execution.transports.ray_connection.private import plasma_directory, temp_base
-from hetsim.execution.transports.ray_connection.processes import (
+from hetsim.execution.transports.private_ray import plasma_directory, temp_base
+from hetsim.execution.transports.processes import (
     Process,
     descendants,
     end_all,
 )
-from hetsim.execution.transports.ray_connection.starting import patiently
+from hetsim.execution.transports.ray_address import (
+    check_address,
+    same_address,
+    split_address,
+)
+from hetsim.execution.transports.ray_connection import RayConnection
+from hetsim.execution.transports.ray_connection import ray_connection as connected
+from hetsim.execution.transports.ray_starting import patiently
 
 GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
@@ -159,8 +159,8 @@ def left_of(processes: tuple[Process, ...]) -> list[Process]:
 STORY = """
 import signal, threading
 import numpy as np
-from hetsim.execution.transports.ray_connection.processes import descendants
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.processes import descendants
+from hetsim.execution.transports.ray_connection import ray_connection
 def changes():
     return dict(os.environ), sys.excepthook
 def below():
@@ -285,7 +285,7 @@ while True:
 
 
 WAITING = """
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_connection import ray_connection
 with ray_connection():
     tell(ready=True)
     time.sleep(600)
@@ -320,7 +320,7 @@ import signal
 import ray
 import ray._private.worker as worker
 from hetsim.cli.ended import Ended, ended_by_signals
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_connection import ray_connection
 real = getattr(worker, {moment!r})
 def told_to_end(*arguments, **options):
     given = real(*arguments, **options)
@@ -374,7 +374,7 @@ def found(*of):
     return find(*of)
 services.get_node = found
 node.time = types.SimpleNamespace(**{**vars(time), "monotonic": lambda: 1e9 * time.monotonic()})
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_connection import ray_connection
 with ray_connection() as session:
     tell(private=session.private)
 """
@@ -402,8 +402,8 @@ def test_a_ray_that_ended_as_it_started_is_not_waited_for() -> None:
 FULL = """
 import numpy as np
 from hetsim.errors import OutOfRoom
-from hetsim.execution.transports.ray_actors.handles import stored
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_handles import stored
+from hetsim.execution.transports.ray_connection import ray_connection
 with ray_connection(store_bytes=80 * 2**20):
     kept = []
     try:
@@ -458,7 +458,7 @@ def test_an_address_where_nothing_answers_is_an_error_at_once(monkeypatch: Any) 
 def test_something_that_is_no_ray_is_an_error_within_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hetsim.execution.transports.ray_connection.address._PROBE_S", 2.0)
+    monkeypatch.setattr("hetsim.execution.transports.ray_address._PROBE_S", 2.0)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

@@ -21,12 +21,12 @@ from hetsim.errors import DeviceLost
 from hetsim.execution.devices.program import assemble
 from hetsim.execution.devices.weights import Extent, staged
 from hetsim.execution.run import run
+from hetsim.execution.transports import node_weights
+from hetsim.execution.transports import ray_loading as ray_loading
 from hetsim.execution.transports.executors import execute
-from hetsim.execution.transports.ray_actors import loading as ray_loading
-from hetsim.execution.transports.ray_actors import node_weights
-from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.execution.transports.ray_connection.processes import Process, command_line, descendants
+from hetsim.execution.transports.node_weights import Shipments
+from hetsim.execution.transports.processes import Process, command_line, descendants
+from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, make_model, op, run_whole, value
 from sweeps import sweep
@@ -96,7 +96,7 @@ def test_devices_on_this_machine_and_on_others_share_a_run(
         joined.append((device, channel is not None))
         return channel
 
-    monkeypatch.setattr("hetsim.execution.transports.ray_actors.transport.join", join)
+    monkeypatch.setattr("hetsim.execution.transports.ray_transport.join", join)
     x = np.random.default_rng(3).standard_normal((9, 40_000)).astype(np.float32)
     with hetsim.Session(plan, "ray") as session:
         requests = [session.run_async({"x": row}) for row in x[:6]]
@@ -127,9 +127,7 @@ def other_machines(ray_connection: RayConnection, monkeypatch: pytest.MonkeyPatc
     def shared(*arguments: Any, **options: Any) -> Iterator[RayConnection]:
         yield RayConnection(private=False)
 
-    monkeypatch.setattr(
-        "hetsim.execution.transports.ray_connection.connection.ray_connection", shared
-    )
+    monkeypatch.setattr("hetsim.execution.transports.ray_connection.ray_connection", shared)
 
 
 @sweep("kind", quick=["external"], full=["external", "spilled"])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hetsim.cluster.versions import Versions, own_versions
+from hetsim.execution.cluster_versions import Versions, own_versions
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Code
 from hetsim.execution.devices.worker import DeviceWorker

@@ -21,12 +21,12 @@ from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
 from hetsim.execution.transports.channel import Held, Memory
 from hetsim.execution.transports.channel_ends import CallerEnd
-from hetsim.execution.transports.ray_actors.errors import fault_of
-from hetsim.execution.transports.ray_actors.handles import for_ray, owned, stored
-from hetsim.execution.transports.ray_actors.loading import Actor, create, join, load
-from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_connection.connection import RayConnection
-from hetsim.execution.transports.ray_connection.interrupts import held_interrupts
+from hetsim.execution.transports.interrupts import held_interrupts
+from hetsim.execution.transports.node_weights import Shipments
+from hetsim.execution.transports.ray_connection import RayConnection
+from hetsim.execution.transports.ray_errors import fault_of
+from hetsim.execution.transports.ray_handles import for_ray, owned, stored
+from hetsim.execution.transports.ray_loading import Actor, create, join, load
 
 _GRACE_S = 5.0
 _WHY_S = 30.0

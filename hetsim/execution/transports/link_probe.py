@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hetsim.cluster.check import refuse_unserved
-from hetsim.cluster.offers import Node, nodes_of
 from hetsim.errors import ClusterError, NotOffered
-from hetsim.execution.transports.ray_actors.nodes import live_seats
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.cluster_check import refuse_unserved
+from hetsim.execution.cluster_offers import Node, nodes_of
+from hetsim.execution.transports.live_cluster import live_seats
+from hetsim.execution.transports.ray_connection import ray_connection
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 

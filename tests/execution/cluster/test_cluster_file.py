@@ -11,12 +11,12 @@ import ray.autoscaler
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from hetsim.cluster.check import seats_of_file
-from hetsim.cluster.file import read_cluster_file
-from hetsim.cluster.offers import RESOURCE_PREFIX
+from hetsim.execution.cluster import read_cluster_file
+from hetsim.execution.cluster_check import seats_of_file
+from hetsim.execution.cluster_offers import RESOURCE_PREFIX
 from hetsim.hardware.catalog import load_platform
 
-TEXT = (Path(__file__).parents[2] / "cluster.yaml").read_text()
+TEXT = (Path(__file__).parents[3] / "cluster.yaml").read_text()
 TITLES = ("# ---- Own machines", "# ---- AWS", "# ---- Both")
 
 

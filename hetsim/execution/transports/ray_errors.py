@@ -18,7 +18,7 @@ from ray.exceptions import (
 from hetsim.errors import DeviceLost, ExecutionError
 from hetsim.execution.devices.worker import error_of_device
 from hetsim.execution.dispatch.transport import Fault, kernel_fault
-from hetsim.execution.transports.ray_connection.store import out_of_store
+from hetsim.execution.transports.ray_store import out_of_store
 
 _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
 _NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)

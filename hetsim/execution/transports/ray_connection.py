@@ -18,17 +18,17 @@ from typing import Any
 from hetsim.base.forking import after_fork, keep
 from hetsim.base.systems import THREADS, need
 from hetsim.errors import ClusterError, UsageError
-from hetsim.execution.transports.ray_connection.address import check_address, same_address
-from hetsim.execution.transports.ray_connection.interrupts import (
+from hetsim.execution.transports.interrupts import (
     ending_waits,
     ending_waits_for_starting,
     held_interrupts,
     termination_kept,
 )
-from hetsim.execution.transports.ray_connection.losing import Losing, watched
-from hetsim.execution.transports.ray_connection.private import private_ray
-from hetsim.execution.transports.ray_connection.settings import QUIET, restored
-from hetsim.execution.transports.ray_connection.shipped_code import code_environment, job_apart
+from hetsim.execution.transports.private_ray import private_ray
+from hetsim.execution.transports.ray_address import check_address, same_address
+from hetsim.execution.transports.ray_loss import Losing, watched
+from hetsim.execution.transports.ray_settings import QUIET, restored
+from hetsim.execution.transports.shipped_code import code_environment, job_apart
 
 STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""

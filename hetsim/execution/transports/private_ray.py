@@ -15,34 +15,34 @@ from pathlib import Path
 from hetsim.base.room import no_room_in, out_of_room
 from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.ray_connection.abandoned import (
+from hetsim.execution.transports.abandoned import (
     INSIDE,
     TEMP_PREFIX,
     end_abandoned,
     owned,
 )
-from hetsim.execution.transports.ray_connection.interrupts import (
+from hetsim.execution.transports.interrupts import (
     ending_waits,
     ending_waits_for_starting,
     hangup_ends,
     held_interrupts,
     termination_kept,
 )
-from hetsim.execution.transports.ray_connection.losing import Losing, vital_processes_watched
-from hetsim.execution.transports.ray_connection.processes import (
+from hetsim.execution.transports.processes import (
     Process,
     command_line,
     descendants,
     end_all,
     naming,
 )
-from hetsim.execution.transports.ray_connection.settings import (
+from hetsim.execution.transports.ray_loss import Losing, vital_processes_watched
+from hetsim.execution.transports.ray_settings import (
     private_environment,
     protected,
     restored,
 )
-from hetsim.execution.transports.ray_connection.shipped_code import job_apart
-from hetsim.execution.transports.ray_connection.starting import started_apart
+from hetsim.execution.transports.ray_starting import started_apart
+from hetsim.execution.transports.shipped_code import job_apart
 
 _SMALLEST_STORE_BYTES = 128 * 2**20
 _SHARED_MEMORY = Path("/dev/shm")

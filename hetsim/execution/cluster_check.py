@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.cluster.file import ClusterFile
-from hetsim.cluster.offers import RESOURCE_PREFIX, named, start_hint
 from hetsim.errors import NotOffered
+from hetsim.execution.cluster import ClusterFile
+from hetsim.execution.cluster_offers import RESOURCE_PREFIX, named, start_hint
 
 State = Literal["node", "on demand", "unstated", "anywhere", "full", "none"]
 """What becomes of a device's actor.

@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hetsim.cluster.offers import LABEL_VALUE, RESOURCE_PREFIX, Means, offers
 from hetsim.errors import InvalidInput, PlatformError, nearest
+from hetsim.execution.cluster_offers import LABEL_VALUE, RESOURCE_PREFIX, Means, offers
 from hetsim.hardware.files.complaints import broken
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 

@@ -10,7 +10,7 @@ from ray.exceptions import RayError
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.transports.channel import Held
-from hetsim.execution.transports.ray_connection.store import out_of_store
+from hetsim.execution.transports.ray_store import out_of_store
 
 _INLINE_BELOW_BYTES = 100_000
 

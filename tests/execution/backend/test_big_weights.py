@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 MEASURED = """
 import json, sys, tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from big_weights import generate, measure
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_connection import ray_connection
 with ray_connection(), tempfile.TemporaryDirectory() as folder:
     made = []
     for megabytes in (2, 250):

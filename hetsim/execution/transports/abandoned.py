@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from hetsim.base.locks import left_by_its_owner, own_folders, try_lock
-from hetsim.execution.transports.ray_connection.processes import end_all, working_in
+from hetsim.execution.transports.processes import end_all, working_in
 
 OWNER = "owner"
 """In the folder of a private Ray: the file that its process has locked for as long as it lives."""

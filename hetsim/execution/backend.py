@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from hetsim.backend.cuts import Split, split
-from hetsim.backend.single_node import model_of_node, present
 from hetsim.base import checks
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
+from hetsim.execution.backend_cuts import Split, split
+from hetsim.execution.backend_single_node import model_of_node, present
 from hetsim.execution.run import run
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model

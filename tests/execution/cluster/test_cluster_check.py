@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hetsim.cluster.check import refuse_unserved, seats_of_file, strangers
-from hetsim.cluster.file import ClusterFile, read_cluster_file
-from hetsim.cluster.offers import actor_options, full, nodes_of, offers
 from hetsim.errors import Infeasible, NotOffered
-from hetsim.execution.transports.ray_actors.nodes import live_seats
+from hetsim.execution.cluster import ClusterFile, read_cluster_file
+from hetsim.execution.cluster_check import refuse_unserved, seats_of_file, strangers
+from hetsim.execution.cluster_offers import actor_options, full, nodes_of, offers
+from hetsim.execution.transports.live_cluster import live_seats
 
 TYPES = """\
 cluster_name: test
@@ -178,7 +178,7 @@ def test_no_ray_is_loaded_for_a_file() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,

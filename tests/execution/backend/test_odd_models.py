@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.backend import Split, SplitModel, load
-from hetsim.execution.transports.ray_connection.connection import RayConnection
+from hetsim.execution.backend import Split, SplitModel, load
+from hetsim.execution.transports.ray_connection import RayConnection
 from odd_graphs import ODD_GRAPHS, Case
 from odd_values import ODD_VALUES, maps, optionals, sequence_map, strings
 from onnx_builders import bits, make_model, op, open_exactly, value

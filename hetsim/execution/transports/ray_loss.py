@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.ray_connection.address import split_address
-from hetsim.execution.transports.ray_connection.interrupts import ending_waits
-from hetsim.execution.transports.ray_connection.processes import Process, command_line
+from hetsim.execution.transports.interrupts import ending_waits
+from hetsim.execution.transports.processes import Process, command_line
+from hetsim.execution.transports.ray_address import split_address
 
 _VITAL = ("gcs_server", "raylet")
 """Processes without which no Ray goes on."""

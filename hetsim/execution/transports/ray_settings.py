@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.ray_connection.starting import START_S
+from hetsim.execution.transports.ray_starting import START_S
 
 # Of a call that failed for a device's sake every value is an error that nobody asks for.
 QUIET = {"RAY_IGNORE_UNHANDLED_ERRORS": "1"}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
 from hetsim.execution.devices.program import assemble, tolerance_of
-from hetsim.execution.emulation.real_time import RealTimePlayer
+from hetsim.execution.emulation_real_time import RealTimePlayer
 from hetsim.execution.equality import judged
 from hetsim.execution.inputs_outputs import (
     check_how,

@@ -15,7 +15,8 @@ import pytest
 from ray import cloudpickle
 
 import hetsim
-from hetsim.cluster.versions import (
+from hetsim.errors import ExecutionError
+from hetsim.execution.cluster_versions import (
     Versions,
     check_versions,
     differences,
@@ -23,7 +24,6 @@ from hetsim.cluster.versions import (
     version_reader,
     versions_of,
 )
-from hetsim.errors import ExecutionError
 
 ASKED = """
 import pickle, sys

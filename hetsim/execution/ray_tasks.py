@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.ray_connection.connection import ray_connection
-from hetsim.execution.transports.ray_connection.store import out_of_store
+from hetsim.execution.transports.ray_connection import ray_connection
+from hetsim.execution.transports.ray_store import out_of_store
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")

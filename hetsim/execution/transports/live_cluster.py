@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetsim.cluster.check import Seat
-from hetsim.cluster.offers import Node, full, named, nodes_of, start_hint
-from hetsim.cluster.versions import (
+from hetsim.errors import NotOffered
+from hetsim.execution.cluster_check import Seat
+from hetsim.execution.cluster_offers import Node, full, named, nodes_of, start_hint
+from hetsim.execution.cluster_versions import (
     Difference,
     Versions,
     differences,
@@ -17,8 +18,7 @@ from hetsim.cluster.versions import (
     version_reader,
     versions_of,
 )
-from hetsim.errors import NotOffered
-from hetsim.execution.transports.ray_connection.connection import ray_connection
+from hetsim.execution.transports.ray_connection import ray_connection
 
 ANSWER_S = 30.0
 """How long a node may take to start a process and answer."""

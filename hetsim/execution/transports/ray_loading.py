@@ -11,16 +11,16 @@ from typing import Any
 import ray
 from ray.exceptions import RayActorError, RayError
 
-from hetsim.cluster.offers import actor_options, nodes_of
-from hetsim.cluster.versions import check_versions, own_versions
 from hetsim.errors import Cancelled, ExecutionError
+from hetsim.execution.cluster_offers import actor_options, nodes_of
+from hetsim.execution.cluster_versions import check_versions, own_versions
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.unanswered import unanswered
 from hetsim.execution.transports.channel import Channel, Memory, meeting
-from hetsim.execution.transports.ray_actors.actors import DeviceActor, file_facts
-from hetsim.execution.transports.ray_actors.errors import translated
-from hetsim.execution.transports.ray_actors.node_weights import Shipments
-from hetsim.execution.transports.ray_actors.nodes import refuse_unplaceable
+from hetsim.execution.transports.live_cluster import refuse_unplaceable
+from hetsim.execution.transports.node_weights import Shipments
+from hetsim.execution.transports.ray_actor import DeviceActor, file_facts
+from hetsim.execution.transports.ray_errors import translated
 
 _LOOK_S = 0.25
 """How often to see whether there still is a node for an actor that does not answer."""

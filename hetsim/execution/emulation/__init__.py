@@ -1,1 +1,0 @@
-"""A plan in real time on devices that only take their modelled time."""

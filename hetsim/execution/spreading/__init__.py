@@ -1,1 +1,0 @@
-"""Much work of one kind, spread over the cores of a Ray."""

@@ -1,1 +1,0 @@
-"""Devices as Ray actors, on one machine or on many."""

@@ -1,1 +1,0 @@
-"""Which Ray a run uses, and that nothing of it is left behind."""
