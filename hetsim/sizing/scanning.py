@@ -17,6 +17,10 @@ FINEST = 2.0**-10
 CHANGES = 2.0**-4
 """How much finer it is where the count changes."""
 
+MOST_LOOKS = 2**12
+"""Rates that are looked at before changes of sign are halved. Of a handful of requests every count
+is near the other sign, so that all cells would be halved down to `finest`: 12,000 looks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -50,7 +54,7 @@ def spans(
     A grid is looked at first. Cells at whose ends the count has two signs are halved down to
     `precision`, 0 being neighbouring floats. Cells where it has one, and comes as near to the other
     as it moves from cell to cell around, are halved down to `finest`, and where the count changes
-    within them further: what is narrower may be missed.
+    within them further, over at most MOST_LOOKS rates: what is narrower may be missed.
 
     Parameters
     ----------
@@ -62,7 +66,7 @@ def spans(
     finest, precision : float
         Ratios of the ends of cells, less 1.
 
-    Complexity: `cells` calls, and some 50 for each change of sign, or log2 of 1 / `precision`.
+    Complexity: MOST_LOOKS calls, and some 50 for each change of sign, or log2 of 1 / `precision`.
     """
     seen: dict[float, int] = {}
 
@@ -108,7 +112,7 @@ def _refine(seen: dict[float, int], look: Callable[[float], int], finest: float)
             nearest = min(abs(counts[at]), abs(counts[at + 1]))
             if (counts[at] > 0) != (counts[at + 1] > 0) or nearest <= moves + 1:
                 open_.append((a, b))
-        if not open_:
+        if not open_ or len(seen) + len(open_) > MOST_LOOKS:
             return
         for a, b in open_:
             look(_middle(a, b))

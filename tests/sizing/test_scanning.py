@@ -15,7 +15,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.sizing.sample import Objective, Sample, most_late, too_many
-from hetsim.sizing.scanning import Span, spans
+from hetsim.sizing.scanning import MOST_LOOKS, Span, spans
 from hetsim.workloads.slo import Slo
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep
@@ -107,6 +107,22 @@ def test_a_change_of_sign_is_found_to_neighbouring_floats() -> None:
     )
     assert spans(lambda _: 1, 0.1, 10.0) == ()
     assert spans(lambda _: 0, 0.1, 10.0) == (Span(0.1, 10.0, None, None),)
+
+
+@pytest.mark.parametrize("requests", [1, 2, 3])
+def test_a_handful_of_requests_takes_no_look_at_each_rate(requests: int) -> None:
+    """All may be late at every rate: how many changes with each of these rates."""
+    looks = []
+
+    def count(factor: float) -> int:
+        looks.append(factor)
+        return int(7 * np.log(factor)) % (requests + 1)
+
+    found = spans(count, 2.0**-7, 16.0, precision=2.0**-40)
+    assert len(looks) < 2 * MOST_LOOKS
+    for one in found:
+        assert one.below is None or one.low <= one.below * (1 + 2.0**-39)
+        assert one.above is None or one.above <= one.high * (1 + 2.0**-39)
 
 
 @pytest.mark.parametrize("requests", [1, 99, 100, 101, 1000])
