@@ -14,8 +14,8 @@ from hetsim.recommending.policies import Placed, Policy, links_of, up_to
 from hetsim.recommending.question import Question, Way
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.structure import Part, structure_of
-from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.tables import loads, seconds_alone
 
 Seconds = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.serving.flattening import new_spans
 from hetsim.simulation.serving.lengths import account, lengths_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
+from hetsim.simulation.serving.tables import new_spans
 
 
 class Recorded:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hetsim.service.failed import Window
-from hetsim.simulation.failures.spells import Spell
+from hetsim.simulation.failures.serving import Spell
 
 Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

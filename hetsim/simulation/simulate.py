@@ -155,8 +155,7 @@ def simulate(
     if not injected:
         return timeline_of(plan, arrival, contention=rule, trace=trace)
     from hetsim.placement.replan import replan
-    from hetsim.simulation.failures.clock import FailingClock
-    from hetsim.simulation.failures.timeline import failed_timeline
+    from hetsim.simulation.failures.clock import FailingClock, failed_timeline
 
     played = FailingClock(plan, arrival.tolist(), injected, rule, replan)
     weights = resident_weights(played.versions[0].plan_tasks)

@@ -15,7 +15,7 @@ from hetsim.errors import UsageError
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.service.serving import serve
 from hetsim.service.windows import felt_by, windows_of
-from hetsim.simulation.failures.spells import Spell
+from hetsim.simulation.failures.serving import Spell
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.workloads.arrivals.constant import Constant
 from hetsim.workloads.deployment import Instances, QueuePolicy

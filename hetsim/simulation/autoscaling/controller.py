@@ -1,26 +1,212 @@
-"""Who decides how many replicas there are, and when: Ray Serve's controller and its router.
+"""How many replicas there are to be, and when that is decided: Ray Serve's policy and controller.
+
+What Ray Serve 2.60 decides by its default policy, bounds and delays included
+(https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html): so many replicas
+are wanted as bring the requests of each to the target, rounded up; a factor damps the change; more,
+or fewer, must have been wanted for a while before they are had.
 
 The router counts the requests that wait, and those that each replica has, at even intervals, and
 tells the controller of the last look-back period at intervals of its own. The controller decides at
 every turn of its loop. At one moment the router counts, then tells, then the controller decides.
+
+Of what was counted (``_get_total_num_requests`` of Ray Serve's autoscaling state) the queue and
+each replica have a series of counts, of which each holds until the next; the last one holds until
+now. Of several series the sum is a step function, from when the last of them begins, but no sooner
+than its first step: what was counted as nothing before that is left out.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
-from hetsim.simulation.autoscaling.ongoing import Ongoing, ongoing
-from hetsim.simulation.autoscaling.policy import (
-    NOWHERE,
-    Leaning,
-    decide,
-    goal_of,
-    over,
-    wanted,
-)
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workloads.autoscaling import Aggregation, Autoscaling
+
+Series = Sequence[tuple[float, int]]
+"""Counts by time, ascending."""
+
+AT_LEAST_S = 1e-3
+"""How long the last count holds at least."""
+
+
+class Ongoing(NamedTuple):
+    """Requests queued or under way, as a function of the time that has passed.
+
+    Attributes
+    ----------
+    last_s : float
+        When they were last counted as others than before.
+    last : int
+        What was counted then.
+    long_s : float
+        From the begin to `last_s`.
+    beyond : float
+        Request seconds by which there were more in that time than `last`.
+    highest, lowest : int
+    """
+
+    last_s: float = 0.0
+    last: int = 0
+    long_s: float = 0.0
+    beyond: float = 0.0
+    highest: int = 0
+    lowest: int = 0
+
+    def at(self, now_s: float, aggregation: Aggregation) -> float:
+        """Return the aggregate over the time until `now_s`, not before `last_s`.
+
+        Between two counts it only rises or only falls with time, in floating point, too.
+        """
+        if aggregation == "max":
+            return float(self.highest)
+        if aggregation == "min":
+            return float(self.lowest)
+        since = now_s - self.last_s
+        return self.last + self.beyond / (self.long_s + (since if since > 0 else AT_LEAST_S))
+
+
+def ongoing(series: Sequence[Series]) -> Ongoing:
+    """Return what was counted as one. O(n log n) for n counts."""
+    series = [one for one in series if one]
+    if not series:
+        return Ongoing()
+    if len(series) == 1:
+        steps = list(series[0])
+        since_s = steps[0][0]
+    else:
+        steps = _summed(series)
+        if not steps:
+            return Ongoing()
+        # Counted from when all have begun.
+        begin_s = max(one[0][0] for one in series)
+        since_s = max(begin_s, steps[0][0]) if begin_s <= steps[-1][0] else steps[0][0]
+    last_s, last = steps[-1]
+    beyond = []
+    for (from_s, count), (until_s, _) in pairwise(steps):
+        if until_s > since_s:
+            beyond.append((count - last) * (until_s - max(from_s, since_s)))
+    counts = [count for time_s, count in steps if time_s >= since_s]
+    return Ongoing(last_s, last, last_s - since_s, math.fsum(beyond), max(counts), min(counts))
+
+
+def _summed(series: Sequence[Series]) -> list[tuple[float, int]]:
+    """The sum of several, at each time at which one of them changes; each is 0 before it begins."""
+    changes: dict[float, int] = {}
+    for one in series:
+        before = 0
+        for time_s, count in one:
+            if count != before:
+                changes[time_s] = changes.get(time_s, 0) + count - before
+            before = count
+    found, total = [], 0
+    for time_s in sorted(changes):
+        total += changes[time_s]
+        found.append((time_s, total))
+    return found
+
+
+ROUNDING_S = 1e-6
+"""By which a delay counts as over sooner: differences of times are rounded."""
+
+
+class Leaning(NamedTuple):
+    """Since when, and whether, more or fewer replicas have been wanted without a break.
+
+    Attributes
+    ----------
+    direction : int
+        1: more; -1: fewer; 0: neither.
+    since_s : float
+        NaN where neither.
+    """
+
+    direction: int = 0
+    since_s: float = math.nan
+
+
+NOWHERE = Leaning()
+
+
+def wanted(config: Autoscaling, total: float, running: int, target: int) -> int:
+    """Return how many replicas are wanted, regardless of bounds and delays.
+
+    Parameters
+    ----------
+    config : Autoscaling
+    total : float
+        Requests queued or under way.
+    running : int
+        Replicas that have started. Without any it is the target, or what a first request wants.
+    target : int
+        Replicas that there are to be at present.
+    """
+    if running == 0:
+        return max(math.ceil(config.up), target) if total > 0 else target
+    # In the order of Ray Serve's arithmetic, so that it rounds alike.
+    full = running * (total / (config.target_ongoing_requests * running))
+    change = full - running
+    factor = config.up if change > 0 else config.down
+    found = math.ceil(running + factor * change)
+    if math.ceil(full) < running and found == running:
+        found -= 1
+    return max(0, found)
+
+
+def bounded(config: Autoscaling, replicas: int) -> int:
+    """Return the nearest number within the bounds."""
+    return max(config.min_replicas, min(config.max_replicas, replicas))
+
+
+def goal_of(config: Autoscaling, replicas: int, target: int) -> int:
+    """Return the target that `replicas` wanted lead to: the last one goes only by itself."""
+    return bounded(config, max(1, replicas) if target > 1 else replicas)
+
+
+def delay_s(config: Autoscaling, direction: int, target: int) -> float:
+    """Return how long more, or fewer, replicas than `target` must have been wanted."""
+    if direction > 0:
+        return config.upscale_delay_s
+    return config.to_zero_delay_s if target == 1 else config.downscale_delay_s
+
+
+def over(config: Autoscaling, leaning: Leaning, target: int, now_s: float) -> bool:
+    """Return whether they have been wanted for so long."""
+    waited = now_s - leaning.since_s + ROUNDING_S
+    return waited >= delay_s(config, leaning.direction, target)
+
+
+def decide(
+    config: Autoscaling, total: float, running: int, target: int, leaning: Leaning, now_s: float
+) -> tuple[int, Leaning]:
+    """Return the new target, and where it leans.
+
+    Parameters
+    ----------
+    config : Autoscaling
+    total : float
+        Requests queued or under way, aggregated over the look-back period.
+    running : int
+        Replicas that have started and are not to go.
+    target : int
+        Replicas that there are to be at present.
+    leaning : Leaning
+    now_s : float
+    """
+    many = wanted(config, total, running, target)
+    if running == 0 and (many > 0 or total > 0):
+        return bounded(config, many), leaning
+    direction = (many > target) - (many < target)
+    if direction == 0:
+        return bounded(config, target), NOWHERE
+    if direction != leaning.direction:
+        leaning = Leaning(direction, now_s)
+    if not over(config, leaning, target, now_s):
+        return bounded(config, target), leaning
+    return goal_of(config, many, target), NOWHERE
+
 
 QUEUE = -1
 """In the place of a replica: what waits."""

@@ -1,4 +1,4 @@
-"""The virtual clock with failures: the rules' own, and requests that get templates of what is left.
+"""The virtual clock with failures: its rules, and requests that get templates of what is left.
 
 What happens at one instant is in the order of ``hetsim.simulation.clock.rules``; devices fail, and
 come back, after the ends and arrivals of that instant and before anything starts on a device.
@@ -7,23 +7,426 @@ come back, after the ends and arrivals of that instant and before anything start
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.plans.plan import Plan
+from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock import driver
-from hetsim.simulation.clock.virtual_time import pays
-from hetsim.simulation.failures.changing import InFlight
-from hetsim.simulation.failures.changing_time import ChangingTime
-from hetsim.simulation.failures.going_on import Running, go_on, running_of
-from hetsim.simulation.failures.ledger import Ledger
-from hetsim.simulation.failures.remaining import Layout, Version
-from hetsim.simulation.failures.rests import Rest, Rests
-from hetsim.simulation.failures.ways_on import ways_on
+from hetsim.simulation.clock import driver, rules
+from hetsim.simulation.clock.events_of_arrays import Events
+from hetsim.simulation.clock.metrics import computing_seconds, energy, held_by_device
+from hetsim.simulation.clock.rules import (
+    ADMITTED,
+    ENDED,
+    KEPT,
+    MASK,
+    OLDEST,
+    RUNS,
+    SHIFT,
+    State,
+    Structure,
+)
+from hetsim.simulation.clock.state import new_state
+from hetsim.simulation.clock.templates import flat
+from hetsim.simulation.clock.virtual_time import (
+    Lines,
+    VirtualTime,
+    compiled,
+    in_slots,
+    longer,
+    pays,
+)
+from hetsim.simulation.failures.remaining import (
+    HAS_ENDED,
+    IS_RUNNING,
+    WAITS,
+    InFlight,
+    Ints,
+    Layout,
+    Onward,
+    Rest,
+    Rests,
+    Task,
+    Version,
+    ways_on,
+)
 from hetsim.workloads.failure import Failure, Moment, moments
+
+
+class Changing(ABC):
+    """A driver of the clock's rules whose templates, and devices, may be others from a moment on.
+
+    For classes that have what is named here: a driver's state, its events, and its log.
+    """
+
+    _arrays: bool
+    _links: int
+    _state: State
+    _structure: Any
+    _duration: Any
+    _events: Any
+    _now: Any
+    _log: Any
+
+    @abstractmethod
+    def _lay_out(self, structure: Structure, duration: NDArray[np.float64]) -> None:
+        """Take other templates; the state is to be made for them."""
+
+    @property
+    def admitted(self) -> int:
+        """How many requests have come."""
+        return int(self._state.counts[ADMITTED])
+
+    @property
+    def ends(self) -> list[tuple[float, int]]:
+        """When what runs ends, with its code; what a stopped device runs has no end."""
+        if self._arrays:
+            size = self._events.size[0]
+            times, codes = self._events.times[:size], self._events.codes[:size]
+            return list(zip(times.tolist(), codes.tolist(), strict=True))
+        return list(self._events)
+
+    @ends.setter
+    def ends(self, ends: Iterable[tuple[float, int]]) -> None:
+        found = sorted(ends)
+        if not self._arrays:
+            self._events = found
+            return
+        times, codes, _ = self._events
+        times[: len(found)] = [time for time, _ in found]
+        codes[: len(found)] = [code for _, code in found]
+        made: Any = (times, codes, np.array([len(found)], dtype=np.int64))
+        self._events = Events(*made)
+
+    def devices_of(self, codes: Ints) -> Ints:
+        """Return where subgraphs run; a number below 0 for transfers."""
+        found: Ints = np.asarray(self._structure.device, np.int64)[codes & MASK]
+        return found
+
+    def in_flight(self) -> InFlight:
+        """Return requests that are not over, and how far they are. O(their tasks)."""
+        state = self._state
+        request = np.arange(state.counts[OLDEST], state.counts[ADMITTED])
+        slot = request & (state.window - 1)
+        open_ = np.asarray(state.left)[slot] > 0
+        request, slot = request[open_], slot[open_]
+        template = np.asarray(state.template, np.int64)[slot]
+        tasks = np.diff(self._structure.first)[template]
+        pending = np.asarray(state.pending).reshape(state.window, state.width)[slot]
+        # Beyond its own tasks a slot holds what is left of those before.
+        pending = np.where(np.arange(state.width) < tasks[:, None], pending, WAITS)
+        progress = np.where(pending == ENDED, HAS_ENDED, WAITS).astype(np.int8)
+        progress[pending <= RUNS] = IS_RUNNING
+        return InFlight(request, template, progress, RUNS - pending)
+
+    def stop(self, device: int) -> None:
+        """Let a device start nothing any more."""
+        self._state.free[device] = 0
+
+    def end_never(self, codes: Ints) -> None:
+        """Let what runs on a device that has stopped have no end any more."""
+        gone = set(codes.tolist())
+        self.ends = [end for end in self.ends if end[1] not in gone]
+
+    def start(self, device: int) -> None:
+        """Let a device that has stopped start again, with nothing on it; what is kept back goes."""
+        state: Any = self._state if self._arrays else in_slots(self._state)
+        streams = self._structure.streams[device]
+        state.free[device] = streams
+        most = len(state.occupied) // len(self._structure.streams)
+        for stream in range(device * most, (device + 1) * most):
+            state.occupied[stream] = 0
+        if not state.listed[device]:
+            rules.note(state, device)
+        state.shut[device] = 0
+        kept = np.array(state.kept[: state.counts[KEPT]], dtype=np.int64)
+        there = np.asarray(self._structure.device)[kept & MASK] == -1 - device
+        rest = kept[~there].tolist()
+        state.kept[: len(rest)] = rest if not self._arrays else kept[~there]
+        state.counts[KEPT] = len(rest)
+        none = np.zeros(0, dtype=np.int64)
+        self._again(none, none, none, kept[there])
+
+    def change(
+        self,
+        structure: Structure,
+        duration: NDArray[np.float64],
+        requests: Ints,
+        templates: Ints,
+        running: Sequence[tuple[int, int]],
+        ends: Iterable[tuple[float, int]],
+        *,
+        stopped: Sequence[bool],
+        shut: Sequence[bool],
+    ) -> None:
+        """Go on with other templates.
+
+        Parameters
+        ----------
+        structure, duration
+            As before.
+        requests, templates : int array [requests]
+            Those that are not over, ascending, and what they run from now on, from its start but
+            for what is under way. Queues of links form anew in this order.
+        running : of (int, int)
+            What runs: codes by the new templates, and streams.
+        ends : of (float, int)
+            When, of what does not run on a device that has stopped.
+        stopped, shut : of bool
+            Devices that start nothing, and those to which no transfer starts.
+        """
+        old = self._state
+        admitted = old.counts[ADMITTED]
+        ranks = np.asarray(old.rank, np.int64)[requests & (old.window - 1)]
+        state = new_state(
+            structure, self._links, window=old.window, arrays=self._arrays, keeps=True
+        )
+        self._state = state
+        # More may have been under way than can be from now on: the heap's room is for that.
+        self.ends = ()
+        self._lay_out(structure, duration)
+        state.counts[OLDEST] = int(requests[0]) if len(requests) else admitted
+        state.counts[ADMITTED] = admitted
+        for device, closed in enumerate(shut):
+            state.shut[device] = int(closed)
+        template_of = dict(zip(requests.tolist(), templates.tolist(), strict=True))
+        for code, _ in running:
+            # It stands first at its links, before anyone joins them.
+            request, task = code >> SHIFT, code & MASK
+            begin = structure.held_at[structure.first[template_of[request]]]
+            holds = (request & (state.window - 1)) * state.holds - begin
+            for at in range(structure.held_at[task], structure.held_at[task + 1]):
+                state.next_up[holds + at] = -1
+                state.tail[structure.held[at]] = holds + at
+        self.ends = ends
+        self._again(requests, templates, ranks, np.zeros(0, dtype=np.int64))
+        state.counts[ADMITTED] = admitted
+        most = len(state.occupied) // len(structure.streams)
+        for code, stream in running:
+            request, task = code >> SHIFT, code & MASK
+            state.pending[state.base[request & (state.window - 1)] + task] = RUNS - stream
+            device = structure.device[task]
+            if device >= 0:
+                state.free[device] -= 1
+                state.occupied[device * most + stream] = 1
+        for device, halted in enumerate(stopped):
+            if halted:
+                state.free[device] = 0
+
+    def _again(self, requests: Ints, templates: Ints, ranks: Ints, kept: Ints) -> None:
+        """Admit requests once more, and queue what was kept back."""
+        log = self._log
+        lines = len(log.code) - log.size[0]
+        needed = len(kept) + len(requests) * self._state.width
+        if lines < needed:
+            self._log = log = longer(log, needed - lines + len(self._state.starting), self._arrays)
+        again: Any = compiled(driver.again) if self._arrays else driver.again
+        shown: Any = (requests, templates, ranks, kept)
+        if not self._arrays:
+            shown = tuple(part.tolist() for part in shown)
+        again(
+            self._structure,
+            self._state if self._arrays else in_slots(self._state),
+            self._duration,
+            *shown,
+            self._events,
+            self._now[0],
+            log,
+        )
+
+
+class Running(NamedTuple):
+    """What runs: by row of those in flight, and place in its template; and its code."""
+
+    row: Ints
+    place: Ints
+    code: Ints
+
+    def some(self, which: NDArray[np.bool_]) -> Running:
+        """Return some of them."""
+        return Running(self.row[which], self.place[which], self.code[which])
+
+
+class Moved(NamedTuple):
+    """What became of what ran.
+
+    Attributes
+    ----------
+    moves : dict of int to (int, int, int)
+        By code: the new one, the rest, and the place in it.
+    lost : list of int
+        Codes of what was cut off.
+    """
+
+    moves: dict[int, tuple[int, int, int]]
+    lost: list[int]
+
+
+def running_of(flight: InFlight, rests: Rests) -> Running:
+    """Return what runs of requests in flight. O(their tasks)."""
+    row, place = np.nonzero(flight.progress == IS_RUNNING)
+    task = rests.first[flight.template[row]] + place
+    return Running(row, place, (flight.request[row] << SHIFT) + task)
+
+
+def go_on(
+    clock: Changing,
+    rests: Rests,
+    flight: InFlight,
+    running: Running,
+    ways: Sequence[Onward],
+    way: Ints,
+    expected: Ints,
+    *,
+    stopped: Sequence[bool],
+    shut: Sequence[bool],
+) -> Moved:
+    """Lay out what each request in flight still has to do, and let the clock go on with that.
+
+    Parameters
+    ----------
+    clock : Changing
+    rests : Rests
+        Those laid out are then what `ways` and `expected` name.
+    flight, running
+        Of all that is in flight.
+    ways : sequence of Onward
+    way : int array [requests]
+        How each goes on.
+    expected : int array
+        Rests of requests that have not come.
+    stopped, shut : sequence of bool
+        As ``Changing.change`` takes them.
+    """
+    after = np.array([found.rest for found in ways], dtype=np.int64)[way]
+    left = after >= 0
+    structure, duration = rests.lay_out(np.unique(np.concatenate((after[left], expected))))
+    template = np.searchsorted(rests.used, after)
+    moves: dict[int, tuple[int, int, int]] = {}
+    lost: list[int] = []
+    for row, place, code in zip(*(part.tolist() for part in running), strict=True):
+        there = ways[way[row]].places.get(place)
+        if there is None:
+            lost.append(code)
+            continue
+        task = int(rests.first[template[row]]) + there
+        moves[code] = (code >> SHIFT << SHIFT) + task, int(after[row]), there
+    stream = dict(zip(running.code.tolist(), flight.stream[running[:2]].tolist(), strict=True))
+    clock.change(
+        structure,
+        duration,
+        flight.request[left],
+        template[left],
+        [(new, stream[code]) for code, (new, _, _) in moves.items()],
+        [(time, moves[code][0]) for time, code in clock.ends if code in moves],
+        stopped=stopped,
+        shut=shut,
+    )
+    return Moved(moves, lost)
+
+
+class ChangingTime(VirtualTime, Changing):
+    """Requests on the clock whose templates, and whose devices, may be others from a moment on."""
+
+    def take_log(self) -> Lines:
+        """Return what has started since this was called last."""
+        codes, starts, streams = self.log()
+        self._log.size[0] = 0
+        return codes.copy(), starts.copy(), streams.copy()
+
+    def expect(self, template: Ints) -> None:
+        """Say which templates requests run that have not come yet."""
+        self._requests.template[self.admitted :] = template if self._arrays else template.tolist()
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """What started, in that order.
+
+    Attributes
+    ----------
+    tasks : sequence of Task
+        All that there were, over all rests.
+    request, task, stream : int array [lines]
+        `task` is an index into `tasks`.
+    start, end : float array [lines]
+        Seconds; of what was cut off when it was.
+    lost, counts : bool array [lines]
+        Whether it was cut off; whether its request was not over before it.
+    """
+
+    tasks: Sequence[Task]
+    request: NDArray[np.int64]
+    task: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    lost: NDArray[np.bool_]
+    counts: NDArray[np.bool_]
+
+
+class Ledger:
+    """Lines, and which of them tasks that run now have."""
+
+    def __init__(self, rests: Rests) -> None:
+        self._rests = rests
+        self._count = 0
+        self._chunks: list[tuple[NDArray[np.int64], ...]] = []
+        self._starts: list[NDArray[np.float64]] = []
+        self._line_of: dict[int, int] = {}
+        self._moved: dict[int, tuple[int, int]] = {}
+        self._lost_s: dict[int, float] = {}
+
+    def write(self, lines: Lines, running: NDArray[np.int64]) -> None:
+        """Take what has started by the templates of now; `running` are the codes that run."""
+        codes, starts, streams = lines
+        task = codes & MASK
+        template = np.searchsorted(self._rests.first, task, side="right") - 1
+        place = task - self._rests.first[template]
+        self._chunks.append((codes >> SHIFT, self._rests.used[template], place, streams))
+        self._starts.append(starts)
+        here = np.flatnonzero(np.isin(codes, running))
+        self._line_of.update(zip(codes[here].tolist(), (self._count + here).tolist(), strict=True))
+        self._count += len(codes)
+
+    def lose(self, codes: Iterable[int], now: float) -> None:
+        """Note that tasks that run were cut off, unless they were before."""
+        for code in codes:
+            self._lost_s.setdefault(self._line_of[code], now)
+
+    def move(self, moves: Mapping[int, tuple[int, int, int]]) -> None:
+        """Note what tasks that run are by other templates: by code the new one, rest, place."""
+        lines = {new: self._line_of[code] for code, (new, _, _) in moves.items()}
+        for new, rest, place in moves.values():
+            self._moved[lines[new]] = rest, place
+        self._line_of = lines
+
+    def closed(self) -> Started:
+        """Return all lines. O(lines + tasks of all rests)."""
+        request, rest, place, stream = (
+            np.concatenate([chunk[part] for chunk in self._chunks]) for part in range(4)
+        )
+        if self._moved:
+            lines = np.array(list(self._moved), dtype=np.int64)
+            rest[lines], place[lines] = np.array(list(self._moved.values()), dtype=np.int64).T
+        known = self._rests.known
+        first = np.cumsum([0, *(len(one.tasks) for one in known)])
+        tasks = [task for one in known for task in one.tasks]
+        task_of = first[rest] + place
+        seconds = np.array([task.seconds for task in tasks], dtype=np.float64)
+        counts = np.array([counted for one in known for counted in one.counts], dtype=np.bool_)
+        start = np.concatenate(self._starts)
+        end = start + seconds[task_of]
+        lost = np.zeros(len(start), dtype=np.bool_)
+        for line, at_s in self._lost_s.items():
+            lost[line], end[line] = True, at_s
+        return Started(tasks, request, task_of, stream, start, end, lost, counts[task_of])
 
 
 class FailingClock:
@@ -202,3 +605,113 @@ class FailingClock:
         self._ledger.lose(moved.lost, now)
         self._ledger.move(moved.moves)
         clock.expect(self._expected(clock.admitted, fresh))
+
+
+def failed_timeline(
+    played: FailingClock, arrival: Sequence[float], weights: Sequence[int], *, trace: bool
+) -> Timeline:
+    """Build the Timeline of a clock that has been played; `weights` in bytes by device.
+
+    What a request had no more use for may go on after its end: time is counted to the end.
+    """
+    problem = played.versions[0].plan.problem
+    links = played.versions[0].plan_tasks.links
+    makespan = max(played.finish)
+    started = played.started
+    counted = started.start <= makespan
+    task = started.task[counted]
+    start, end = started.start[counted], started.end[counted]
+    spent = np.minimum(end, makespan) - start
+    device = np.array([one.device for one in started.tasks], dtype=np.int64)[task]
+    computes = device >= 0
+    busy = np.bincount(device[computes], spent[computes], minlength=len(problem.devices))
+    held_at, held = (
+        np.array(part, np.int64) for part in flat([t.resources for t in started.tasks])
+    )
+    many = np.diff(held_at)[task]
+    entry = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many - held_at[task], many)
+    carried = np.bincount(held[entry], np.repeat(spent, many), minlength=len(links))
+    moves = ~computes
+    sizes = [problem.values[one.value].nbytes if one.device < 0 else 0 for one in started.tasks]
+    times = np.bincount(task[moves], minlength=len(sizes)).tolist()
+    device_busy, link_busy = busy.tolist(), carried.tolist()
+    whole = [makespan * width for width in problem.streams]
+    return Timeline(
+        latencies_s=tuple(end - came for came, end in zip(arrival, played.finish, strict=True)),
+        makespan_s=makespan,
+        events=_events(played, np.flatnonzero(counted).tolist(), makespan) if trace else (),
+        device_busy_s=dict(zip(problem.devices, device_busy, strict=True)),
+        device_computing_s=computing_seconds(problem, device, start, np.minimum(end, makespan)),
+        link_busy_s=dict(zip(links, link_busy, strict=True)),
+        device_utilization={
+            name: min(busy / most, 1.0) if most > 0 else 0.0
+            for name, busy, most in zip(problem.devices, device_busy, whole, strict=True)
+        },
+        link_utilization={
+            name: min(busy / makespan, 1.0) if makespan > 0 else 0.0
+            for name, busy in zip(links, link_busy, strict=True)
+        },
+        transfers=int(moves.sum()),
+        transferred_bytes=sum(size * count for size, count in zip(sizes, times, strict=True)),
+        transfer_s=math.fsum((end - start)[moves].tolist()),
+        peak_memory_bytes={},
+        weight_bytes=held_by_device(problem, weights),
+        energy_j=energy(problem, device_busy, makespan),
+        critical_path=(),
+    )
+
+
+def _events(played: FailingClock, lines: Sequence[int], makespan: float) -> tuple[Event, ...]:
+    """Failures and tasks by (start, request, version of the plan, plan order)."""
+    problem = played.versions[0].plan.problem
+    found: list[tuple[tuple[float, int, int, int], Event]] = []
+    for at, failure in enumerate(played.happened):
+        device = problem.devices.index(failure.device)
+        until = failure.back_s if math.isfinite(failure.back_s) else max(makespan, failure.at_s)
+        tracks = tuple(f"{failure.device}/{stream}" for stream in range(problem.streams[device]))
+        event = Event("failure", failure.kind, -1, failure.at_s, until, tracks, failure.device)
+        found.append(((failure.at_s, -1, 0, at), event))
+    for line in lines:
+        task = played.started.tasks[played.started.task[line]]
+        event = _event(played, line)
+        found.append(((event.start_s, event.request, task.version, task.index), event))
+    found.sort(key=lambda entry: entry[0])
+    return tuple(event for _, event in found)
+
+
+def _event(played: FailingClock, line: int) -> Event:
+    started = played.started
+    task = started.tasks[started.task[line]]
+    request = int(started.request[line])
+    start_s, end_s = float(started.start[line]), float(started.end[line])
+    lost = bool(started.lost[line])
+    version = played.versions[task.version]
+    problem = version.plan.problem
+    ours = task.version == 0
+    if task.device >= 0:
+        name = problem.devices[task.device]
+        return Event(
+            kind="compute",
+            name=f"g{task.group}" if ours else f"g{task.group} of plan {task.version + 1}",
+            request=request,
+            start_s=start_s,
+            end_s=end_s,
+            tracks=(f"{name}/{started.stream[line]}",),
+            device=name,
+            group=task.group if ours else -1,
+            lost=lost,
+        )
+    value = problem.values[task.value]
+    return Event(
+        kind="transfer",
+        name=value.name,
+        request=request,
+        start_s=start_s,
+        end_s=end_s,
+        tracks=tuple(version.plan_tasks.links[link] for link in task.resources),
+        device=problem.devices[task.target],
+        source=problem.devices[task.source],
+        group=task.group if ours else -1,
+        nbytes=value.nbytes,
+        lost=lost,
+    )

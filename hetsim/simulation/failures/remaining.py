@@ -1,14 +1,231 @@
-"""What a request still has to do on the virtual clock: all of a plan, or what a failure left."""
+"""What requests still have to do on the virtual clock: all of a plan, or what a failure left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT, Contention
+from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.rules import Structure
+from hetsim.simulation.clock.structure import Part, structure_of
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
-from hetsim.simulation.failures.rests import Held, Rest, Task
+
+WAITS, HAS_ENDED, IS_RUNNING = 0, 1, 2
+
+Ints = NDArray[np.int64]
+
+
+class InFlight(NamedTuple):
+    """Requests that are not over.
+
+    Attributes
+    ----------
+    request, template : int array [requests]
+    progress : int8 array [requests, tasks of the widest template]
+        WAITS, HAS_ENDED or IS_RUNNING.
+    stream : int array [requests, tasks of the widest template]
+        On which a task runs.
+    """
+
+    request: Ints
+    template: Ints
+    progress: NDArray[np.int8]
+    stream: Ints
+
+    def some(self, which: NDArray[np.bool_]) -> InFlight:
+        """Return some of them."""
+        parts = self.request[which], self.template[which], self.progress[which], self.stream[which]
+        return InFlight(*parts)
+
+
+def alike(numbers: Sequence[Ints], progress: NDArray[np.int8]) -> tuple[Ints, Ints]:
+    """Return the first row of each kind, in the order of rows, and each row's kind.
+
+    Parameters
+    ----------
+    numbers : sequence of int array [rows]
+    progress : int8 array [rows, tasks]
+        Rows are of one kind where all of `numbers` and this are equal.
+
+    Complexity: O(rows times their bytes).
+    """
+    none = np.zeros(0, dtype=np.int64)
+    if not len(progress):
+        return none, none
+    columns = [np.asarray(one, np.int64).reshape(-1, 1).view(np.int8) for one in numbers]
+    rows = np.ascontiguousarray(np.hstack([*columns, progress]))
+    texts = rows.view(f"V{rows.shape[1]}").ravel().tolist()
+    kind_of: dict[bytes, int] = {}
+    kind = np.array([kind_of.setdefault(text, len(kind_of)) for text in texts], dtype=np.int64)
+    first = np.zeros(len(kind_of), dtype=np.int64)
+    first[kind[::-1]] = np.arange(len(kind))[::-1]
+    return first, kind
+
+
+Held = Mapping[int, frozenset[int]]
+"""Devices that hold a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A subgraph or a transfer.
+
+    Attributes
+    ----------
+    version, index : int
+        Its place among the tasks of a request; ends at one instant are taken in this order.
+    seconds : float
+    device : int
+        Where a subgraph runs; -1 for a transfer.
+    group : int
+        The subgraph, counted over all replicas; of a transfer the one that sends it, -1 where
+        none does any more.
+    value, source, target : int
+        Of a transfer.
+    resources : tuple of int
+        Links that a transfer holds.
+    gives : tuple of (int, int)
+        Values that are there when it ends, each with its device.
+    ends : tuple of int
+        Of a subgraph: its nodes that nobody reads from.
+    """
+
+    version: int
+    index: int
+    seconds: float
+    device: int
+    group: int
+    value: int = -1
+    source: int = -1
+    target: int = -1
+    resources: tuple[int, ...] = ()
+    gives: tuple[tuple[int, int], ...] = ()
+    ends: tuple[int, ...] = ()
+
+    def needs(self, device: int) -> bool:
+        """Whether it is lost with a device."""
+        return device in (self.device, self.source, self.target)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rest:
+    """What a request has to do from some moment on: a template for the clock.
+
+    Attributes
+    ----------
+    groups : tuple of Group
+        Of the replica that it runs.
+    held : mapping of int to set of int
+    computed : set of int
+        Nodes that nobody reads from and that have run.
+    tasks : tuple of Task
+        By (version, index); those under way at that moment among them.
+    before : tuple of tuple of int
+        By task: places of those that must end first.
+    under_way : tuple of int
+        Places of tasks that run at that moment, in the order that they were given in.
+    counts : tuple of bool
+        By task: whether the request is not over before it is.
+    """
+
+    groups: tuple[Group, ...]
+    held: Held
+    computed: frozenset[int]
+    tasks: tuple[Task, ...]
+    before: tuple[tuple[int, ...], ...]
+    under_way: tuple[int, ...]
+    counts: tuple[bool, ...]
+
+
+def runs_again(before: Rest, progress: NDArray[np.int8], after: Rest) -> bool:
+    """Whether something has to run that has ended; `progress` as ``InFlight`` has it."""
+    ran = {
+        (task.version, task.index)
+        for task, done in zip(before.tasks, progress.tolist(), strict=False)
+        if done == HAS_ENDED and task.device >= 0
+    }
+    return any(
+        (task.version, task.index) in ran
+        for at, task in enumerate(after.tasks)
+        if task.device >= 0 and at not in after.under_way
+    )
+
+
+def leftovers(rest: Rest, running: Sequence[Task]) -> Rest:
+    """Return tasks under way that nobody waits for any more, of a request that is over."""
+    order = sorted(range(len(running)), key=lambda k: (running[k].version, running[k].index))
+    none: tuple[tuple[int, ...], ...] = ((),) * len(running)
+    return Rest(
+        rest.groups,
+        rest.held,
+        rest.computed,
+        tuple(running[k] for k in order),
+        none,
+        tuple(order.index(k) for k in range(len(running))),
+        (False,) * len(running),
+    )
+
+
+class Rests:
+    """Rests by number; those in use are the clock's templates.
+
+    Attributes
+    ----------
+    known : list of Rest
+    used : int array [templates]
+        Which rests are laid out.
+    first : int array [templates + 1]
+        Where the tasks of each begin.
+    """
+
+    def __init__(self, streams: Sequence[int]) -> None:
+        self.known: list[Rest] = []
+        self.used: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.first: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        self._streams = streams
+        self._number_of: dict[Hashable, int] = {}
+        self._parts: list[Part] = []
+
+    def number(self, key: Hashable, make: Callable[[], Rest]) -> int:
+        """Return the number of the rest of this key, made where there is none."""
+        if key not in self._number_of:
+            rest = make()
+            self._number_of[key] = len(self.known)
+            self.known.append(rest)
+            self._parts.append(
+                Part(
+                    [t.device if t.device >= 0 else -1 - t.target for t in rest.tasks],
+                    rest.before,
+                    [task.resources for task in rest.tasks],
+                    rest.under_way,
+                )
+            )
+        return self._number_of[key]
+
+    def lay_out(self, used: NDArray[np.int64]) -> tuple[Structure, NDArray[np.float64]]:
+        """Return some rests as the clock takes them: their structure, and seconds by task.
+
+        What is under way and nobody waits for has no seconds: NaN.
+        """
+        numbers = used.tolist()
+        structure = structure_of([self._parts[number] for number in numbers], self._streams)
+        self.used, self.first = used, np.array(structure.first, dtype=np.int64)
+        rests = [self.known[number] for number in numbers]
+        seconds = [
+            task.seconds if counts else math.nan
+            for rest in rests
+            for task, counts in zip(rest.tasks, rest.counts, strict=True)
+        ]
+        return structure, np.array(seconds, dtype=np.float64)
+
 
 Name = tuple[str, int, int]
 """A task while it is laid out: ("runs", place, 0), ("group", g, 0) or ("move", value, target)."""
@@ -259,3 +476,130 @@ class Layout:
             gives=tuple((value, device) for value in self.gives[group]),
             ends=self.ends[group],
         )
+
+
+LayoutFor = Callable[[Rest, int], Layout]
+
+
+class Onward(NamedTuple):
+    """How a request goes on.
+
+    Attributes
+    ----------
+    rest : int
+        What it has to do; -1: nothing.
+    over : bool
+        Whether that makes it over.
+    places : dict of int to int
+        Where in the rest a task stands that goes on, by its place before.
+    """
+
+    rest: int
+    over: bool
+    places: dict[int, int]
+
+
+def ways_on(
+    flight: InFlight,
+    rests: Rests,
+    layout_for: LayoutFor,
+    dealt: NDArray[np.int64],
+    device: int,
+) -> tuple[list[Onward], NDArray[np.int64]]:
+    """Return in which ways requests go on without what they had on a device, and each one's.
+
+    Parameters
+    ----------
+    flight : InFlight
+        By the templates that `rests` has laid out.
+    rests : Rests
+        Takes up what is new.
+    layout_for : function
+        Of a rest and a number of `dealt`: the plan by which it goes on.
+    dealt : int array [requests]
+        For each the number of what it runs, where that is left to choose.
+    device : int
+        One beyond all that there are: nothing is lost.
+
+    Complexity: O(tasks in flight), and V + E of the plan a way.
+    """
+    ways: list[Onward] = []
+    way = np.zeros(len(flight.request), dtype=np.int64)
+    rest = rests.used[flight.template]
+    begun = flight.progress.any(axis=1)
+    # Those that nothing has happened to are alike by rest and replica.
+    waiting = np.flatnonzero(~begun)
+    kinds = rest[waiting] * (dealt.max(initial=0) + 1) + dealt[waiting]
+    for kind in np.unique(kinds):
+        same = waiting[kinds == kind]
+        row = same[0]
+        way[same] = len(ways)
+        ways.append(
+            _way_on(
+                rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device
+            )
+        )
+    rows = np.flatnonzero(begun)
+    first, kind = alike((rest[rows], dealt[rows]), flight.progress[rows])
+    way[rows] = len(ways) + kind
+    ways += [
+        _way_on(rests, layout_for, int(rest[row]), int(dealt[row]), flight.progress[row], device)
+        for row in rows[first].tolist()
+    ]
+    return ways, way
+
+
+def _way_on(
+    rests: Rests,
+    layout_for: LayoutFor,
+    number: int,
+    dealt: int,
+    progress: NDArray[np.int8],
+    device: int,
+) -> Onward:
+    """How a request goes on without what it had on a device."""
+    rest = rests.known[number]
+    state = progress[: len(rest.tasks)].tolist()
+    running = [
+        place
+        for place, task in enumerate(rest.tasks)
+        if state[place] == IS_RUNNING and not task.needs(device)
+    ]
+    tasks = tuple(rest.tasks[place] for place in running)
+    over = False
+    found: Rest | None = None
+    if any(counted and done != HAS_ENDED for counted, done in zip(rest.counts, state, strict=True)):
+        layout = layout_for(rest, dealt)
+        held, computed = _progress(layout.plan.problem, rest, state, device)
+        key = (layout, frozenset(held.items()), computed, tasks)
+        number = rests.number(key, lambda: layout.rest(held, computed, tasks))
+        found = rests.known[number]
+        over = not any(found.counts)
+    if found is None or over:
+        if not tasks:
+            return Onward(-1, over, {})
+        number = rests.number(("left", tasks), lambda: leftovers(rest, tasks))
+        found = rests.known[number]
+    return Onward(number, over, dict(zip(running, found.under_way, strict=True)))
+
+
+def _progress(
+    problem: Problem, rest: Rest, state: Sequence[int], device: int
+) -> tuple[dict[int, frozenset[int]], frozenset[int]]:
+    """What is held where, without a lost device, and which nodes nobody reads from have run."""
+    held = {value: set(places) for value, places in rest.held.items()}
+    computed = set(rest.computed)
+    for task, done in zip(rest.tasks, state, strict=True):
+        if done == HAS_ENDED:
+            computed.update(task.ends)
+            for value, place in task.gives:
+                held.setdefault(value, set()).add(place)
+    for value, places in held.items():
+        # Inputs, and outputs that have arrived, are with the caller.
+        caller = device == problem.host and (
+            problem.values[value].producer == GRAPH_INPUT or problem.values[value].is_output
+        )
+        if not caller:
+            places.discard(device)
+    kept = {value: frozenset(places) for value, places in held.items() if places}
+    return kept, frozenset(computed)

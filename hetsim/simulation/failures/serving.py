@@ -1,30 +1,352 @@
-"""Plans under load where devices fail: at which moments, and what they load when they are back.
+"""Plans under load where devices fail.
 
-What becomes of batches is in ``hetsim.simulation.failures.changing_serving``, which instances get
-batches in ``hetsim.simulation.failures.standing``.
+A batch is one request of the clock, so what a lost device does to it is what it does to a request
+of one plan (``hetsim.simulation.failures.clock``): what it ran and held there is lost, and it goes
+on from what is held elsewhere. But one that needs a device that is down is taken back where another
+instance gets batches: its requests go to the head of their queues, as they came.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
+from hetsim.simulation.clock.playing import Layout, laid_out
+from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import PlanTasks
-from hetsim.simulation.failures.changing import IS_RUNNING, InFlight, Ints
-from hetsim.simulation.failures.changing_serving import ChangingServing
-from hetsim.simulation.failures.going_on import running_of
-from hetsim.simulation.failures.rests import Rest, Task
-from hetsim.simulation.failures.spells import Spells
-from hetsim.simulation.failures.standing import Replan
-from hetsim.simulation.failures.ways_on import Onward
+from hetsim.simulation.clock.virtual_time import empty_log
+from hetsim.simulation.failures.clock import Changing, Running, go_on, running_of
+from hetsim.simulation.failures.remaining import (
+    HAS_ENDED,
+    IS_RUNNING,
+    InFlight,
+    Ints,
+    Onward,
+    Rest,
+    Rests,
+    Task,
+    Version,
+    alike,
+    runs_again,
+    ways_on,
+)
+from hetsim.simulation.failures.remaining import Layout as PlanLayout
+from hetsim.simulation.serving.driver import mark, restrict
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.lengths import account
+from hetsim.simulation.serving.routing import leave
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
-from hetsim.simulation.serving.tables import FOREIGN
+from hetsim.simulation.serving.tables import (
+    FOREIGN,
+    LEAST_FINISH,
+    LOOSE,
+    TOLD,
+    Batches,
+    Flow,
+    Records,
+    Setup,
+    loads,
+    put,
+    requests_of,
+    seconds_alone,
+    taken,
+)
 from hetsim.workloads.failure import Failure, Moment, moments
+
+Replan = Callable[[Plan, tuple[str, ...]], Plan]
+
+
+class Standing:
+    """The instances of all models, and what their batches run.
+
+    An instance is *gone* where some of its plans run on a device that never comes back, *down*
+    where on one that is to come back, and *stands* otherwise. Batches go to those that stand; where
+    none of a model does, to those that are down, and wait there for their devices; where all are
+    gone, they are planned again on what is left.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        By template of `models`.
+    models : sequence of Model
+    contention : "fifo" or "none"
+    replan : callable
+        Gives a plan without the devices that it is told.
+
+    Attributes
+    ----------
+    versions : list of Version
+        By template: what runs in its place from now on.
+    instances : list of list of int
+        By model, its instances, numbered over all models.
+    stopped, down : list of bool
+        By device: whether it runs nothing; whether that is known.
+    lost : list of str
+        Devices that never come back.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        models: Sequence[Model],
+        contention: Contention,
+        replan: Replan,
+    ) -> None:
+        self._plans = plans
+        self._contention: Contention = contention
+        self._replan = replan
+        self._names = plans[0].problem.devices
+        self.versions = [Version(plan, 0, contention) for plan in plans]
+        self._replanned = 0
+        self._templates: list[list[int]] = []
+        self.instances: list[list[int]] = []
+        for model in models:
+            mine = [
+                np.unique(model.template[:, instance]).tolist()
+                for instance in range(model.template.shape[1])
+            ]
+            first = len(self._templates)
+            self.instances.append(list(range(first, first + len(mine))))
+            self._templates += mine
+        self._uses = [self._used(instance) for instance in range(len(self._templates))]
+        self.stopped = [False] * len(self._names)
+        self.down = [False] * len(self._names)
+        self.lost: list[str] = []
+
+    def gone(self, instance: int) -> bool:
+        """Whether an instance never works again as it is."""
+        return any(self._names[device] in self.lost for device in self._uses[instance])
+
+    def lose(self, device: int) -> list[int]:
+        """Take a device for lost; return templates that run by other plans from now on.
+
+        Raises
+        ------
+        Infeasible
+            Where no device is left that can do the work.
+        """
+        self.lost.append(self._names[device])
+        changed: list[int] = []
+        for instances in self.instances:
+            if not all(self.gone(instance) for instance in instances):
+                continue
+            for instance in instances:
+                for template in self._templates[instance]:
+                    if self._lacks(template):
+                        plan = self._replan(self._plans[template], tuple(self.lost))
+                        self._replanned += 1
+                        self.versions[template] = Version(plan, self._replanned, self._contention)
+                        changed.append(template)
+                self._uses[instance] = self._used(instance)
+        return changed
+
+    def taking(self, model: int) -> list[int]:
+        """Return the instances of a model that get batches."""
+        alive = [instance for instance in self.instances[model] if not self.gone(instance)]
+        up = [instance for instance in alive if not self._meets(instance, self.down)]
+        return up or alive
+
+    def serves(self, model: int) -> bool:
+        """Whether some instance of a model works."""
+        return any(
+            not self.gone(instance) and not self._meets(instance, self.stopped)
+            for instance in self.instances[model]
+        )
+
+    def whole(self, model: int) -> bool:
+        """Whether all instances of a model work that it still has."""
+        return all(
+            not self._meets(instance, self.stopped)
+            for instance in self.instances[model]
+            if not self.gone(instance)
+        )
+
+    def _lacks(self, template: int) -> bool:
+        used = self._devices_of(template)
+        return any(self._names[device] in self.lost for device in used)
+
+    def _meets(self, instance: int, which: Sequence[bool]) -> bool:
+        return any(which[device] for device in self._uses[instance])
+
+    def _used(self, instance: int) -> set[int]:
+        return {
+            device
+            for template in self._templates[instance]
+            for device in self._devices_of(template)
+        }
+
+    def _devices_of(self, template: int) -> set[int]:
+        tasks = self.versions[template].plan_tasks
+        return {device for one in tasks.templates for device in one.group_device}
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """A time; infinite where it has not ended."""
+
+    begin_s: float
+    end_s: float = math.inf
+
+
+class Spells:
+    """Times in which something of a model did not work.
+
+    Attributes
+    ----------
+    whole : list of bool
+        By model: whether all that serves it works.
+    broken : list of list of Spell
+        By model: when something that serves it did not work, from when it stopped until it had
+        loaded again, was planned for anew, or its work was left to others.
+    out : list of list of Spell
+        When none of its instances worked.
+    """
+
+    def __init__(self, models: int) -> None:
+        self.whole = [True] * models
+        self.broken: list[list[Spell]] = [[] for _ in range(models)]
+        self.out: list[list[Spell]] = [[] for _ in range(models)]
+
+    def tell(self, model: int, now: float, *, whole: bool, serves: bool) -> None:
+        """Say how a model is from now on."""
+        self.whole[model] = whole
+        _tell(self.broken[model], now, whole)
+        _tell(self.out[model], now, serves)
+
+
+def _tell(spells: list[Spell], now: float, works: bool) -> None:
+    under_way = bool(spells) and math.isinf(spells[-1].end_s)
+    if works and under_way:
+        spells[-1] = Spell(spells[-1].begin_s, now)
+    elif not works and not under_way:
+        spells.append(Spell(now))
+
+
+Floats = NDArray[np.float64]
+
+
+class Spent:
+    """Busy seconds: of whole templates as they begin, less what of them never ran."""
+
+    def __init__(self, rests: Rests, devices: int, links: int) -> None:
+        self._rests = rests
+        self._devices = devices
+        self._more: Floats = np.zeros(devices + links)
+        self._whole: dict[int, Floats] = {}
+        self._began: dict[int, int] = {}
+
+    def begin(self, ran: Any) -> None:
+        """Count the templates that were begun, by their number among those laid out."""
+        self._began = self.begun(ran)
+
+    def add(self, task: Task, seconds: float) -> None:
+        """Count some time of a task; below 0: time that it did not run after all."""
+        self._more += self._of(task, seconds)
+
+    def leave(self, numbers: NDArray[np.int64], progress: NDArray[np.int8]) -> None:
+        """Take back what requests have of their rests and have not begun.
+
+        `progress` is theirs, as ``InFlight`` has it. Those that are alike are taken together.
+        """
+        first, kind = alike((numbers,), progress)
+        for row, times in zip(first.tolist(), np.bincount(kind).tolist(), strict=True):
+            begun = np.flatnonzero(progress[row]).tolist()
+            self._more -= times * self._of_rest(int(numbers[row]), begun)
+
+    def enter(self, numbers: NDArray[np.int64]) -> None:
+        """Count what requests have of rests, but for what is under way, which was counted."""
+        kinds, kind = np.unique(numbers, return_inverse=True)
+        if not len(kinds):
+            return
+        seconds = [self._of_rest(one, self._rests.known[one].under_way) for one in kinds.tolist()]
+        # One after another: how floats are rounded hangs on it.
+        self._more = np.add.accumulate(np.vstack((self._more, np.array(seconds)[kind])))[-1]
+
+    def begun(self, ran: Any) -> dict[int, int]:
+        """Return how often each rest was begun; `ran` as in ``begin``, since that was called."""
+        found = dict(self._began)
+        for number, times in zip(self._rests.used.tolist(), list(ran), strict=True):
+            if times:
+                found[number] = found.get(number, 0) + int(times)
+        return found
+
+    def busy(self, ran: Any) -> tuple[list[float], list[float]]:
+        """Return busy seconds by device, summed over streams, and by link.
+
+        `ran` as in ``begin``: what was begun since that was called last.
+        """
+        total = self._more.copy()
+        for number, times in self.begun(ran).items():
+            total += times * self._of_rest(number, ())
+        seconds = np.maximum(total, 0.0).tolist()
+        return seconds[: self._devices], seconds[self._devices :]
+
+    def _of_rest(self, number: int, without: Sequence[int]) -> Floats:
+        """Seconds by device and link of a rest, but for some of its tasks."""
+        tasks = self._rests.known[number].tasks
+        if number not in self._whole:
+            self._whole[number] = sum(
+                (self._of(task, task.seconds) for task in tasks), np.zeros(len(self._more))
+            )
+        if not without:
+            return self._whole[number]
+        left = self._whole[number].copy()
+        for place in without:
+            left -= self._of(tasks[place], tasks[place].seconds)
+        return left
+
+    def _of(self, task: Task, seconds: float) -> Floats:
+        found = np.zeros(len(self._more))
+        if task.device >= 0:
+            found[task.device] = seconds
+        for link in task.resources:
+            found[self._devices + link] = seconds
+        return found
+
+
+def take_back(flow: Flow, batches: Batches, records: Records, slot: int, now: float) -> list[int]:
+    """Take a batch from its instance as though it had not been sent; return its requests.
+
+    Its model's lengths must be accounted for, and it must be put in its place afterwards.
+    """
+    model, instance = batches.model[slot], batches.instance[slot]
+    flow.in_flight[instance] -= 1
+    if flow.in_flight[instance] == 0:
+        flow.idle[model] += 1
+        flow.free_s[instance] = now
+    found = requests_of(flow, batches, records, slot)
+    for request in found:
+        at = request - flow.counts[TOLD]
+        records.sent[at] = math.nan
+        records.instance[at] = -1
+        records.size[at] = 0
+    batches.model[slot] = -1
+    return found
+
+
+def put_first(setup: Setup, flow: Flow, records: Records, requests: Collection[int]) -> None:
+    """Put requests at the head of their queues, in the order in which they came."""
+    told = flow.counts[TOLD]
+    for request in sorted(requests, reverse=True):
+        stream = records.stream[request - told]
+        model, queue = setup.model_of[stream], setup.queue_of[stream]
+        head = flow.head[2 * queue]
+        records.following[request - told] = head
+        flow.head[2 * queue] = request
+        if head < 0:
+            flow.tail[2 * queue] = request
+        flow.queued[queue] += 1
+        flow.waiting[model] += 1
+        mark(flow, model)
+
 
 NOT_WHOLE = 1 << 30
 """Taken from the idle instances of a model while some device of it does not work: nobody who comes
@@ -47,13 +369,19 @@ class Load:
     resources: tuple[int, ...] = ()
 
 
-class FailingServing(ChangingServing):
+class FailingServing(Serving, Changing):
     """Models on one platform whose devices fail.
 
     Parameters
     ----------
-    plan_tasks, contention, replan, models, sources, clients, options
-        As ``ChangingServing`` takes them.
+    plan_tasks : PlanTasks
+        All templates.
+    contention : "fifo" or "none"
+        By which they were made.
+    replan : callable
+        Gives a plan without the devices that it is told.
+    models, sources, clients, options
+        As ``Serving`` takes them.
     failures : iterable of Failure
         By time, of devices that there are, none of one that is down; without end where they are.
     loads : sequence of Load or None
@@ -65,6 +393,12 @@ class FailingServing(ChangingServing):
         Those that came until the last request was over.
     spells : Spells
         When models did not work, wholly or at all.
+    retried : Counter of int
+        How often each request was taken back, by its number in the order of arrival.
+    lost : set of int
+        Requests that lost work: something that they ran was cut off, or had to run again.
+    cut_s : float
+        How long devices had run what was cut off.
 
     Playing raises Infeasible where no device is left that can do the work of lost ones.
     """
@@ -82,17 +416,284 @@ class FailingServing(ChangingServing):
         loads: Sequence[Load | None] = (),
         **options: Unpack[Options],
     ) -> None:
-        host = plan_tasks.plan.problem.host
+        plans = [template.plan for template in plan_tasks.templates]
+        problem = plans[0].problem
+        self._names, self._host = problem.devices, problem.host
+        self._models = models
         self._loads = {
-            at: load for at, load in enumerate(loads) if load is not None and host is not None
+            at: load for at, load in enumerate(loads) if load is not None and self._host is not None
         }
         self._loading: dict[int, int] = {}
-        super().__init__(plan_tasks, contention, replan, models, sources, clients, **options)
+        self._standing = Standing(plans, models, contention, replan)
+        self._rests = Rests(problem.streams)
+        self._spent = Spent(self._rests, len(problem.devices), len(plan_tasks.links))
+        self._template_of: dict[int, int] = {}
+        self._fresh = [self._fresh_number(template) for template in range(len(plans))]
+        structure, duration = self._rests.lay_out(self._expected())
+        super().__init__(
+            Layout(plan_tasks.plan, len(plan_tasks.links), structure),
+            duration,
+            models,
+            sources,
+            clients,
+            **options,
+        )
+        self._log: Any = empty_log(0, self._arrays)
+        # By template as `models` names them.
+        self._table = np.asarray(self._setup.table, dtype=np.int64)
+        self._alone = np.array(self._setup.alone[: len(plans)], dtype=np.float64)
+        self._load = np.array(self._setup.load[: len(plans)], dtype=np.float64)
+        self.retried: Counter[int] = Counter()
+        self.lost: set[int] = set()
+        self.cut_s = 0.0
         self._moments: Iterator[Moment] = moments(failures)
         self._next = next(self._moments, None)
         self._until_s = math.inf if self._next is None else self._next[0]
         self.happened: list[Failure] = []
         self.spells = Spells(len(models))
+
+    @property
+    def ran(self) -> Ints:
+        """Batches that were sent, by template."""
+        began = self._spent.begun(self._flow.ran)
+        found = np.zeros(len(self._fresh), dtype=np.int64)
+        for number, template in self._template_of.items():
+            found[template] += began.get(number, 0)
+        return found
+
+    def busy_seconds(self) -> tuple[list[float], list[float]]:
+        """Return busy seconds by device, summed over streams, and by link; of lost work, too."""
+        return self._spent.busy(self._flow.ran)
+
+    def _expected(self) -> Ints:
+        """Rests that may come, whatever does."""
+        loads = [self._load_number(device) for device in self._loads]
+        return np.array([*self._fresh, *loads], dtype=np.int64)
+
+    def _fresh_number(self, template: int) -> int:
+        """The rest of a batch that is to be sent."""
+        layout = self._standing.versions[template].layouts[0]
+        number = self._rests.number(("fresh", template, layout), layout.fresh)
+        self._template_of[number] = template
+        return number
+
+    def _again(self, requests: Ints, templates: Ints, ranks: Ints, kept: Ints) -> None:
+        super()._again(requests, templates, ranks, kept)
+        begun = self._batches.begun
+        for code in list(self._log.code[: self._log.size[0]]):
+            slot = self._slot(int(code) >> SHIFT)
+            if begun[slot] == math.inf:
+                begun[slot] = float(self._now[0])
+        self._log.size[0] = 0
+
+    def _deal(self) -> None:
+        """Let batches go to the instances that get some."""
+        for model, instances in enumerate(self._standing.instances):
+            restrict(self._setup, self._flow, model, instances, self._standing.taking(model))
+
+    def _left_out(self, batches: Ints) -> NDArray[np.bool_]:
+        """Which batches are with an instance that is left out; what is no batch is not."""
+        slot = self._slot(batches)
+        is_one = taken(self._batches.model, slot) >= 0
+        # What is no batch names something else there.
+        instance = np.where(is_one, taken(self._batches.instance, slot), 0)
+        found: NDArray[np.bool_] = is_one & (taken(self._flow.most, instance) == 0)
+        return found
+
+    def _stuck(self, number: int, progress: NDArray[np.int8] | None) -> bool:
+        """Whether a batch gets no further while devices are down.
+
+        `progress` of its rest; None: what is not under way waits.
+        """
+        rest = self._rests.known[number]
+        return any(
+            task.device >= 0 and self._standing.down[task.device]
+            for at, task in enumerate(rest.tasks)
+            if (at not in rest.under_way if progress is None else progress[at] != HAS_ENDED)
+        )
+
+    def _unstick(self) -> None:
+        """Take batches back that wait where they need not any more."""
+        if not any(self._standing.down):
+            return
+        flight = self.in_flight()
+        flight = flight.some(self._left_out(flight.request))
+        numbers = self._rests.used[flight.template]
+        first, _ = alike((numbers,), flight.progress)
+        if any(self._stuck(int(numbers[row]), flight.progress[row]) for row in first.tolist()):
+            self._go_on(len(self._names))
+
+    def _go_on(self, device: int) -> None:
+        """Take from batches what they had on a device; let them go on, or take them back.
+
+        A device beyond all that there are: nothing is lost. O(tasks in flight), and V + E of a
+        plan for each way in which batches differ.
+        """
+        now = float(self._now[0])
+        flight = self.in_flight()
+        running = running_of(flight, self._rests)
+        before = self._rests.used[flight.template]
+        ways, way = self._ways_on(flight, device)
+        self._spent.leave(before, flight.progress)
+        left_out = self._left_out(flight.request)
+        over, stuck, again = np.zeros((3, len(ways)), dtype=np.bool_)
+        for at, row in zip(*np.unique(way, return_index=True), strict=True):
+            found = ways[at]
+            over[at] = found.over
+            if not found.over and found.rest >= 0:
+                known = self._rests.known
+                stuck[at] = self._stuck(found.rest, None)
+                again[at] = runs_again(known[before[row]], flight.progress[row], known[found.rest])
+        for batch in flight.request[over[way]].tolist():
+            self._answer(batch, now)
+        is_back = stuck[way] & left_out
+        for batch in flight.request[again[way] & ~is_back].tolist():
+            self.lost.update(self._requests_of(batch))
+        back = np.flatnonzero(is_back).tolist()
+        way[back] = len(ways)
+        ways.append(Onward(-1, False, {}))
+        places = [ways[k].places for k in way[running.row].tolist()]
+        ends = np.array(
+            [at not in there for at, there in zip(running.place.tolist(), places, strict=True)],
+            dtype=np.bool_,
+        )
+        self._cut(flight, running.some(ends))
+        self._spent.begin(self._flow.ran)
+        go_on(
+            self,
+            self._rests,
+            flight,
+            running,
+            ways,
+            way,
+            self._expected(),
+            stopped=self._standing.stopped,
+            shut=[down and at != self._host for at, down in enumerate(self._standing.down)],
+        )
+        self._enter(flight, ways, way)
+        self._retable()
+        requests: list[int] = []
+        for row in back:
+            slot = self._slot(int(flight.request[row]))
+            begun = self._batches.begun[slot] < math.inf
+            self._account(slot, now)
+            mine = take_back(self._flow, self._batches, self._records, slot, now)
+            requests += mine
+            if begun:
+                self.lost.update(mine)
+        put_first(self._setup, self._flow, self._records, requests)
+        self.retried.update(requests)
+        self._deal()
+
+    def _ways_on(self, flight: InFlight, device: int) -> tuple[list[Onward], Ints]:
+        """How all that is in flight goes on."""
+        is_batch = np.array(
+            [bool(self._rests.known[number].groups) for number in self._rests.used.tolist()],
+            dtype=np.bool_,
+        )
+        mine = is_batch[flight.template]
+        others = {row: self._onward(flight, row) for row in np.flatnonzero(~mine).tolist()}
+        batches = flight.some(mine)
+
+        def layout_for(rest: Rest, template: int) -> PlanLayout:
+            return self._standing.versions[template].layout_of(rest.groups, 0)
+
+        ways, theirs = ways_on(
+            batches, self._rests, layout_for, self._template(batches.request), device
+        )
+        way = np.zeros(len(mine), dtype=np.int64)
+        way[mine] = theirs
+        for row, onward in others.items():
+            way[row] = len(ways)
+            ways.append(onward)
+        return ways, way
+
+    def _template(self, batches: Ints) -> Ints:
+        """What batches run, as `models` names it; 0 where they were answered."""
+        slot = self._slot(batches)
+        model = taken(self._batches.model, slot)
+        at = taken(self._batches.first, slot) - int(self._flow.counts[TOLD])
+        found = np.zeros(len(batches), dtype=np.int64)
+        for one, named in enumerate(self._models):
+            rows = np.flatnonzero(model == one)
+            variant, instance, size = (
+                taken(column, at[rows])
+                for column in (self._records.variant, self._records.instance, self._records.size)
+            )
+            found[rows] = named.template[variant, instance, size - 1]
+        return found
+
+    def _cut(self, flight: InFlight, running: Running) -> None:
+        """Count what is cut off of what runs."""
+        now = float(self._now[0])
+        end_of = {code: end for end, code in self.ends}
+        numbers = self._rests.used[flight.template]
+        for row, at, code in zip(*(part.tolist() for part in running), strict=True):
+            # What had no end any more was cut off before.
+            if code in end_of:
+                task = self._rests.known[int(numbers[row])].tasks[at]
+                self._spent.add(task, now - end_of[code])
+                if task.device >= 0:
+                    self.cut_s += task.seconds - (end_of[code] - now)
+            self.lost.update(self._requests_of(code >> SHIFT))
+
+    def _enter(self, flight: InFlight, ways: Sequence[Onward], way: Ints) -> None:
+        """Count what begins, and say of which batches some is waited for by nobody."""
+        rest = np.array([found.rest for found in ways], dtype=np.int64)
+        counts = [self._rests.known[number].counts if number >= 0 else () for number in rest]
+        partly = np.array([not all(counted) for counted in counts], dtype=np.bool_)
+        needed = np.array([sum(counted) for counted in counts], dtype=np.int64)
+        slot = self._slot(flight.request)
+        loose = partly[way] & (taken(self._batches.model, slot) >= 0)
+        put(self._batches.needed, slot, np.where(loose, needed[way], 0))
+        numbers = rest[way]
+        self._spent.enter(numbers[numbers >= 0])
+        self._flow.counts[LOOSE] = int(loose.any())
+
+    def _account(self, slot: int, now: float) -> None:
+        account(self._flow, self._spans, self._batches.model[slot], now)
+
+    def _answer(self, batch: int, now: float) -> None:
+        """A batch is over."""
+        slot = self._slot(batch)
+        mine = self._requests_of(batch)
+        if not mine:
+            return
+        self._account(slot, now)
+        leave(self._state, self._setup, self._flow, self._batches, self._records, batch, now)
+        for request in mine:
+            client = int(self._records.client[request - self._flow.counts[TOLD]])
+            if client >= 0:
+                turn = self._flow.thought[client]
+                self._put(now + self._flow.think[client * self._setup.turns + turn], client)
+        self._batches.model[slot] = -1
+
+    def _requests_of(self, batch: int) -> list[int]:
+        return requests_of(self._flow, self._batches, self._records, self._slot(batch))
+
+    def _retable(self) -> None:
+        """Let the tables name templates as they are laid out now."""
+        used = self._rests.used
+        at = np.searchsorted(used, self._fresh)
+        alone, load = np.zeros((2, len(used)))
+        alone[at], load[at] = self._alone, self._load
+        ran = np.zeros(len(used), dtype=np.int64)
+        if self._arrays:
+            self._setup = self._setup._replace(table=at[self._table], alone=alone, load=load)
+            self._flow = self._flow._replace(ran=ran)
+            return
+        self._setup.table = at[self._table].tolist()
+        self._setup.alone, self._setup.load = alone.tolist(), load.tolist()
+        self._flow.ran = ran.tolist()
+
+    def _price(self, template: int) -> None:
+        """Say what a plan in the place of another takes, to those who route by that."""
+        if LEAST_FINISH in self._setup.routing:
+            tasks = self._standing.versions[template].plan_tasks
+            duration = tasks.templates[0].duration
+            layout = laid_out(tasks)
+            self._alone[template] = seconds_alone(layout, duration)[0]
+            self._load[template] = loads(layout, duration)[0]
 
     @property
     def now_s(self) -> float:
@@ -102,10 +703,6 @@ class FailingServing(ChangingServing):
     def _open(self) -> bool:
         # Failures at the moment at which the last request ends happen still.
         return super()._open() or float(self._now[0]) <= self.now_s
-
-    def _expected(self) -> Ints:
-        loads = [self._load_number(device) for device in self._loads]
-        return np.concatenate((super()._expected(), np.array(loads, dtype=np.int64)))
 
     def _happen(self) -> None:
         now = float(self._now[0])

@@ -12,7 +12,7 @@ In the subset of Python that numba compiles: on lists as it stands, on arrays co
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from hetsim.simulation.clock.events_of_lists import earliest, put, take
@@ -47,6 +47,7 @@ from hetsim.simulation.serving.tables import (
     TAKEN,
     THINKS,
     TOLD,
+    UNLIMITED,
     Batches,
     Flow,
     Records,
@@ -382,3 +383,19 @@ def sized(
         if size > 0 or flow.waiting[model] == 0 or wait(setup, flow, model, now):
             break
     return size
+
+
+def restrict(
+    setup: Setup, flow: Flow, model: int, instances: Sequence[int], taking: Collection[int]
+) -> None:
+    """Let batches of a model go to some of its instances only. O(instances)."""
+    spare = 0
+    for instance in instances:
+        limit = setup.limit[instance]
+        most = (limit or UNLIMITED) if instance in taking else 0
+        flow.most[instance] = most
+        if most:
+            spare += most - flow.in_flight[instance] if limit else UNLIMITED
+    flow.spare[model] = spare
+    if flow.waiting[model] > 0:
+        mark(flow, model)

@@ -28,14 +28,6 @@ from hetsim.simulation.serving.driver import (
     THINK,
     Coming,
 )
-from hetsim.simulation.serving.flattening import (
-    as_arrays,
-    new_batches,
-    new_flow,
-    new_records,
-    new_spans,
-    setup_of,
-)
 from hetsim.simulation.serving.lengths import lengths_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes, Residency
 from hetsim.simulation.serving.setup import (
@@ -47,7 +39,19 @@ from hetsim.simulation.serving.setup import (
     check_sources,
     check_turns,
 )
-from hetsim.simulation.serving.tables import ABSENT, CAME, TAKEN, THINKS, TOLD
+from hetsim.simulation.serving.tables import (
+    ABSENT,
+    CAME,
+    TAKEN,
+    THINKS,
+    TOLD,
+    as_arrays,
+    new_batches,
+    new_flow,
+    new_records,
+    new_spans,
+    setup_of,
+)
 from hetsim.simulation.stuck import never_start
 
 Floats = NDArray[np.float64]
@@ -86,7 +90,7 @@ class Serving:
     machine_code : bool
         Whether numba compiles the driver. The answer is the same, bit for bit.
     known : two float arrays [templates], optional
-        What ``flattening.seconds_alone`` and ``loads`` give, where that is known.
+        What ``tables.seconds_alone`` and ``loads`` give, where that is known.
 
     Raises
     ------

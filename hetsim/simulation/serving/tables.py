@@ -1,13 +1,19 @@
-"""What the driver of plans under load works on: lists in plain Python, arrays for machine code."""
+"""Tables of plans under load, for the driver: lists in plain Python, arrays for machine code."""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.simulation.clock.heaps import Floats, Ints
+from hetsim.simulation.clock.playing import Layout, run
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source, Turns
 
 SERVED, FULL, EXPIRED = 0, 1, 2
 """What became of a request: answered; rejected as too many waited; rejected as it waited too
@@ -280,3 +286,247 @@ def put(column: Any, at: Any, values: Any) -> None:
         return
     for place, value in zip(at.tolist(), values.tolist(), strict=True):
         column[place] = value
+
+
+UNLIMITED = 1 << 40
+"""Batches that an instance without a limit could take still."""
+
+WINDOW_S = 2.0**-20
+"""Length of the first windows."""
+
+
+def setup_of(
+    layout: Layout,
+    duration: NDArray[np.float64],
+    models: Sequence[Model],
+    sources: Sequence[Source],
+    clients: Sequence[Clients],
+    turns: int,
+    most: int,
+    until: float,
+    turns_in_memory: Turns | None = None,
+    known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> Setup:
+    """Put models one after another. `known`: what ``seconds_alone`` and ``loads`` give."""
+    memory = turns_in_memory or _no_turns(models)
+    places = [list(places) for instances in memory.places for places in instances]
+    shapes = [model.template.shape for model in models]
+    queue_at = _offsets(len(model.ranks) for model in models)
+    cycles = [model.cycle or tuple(range(len(model.limits))) for model in models]
+    liked = [
+        [int(size in (model.preferred or (shape[2],))) for size in range(shape[2] + 1)]
+        for model, shape in zip(models, shapes, strict=True)
+    ]
+    alone = load = np.zeros(len(layout.first) - 1)
+    if any(model.routing == "least_finish" for model in models):
+        alone, load = known or (seconds_alone(layout, duration), loads(layout, duration))
+    return Setup(
+        model_of=[source.model for source in sources],
+        queue_of=[queue_at[source.model] + source.level for source in sources],
+        queue_at=queue_at,
+        rank=[rank for model in models for rank in model.ranks],
+        instance_at=_offsets(shape[1] for shape in shapes),
+        limit=[limit for model in models for limit in model.limits],
+        routing=[ROUTINGS.index(model.routing) for model in models],
+        largest=[shape[2] for shape in shapes],
+        gated=[int(model.gated) for model in models],
+        room=[-1 if model.max_queue_size is None else model.max_queue_size for model in models],
+        delays=[int(model.timeout_action == "delay") for model in models],
+        table_at=_offsets(math.prod(shape) for shape in shapes)[:-1],
+        timeout=[float(model.timeout_s) for model in models],
+        delay=[float(model.delay_s) for model in models],
+        cycle_at=_offsets(map(len, cycles)),
+        cycle=[instance for cycle in cycles for instance in cycle],
+        liked_at=_offsets(map(len, liked))[:-1],
+        liked=[flag for flags in liked for flag in flags],
+        table=[one for model in models for one in model.template.reshape(-1).tolist()],
+        alone=alone.tolist(),
+        load=load.tolist(),
+        on_demand=memory.weight.any(axis=1).astype(int).tolist(),
+        budget=[int(each) for each in memory.budget],
+        weight=memory.weight.reshape(-1).tolist(),
+        fetch=memory.fetch.reshape(-1).tolist(),
+        place_at=_offsets(map(len, places)),
+        places=[device for each in places for device in each],
+        stream_of=[one.stream for one in clients for _ in range(one.concurrency)],
+        variant_of=[one.variant for one in clients for _ in range(one.concurrency)],
+        turns=turns,
+        most=most,
+        until=float(until),
+    )
+
+
+def new_flow(setup: Setup, templates: int, think: NDArray[np.float64]) -> Flow:
+    """Return empty queues and idle instances; `think` is [clients, turns]."""
+    queues, models, instances = len(setup.rank), len(setup.room), len(setup.limit)
+    spans = [range(a, b) for a, b in _pairs(setup.instance_at)]
+    spare = [
+        sum(setup.limit[k] if setup.limit[k] else UNLIMITED for k in instances_of)
+        for instances_of in spans
+    ]
+    room, there = _loaded_first(setup)
+    many = len(there)
+    return Flow(
+        head=[-1] * 2 * queues,
+        tail=[-1] * 2 * queues,
+        queued=[0] * queues,
+        waiting=[0] * models,
+        inside=[0] * models,
+        in_flight=[0] * instances,
+        most=[limit or UNLIMITED for limit in setup.limit],
+        free_s=[-math.inf] * instances,
+        spare=spare,
+        idle=[len(instances_of) for instances_of in spans],
+        turn=[0] * models,
+        timer=[math.inf] * models,
+        dirty=[0] * models,
+        ran=[0] * templates,
+        think=think.reshape(-1).tolist(),
+        thought=[0] * len(setup.stream_of),
+        room=room,
+        there=there,
+        users=[0] * many,
+        used_s=[-math.inf] * many,
+        since_s=[0.0] * many,
+        reserved=[0] * instances,
+        from_s=[0.0] * instances,
+        until_s=[0.0] * instances,
+        claim=[0] * models,
+        loads=[0] * many,
+        loading_s=[0.0] * many,
+        resident_s=[0.0] * many,
+        highest=[whole - left for whole, left in zip(setup.budget, room, strict=True)],
+        counts=[0] * COUNTS,
+        times=[math.inf] * TIMES,
+    )
+
+
+def new_spans(models: int, window_s: float | None, *, arrays: bool) -> Spans:
+    """Return windows in which nothing was yet; `window_s` absent: WINDOW_S."""
+
+    def zeros(size: int) -> Floats:
+        return np.zeros(size) if arrays else [0.0] * size  # type: ignore[return-value]
+
+    spans = Spans(
+        waiting=zeros(models * WINDOWS),
+        inside=zeros(models * WINDOWS),
+        at_length=zeros(models * BINS),
+        since=[-math.inf] * models,
+        window=[0] * models,
+        length=[WINDOW_S if window_s is None else window_s, 0.0],
+    )
+    return as_arrays(spans) if arrays else spans
+
+
+def new_batches(window: int, arrays: bool) -> Batches:
+    """Return room for so many batches in flight."""
+    whole: Any = [0] * window
+    seconds: Any = [0.0] * window
+    batches = Batches(whole, list(whole), list(whole), seconds, list(whole))
+    return as_arrays(batches) if arrays else batches
+
+
+def new_records(room: int, arrays: bool) -> Records:
+    """Return room for so many requests."""
+    if not arrays:
+        made: Any = [[0.0] * room for _ in range(4)] + [[0] * room for _ in range(8)]
+        made.append([0.0] * room)
+        return Records._make(made)
+    kinds = [np.float64] * 4 + [np.int32] * 4 + [np.int8] * 2 + [np.int32, np.int64, np.float64]
+    columns: Any = [np.zeros(room, kind) for kind in kinds]
+    return Records._make(columns)
+
+
+def as_arrays(record: Any) -> Any:
+    """Return a named tuple of lists as one of arrays, whole numbers apart from seconds.
+
+    Those of a kind are parts of one array, which is made in a fraction of the time of many.
+    """
+    fields = list(record)
+    kinds: Any = type(record)
+    for places, kind in zip(_places(kinds), (np.int64, np.float64), strict=True):
+        mine = [at for at in places if isinstance(fields[at], list)]
+        whole = np.array([one for at in mine for one in fields[at]], kind)
+        ends = list(accumulate(len(fields[at]) for at in mine))
+        for at, begin, end in zip(mine, [0, *ends], ends, strict=False):
+            fields[at] = whole[begin:end]
+    return record._make(fields)
+
+
+@functools.cache
+def _places(record: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which fields of a named tuple are whole numbers, and which are seconds."""
+    kinds = [str(record.__annotations__[name]) for name in record._fields]
+    seconds = tuple(at for at, kind in enumerate(kinds) if "loat" in kind)
+    return tuple(at for at in range(len(kinds)) if at not in seconds), seconds
+
+
+def _no_turns(models: Sequence[Model]) -> Turns:
+    none = np.zeros((len(models), 0), dtype=np.int64)
+    return Turns((), none, none, tuple(((),) * len(model.limits) for model in models))
+
+
+def _loaded_first(setup: Setup) -> tuple[list[int], list[int]]:
+    """Return the room that is left, and what is there: what fits, before anything comes.
+
+    The first instance of each model that it fits with, model after model, then the next of each.
+    """
+    room, devices = list(setup.budget), len(setup.budget)
+    there = [ABSENT] * len(setup.weight)
+    spans = _pairs(setup.instance_at)
+    waiting = [list(range(*span)) if setup.on_demand[m] else [] for m, span in enumerate(spans)]
+    while any(waiting):
+        for model, instances in enumerate(waiting):
+            while instances:
+                instance = instances.pop(0)
+                at = range(setup.place_at[instance], setup.place_at[instance + 1])
+                new = [
+                    device for k in at if not there[model * devices + (device := setup.places[k])]
+                ]
+                if all(setup.weight[model * devices + p] <= room[p] for p in new):
+                    for p in new:
+                        there[model * devices + p] = THERE
+                        room[p] -= setup.weight[model * devices + p]
+                    break
+    return room, there
+
+
+def seconds_alone(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds that a request of each template takes where nothing else is."""
+    one = np.zeros(1)
+    return np.array(
+        [
+            run(
+                layout, duration, one, np.array([template]), traced=False, machine_code=False
+            ).finish[0]
+            for template in range(len(layout.first) - 1)
+        ]
+    )
+
+
+def loads(layout: Layout, duration: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds that each template asks of what it asks the most of."""
+    structure = layout.structure
+    found = []
+    for begin, end in _pairs(layout.first):
+        devices, links = [0.0] * len(structure.streams), [0.0] * layout.links
+        for task in range(begin, end):
+            seconds = float(duration[task])
+            device = structure.device[task]
+            if device >= 0:
+                devices[device] += seconds / structure.streams[device]
+            for at in range(structure.held_at[task], structure.held_at[task + 1]):
+                links[structure.held[at]] += seconds
+        found.append(max([0.0, *devices, *links]))
+    return np.array(found)
+
+
+def _offsets(sizes: Any) -> list[int]:
+    found = [0]
+    for size in sizes:
+        found.append(found[-1] + int(size))
+    return found
+
+
+def _pairs(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    return list(pairwise(offsets))

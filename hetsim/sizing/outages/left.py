@@ -60,7 +60,7 @@ class Left:
 class Leaving:
     """A deployment, ready to be asked what is left of it.
 
-    As where devices fail under load (``simulation.failures.standing``): an instance is gone that
+    As where devices fail under load (``simulation.failures.serving``): an instance is gone that
     runs on a device that is down. A model of which no instance is left is planned again: each of
     them that can be, by its own strategy, without those of the devices that are down which its
     plans ran on; again where the new plan runs on another that is down. Links and memory of a

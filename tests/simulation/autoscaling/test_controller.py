@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.simulation.autoscaling.controller import Controller
-from hetsim.simulation.autoscaling.ongoing import Ongoing
-from hetsim.simulation.autoscaling.policy import NOWHERE, decide
+from hetsim.simulation.autoscaling.controller import NOWHERE, Controller, Ongoing, decide
 from hetsim.workloads.autoscaling import AGGREGATIONS, Autoscaling
 from oracles.ray_serve import settings
 from sweeps import sweep

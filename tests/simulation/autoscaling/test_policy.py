@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetsim.simulation.autoscaling.ongoing import ongoing
-from hetsim.simulation.autoscaling.policy import NOWHERE, Leaning, decide
+from hetsim.simulation.autoscaling.controller import NOWHERE, Leaning, decide, ongoing
 from hetsim.workloads.autoscaling import AGGREGATIONS
 from oracles.ray_serve import RayServe, settings
 from sweeps import sweep

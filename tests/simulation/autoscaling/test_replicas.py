@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hetsim.simulation.autoscaling.replicas import Replica, Replicas
+from hetsim.simulation.autoscaling.serving import Replica, Replicas
 from hetsim.workloads.autoscaling import Autoscaling
 
 

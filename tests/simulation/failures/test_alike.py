@@ -9,8 +9,8 @@ import pytest
 
 from hetsim.placement.replan import replan
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.failures import changing_serving
-from hetsim.simulation.failures.alike import alike
+from hetsim.simulation.failures import serving as failing
+from hetsim.simulation.failures.remaining import alike
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.workloads.failure import Failure
@@ -39,13 +39,13 @@ def test_what_a_failure_does_is_not_found_out_of_each_request(
 ) -> None:
     """Requests that wait are alike, however many there are."""
     asked = []
-    real = changing_serving.runs_again
+    real = failing.runs_again
 
     def counted(*given: Any) -> bool:
         asked.append(1)
         return real(*given)
 
-    monkeypatch.setattr(changing_serving, "runs_again", counted)
+    monkeypatch.setattr(failing, "runs_again", counted)
     plan = tandem([Stage(1.0, 0.0), Stage(1.5, 0.0)], 0.25)
     failures = [Failure("stage0", 2.3 + 3 * turn, "kill", 0.5) for turn in range(3)]
     often = []

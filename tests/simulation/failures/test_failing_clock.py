@@ -19,7 +19,7 @@ from hetsim.placement.replan import replan
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.rests import Task
+from hetsim.simulation.failures.remaining import Task
 from hetsim.simulation.simulate import simulate
 from hetsim.workloads.failure import Failure, check_failures
 from oracles.clock_plans import arrivals, dealt_plans, failures_of_a_spare, with_a_spare

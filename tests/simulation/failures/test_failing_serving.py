@@ -20,11 +20,8 @@ from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.rules import MASK
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
-from hetsim.simulation.failures.clock import FailingClock
-from hetsim.simulation.failures.going_on import running_of
-from hetsim.simulation.failures.serving import FailingServing, Load
-from hetsim.simulation.failures.spells import Spell, Spells
-from hetsim.simulation.failures.standing import Standing
+from hetsim.simulation.failures.clock import FailingClock, running_of
+from hetsim.simulation.failures.serving import FailingServing, Load, Spell, Spells, Standing
 from hetsim.simulation.serving import driver
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hetsim.partitioning.groups import Group
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.failures.spells import Spell, Spells
-from hetsim.simulation.failures.standing import Standing
+from hetsim.simulation.failures.serving import Spell, Spells, Standing
 from hetsim.simulation.serving.setup import Model
 from sweeps import examples
 

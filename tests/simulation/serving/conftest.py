@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hetsim.simulation.serving import flattening
+from hetsim.simulation.serving import tables
 
 
 @pytest.fixture(autouse=True)
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of queue lengths that double a few times, not from a microsecond on."""
-    monkeypatch.setattr(flattening, "WINDOW_S", 2.0**-7)
+    monkeypatch.setattr(tables, "WINDOW_S", 2.0**-7)

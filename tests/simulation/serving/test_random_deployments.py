@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hetsim.errors import UsageError
-from hetsim.simulation.serving import flattening, lengths
+from hetsim.simulation.serving import lengths, tables
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
@@ -124,7 +124,7 @@ def test_who_finds_everything_at_rest_is_told() -> None:
 def test_queues_are_as_long_as_requests_wait(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where windows are few, they double in length as time goes on."""
     if few:
-        for module in (flattening, lengths):
+        for module in (tables, lengths):
             monkeypatch.setattr(module, "WINDOWS", 4)
     seen = []
     for seed in range(CASES // 2):

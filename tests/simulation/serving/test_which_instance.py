@@ -14,9 +14,9 @@ from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.flattening import loads, seconds_alone
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import ROUTINGS, Model, Routing, Source
+from hetsim.simulation.serving.tables import loads, seconds_alone
 from oracles.clock_plans import dealt_plans
 from oracles.random_layouts import Shape, layout_of
 from oracles.virtual_clock import replay
