@@ -30,7 +30,7 @@ from hetsim.placement.objective import (
 from hetsim.placement.option_fields import checked_fields
 from hetsim.placement.options import option_types
 from hetsim.placement.planning import under
-from hetsim.placement.starting.alone import expand
+from hetsim.placement.starting.starts import expand
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower

@@ -1,4 +1,4 @@
-"""Strategies by name."""
+"""Strategies by name, and the contract of one: a problem in, a valid plan out."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hetsim.base.plugins import asked, load_plugin, misfit, plugin_names
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.placement.contract import Strategy
+from hetsim.plans.plan import Plan
+from hetsim.problem.problem import Problem
+
+
+class Strategy(Protocol):
+    """A frozen dataclass whose fields are its options."""
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return a valid plan, the same in every process."""
+        ...
+
 
 if TYPE_CHECKING:
     from hetsim.plans.plan import Plan

@@ -109,8 +109,8 @@ def test_what_is_loaded_or_kept_pays_early_and_the_rest_once_it_is_due(
 PLANNED = """
 import numpy as np
 import hetsim
-from hetsim.placement.listing import in_order
-in_order.COMPILE_FROM = 5_000
+from hetsim.placement.listing import list_schedule
+list_schedule.COMPILE_FROM = 5_000
 rng = np.random.default_rng(0)
 n = 1_200
 problem = hetsim.Problem.from_arrays(
@@ -119,7 +119,7 @@ problem = hetsim.Problem.from_arrays(
     bytes_per_s=1e9,
 )
 plan = hetsim.plan(problem, "heft")
-print(in_order.compiled.cache_info().currsize, hash(plan.groups))
+print(list_schedule._compiled.cache_info().currsize, hash(plan.groups))
 """
 
 

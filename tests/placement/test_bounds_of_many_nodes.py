@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.placement.bounding import lower_bound
-from hetsim.placement.bounds import area, paths, prices
-from hetsim.placement.bounds.kernels import fullest, sweep_nodes
-from hetsim.placement.bounds.paths import WIDEST, Neighbours, Setting, sweep
-from hetsim.placement.bounds.prices import Rows, relaxed, worth
+from hetsim.placement.bounds import area, paths
+from hetsim.placement.bounds.area import Rows, fullest, relaxed, worth
+from hetsim.placement.bounds.paths import Neighbours
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -33,27 +32,6 @@ def layered(seed: int, n: int, widest: int) -> Problem:
         seconds, edges=sorted(edges), latency_s=0.25, bytes_per_s=8.0,
         dispatch_s=draw.integers(0, 8, count) / 8, streams=draw.integers(1, 3, count).tolist(),
     )  # fmt: skip
-
-
-@examples(quick=10, full=100)
-@given(seeds, st.sampled_from([3, 60]))
-def test_the_sweep_on_arrays_does_each_operation_alike(seed: int, widest: int) -> None:
-    problem = layered(seed, 90, widest)
-    setting = Setting.of(problem)
-    for near, order in ((setting.before, range(90)), (setting.after, range(89, -1, -1))):
-        enter_s = setting.latency_s + setting.dispatch_s
-        plain = sweep(
-            order, near.rows, setting.shares, setting.arrival_s, enter_s, setting.per_byte_s,
-            setting.streams,
-        )  # fmt: skip
-        found, most = setting.arrival_s.copy(), int(np.diff(near.at).max())
-        with np.errstate(invalid="ignore"):
-            sweep_nodes(
-                order, near.at, near.node, near.nbytes, setting.shares, enter_s,
-                setting.per_byte_s, setting.streams, WIDEST, found, np.empty_like(found),
-                np.empty((most, found.shape[1])), [0] * most, [0] * most,
-            )  # fmt: skip
-        np.testing.assert_array_equal(plain, found)
 
 
 def test_neighbours_are_told_once_with_the_largest_tensor() -> None:
@@ -108,7 +86,7 @@ def test_cutting_planes_prove_what_the_whole_program_proves(seed: int) -> None:
     rows = Rows(scaled, device, inside, np.ones(height), draw.random(height) * 5)
     whole_split, whole_price = relaxed(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prices, "LARGE", 0)
+        patch.setattr(area, "LARGE", 0)
         split, price = relaxed(rows)
         _, quick = relaxed(rows, sign=True)
     most = worth(rows, whole_price / whole_price.sum())[0]
@@ -130,7 +108,7 @@ def test_bounds_are_about_the_same_by_both(seed: int) -> None:
     problem = layered(seed, 80, 4)
     few = lower_bound(problem), lower_bound(problem, "throughput")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prices, "LARGE", 0)
+        patch.setattr(area, "LARGE", 0)
         patch.setattr(area, "MATRIX", 0)
         patch.setattr(paths, "COMPILE_FROM", 0)
         many = lower_bound(problem), lower_bound(problem, "throughput")

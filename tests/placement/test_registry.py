@@ -8,9 +8,8 @@ import hetsim
 from hetsim.base.entries import PROMISES
 from hetsim.errors import PluginError, UsageError
 from hetsim.placement import registry
-from hetsim.placement.contract import Strategy
 from hetsim.placement.entries import promises_of, strategies
-from hetsim.placement.registry import OWN, resolve, solved, strategy_class, strategy_names
+from hetsim.placement.registry import OWN, Strategy, resolve, solved, strategy_class, strategy_names
 from hetsim.placement.strategies.hetero import Hetero
 from hetsim.placement.strategies.single import Single
 from hetsim.plans.plan import Plan

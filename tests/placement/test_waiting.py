@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.throughput.waiting import waiting_in_vain
+from hetsim.placement.throughput.stage_moves import waiting_in_vain
 
 Matrix = list[list[int]]
 

@@ -1,13 +1,21 @@
-"""A chain of nodes that the work of a model lies between, rather than beside."""
+"""Earliest starts and least remainders along a chain that the work of a model lies between.
+
+What the gaps of the chain add to the starts and remainders of ``paths``.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations, pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hetsim.placement.bounds.paths import Setting
+from hetsim.placement.bounds.paths import Floats, Setting, heads, swept, tails
+from hetsim.problem.interchangeable import kinds_of
+from hetsim.problem.problem import Problem
 
 SIDE = 0.003
 """Work beside a node of the chain, as a share of all work, up to which it is kept."""
@@ -121,3 +129,315 @@ def _gap(setting: Setting, nodes: tuple[int, ...]) -> Gap:
         *(tuple((at[u], b) for u, b in setting.before.rows[v] if u in at) for v in nodes[1:]),
     )
     return Gap(nodes, before, min(b for near in before for _, b in near))
+
+
+PRICE_STEPS = (1, 8, 8, 6, 4)
+"""By kinds of devices at work: the parts into which a price of 1 is dealt out among them."""
+
+PRICE_WORK = 2e8
+"""Prices times nodes times pairs of devices from which on fewer prices are tried."""
+
+AT_ONCE = 1_000_000
+"""Numbers in one array of prices."""
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """Least seconds from the end of a gap's first node to the start of its last one.
+
+    Attributes
+    ----------
+    within : float array [gaps, P]
+        Where one group has both: it has all that lies between, and runs it one by one.
+    across : float array [gaps, P, P]
+        Where two groups have them, on device p and on device q.
+    """
+
+    within: Floats
+    across: Floats
+
+
+def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Crossing:
+    """Return both by gap, whatever lies where in between.
+
+    Let c and d be the two nodes, on devices p and q. If one group has both it has all nodes
+    between, as groups are in no circle, and runs them one after another: that is `within`. If
+    group C has c and D has d, another one, then C ends before any other group that has nodes
+    between begins, and D begins after all of these have ended. So let X be the work of the
+    nodes between that C has, Y that of those that D has, and M the time from the end of C to
+    where D could begin. C and D run theirs one by one, so the time is at least
+    X + M + dispatch(q) + Y, and
+
+    - M is at least the travel from p to q;
+    - for each device r that has nodes of other groups, M is at least o(r) = travel(p, r) +
+      dispatch(r) + travel(r, q), and their work is at most streams(r) (M - o(r));
+    - M is at least the least o(r) and what those of one path take that are in other groups.
+
+    Travel is of the smallest tensor of the gap, by whatever devices, with a dispatch at each.
+    For a set S of devices at work and shares l(r), k >= 0 of a price of 1 that sum to at most 1,
+
+        sum over v of min(time on p, time on q, min over r of (l(r) / streams(r) + k if v is on
+        the path) time on r) + sum over r of l(r) o(r) + k min of o(r)
+        + (1 - k - sum of l(r)) max of o(r)
+
+    is at most X + M + Y (Lagrange): the largest of some dealings counts for each S, and the
+    least over all S. The path is one of most work. The devices of a kind are one with all their
+    streams, and o(r) the least of theirs; of more than four kinds S is all of them, and each o(r)
+    the least.
+
+    O(2^K prices) operations on arrays of n P^2 numbers for K kinds.
+    """
+    count = setting.shares.shape[1]
+    within = np.array([setting.shares[list(gap.nodes[1:-1])].sum(axis=0) for gap in gaps])
+    across = np.empty((len(gaps), count, count))
+    for some in _alike_in_size(gaps):
+        across[some] = _across(setting, kinds, [gaps[g] for g in some])
+    return Crossing(within.reshape(len(gaps), count), across + setting.dispatch_s)
+
+
+def through(setting: Setting, gap: Gap, p: int, q: int) -> float:
+    """Return the least time by the ways across a gap, where two groups have its ends.
+
+    The sweep of ``paths`` over devices of which some stand for a group: the first for the
+    group on p that has the first node, the last for that on q that has the last one, and between
+    the two all P for groups in between. None of these sends anything to the first or has
+    anything from the last, as groups are in no circle. O(E P^2).
+    """
+    count = setting.shares.shape[1]
+    nodes = list(gap.nodes)
+    shares = np.full((len(nodes), count + 2), np.inf)
+    own = setting.shares[nodes[1:-1]]
+    shares[1:-1, 0], shares[1:-1, 1:-1], shares[1:-1, -1] = own[:, p], own, own[:, q]
+    shares[0, 0] = shares[-1, -1] = 0.0
+    stands_for = [p, *range(count), q]
+    enter_s = np.where(np.eye(count, dtype=bool), 0.0, setting.latency_s) + setting.dispatch_s
+    enter_s = enter_s[np.ix_(stands_for, stands_for)]
+    np.fill_diagonal(enter_s, np.inf)
+    enter_s[:, 0] = enter_s[-1, :] = np.inf
+    per_byte_s = setting.per_byte_s[np.ix_(stands_for, stands_for)]
+    near = [pair for row in gap.before for pair in row]
+    at = np.cumsum([0, *map(len, gap.before)])
+    found = swept(
+        np.arange(len(nodes)), at, np.array([u for u, _ in near], dtype=np.int64),
+        np.array([nbytes for _, nbytes in near], dtype=np.float64), shares,
+        np.zeros_like(shares), enter_s, per_byte_s, (1, *setting.streams, 1),
+    )  # fmt: skip
+    return float(found[-1, -1])
+
+
+def alike(setting: Setting, gap: Gap) -> tuple[Near, bytes]:
+    """Return what two gaps have the same where they take the same time."""
+    return gap.before, setting.shares[list(gap.nodes[1:-1])].tobytes()
+
+
+def _alike_in_size(gaps: Sequence[Gap]) -> list[list[int]]:
+    """Return the gaps by the next power of two above their nodes between."""
+    by_size: dict[int, list[int]] = {}
+    for g, gap in enumerate(gaps):
+        by_size.setdefault((len(gap.nodes) - 2).bit_length(), []).append(g)
+    return list(by_size.values())
+
+
+def _across(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Floats:
+    """Return float [gaps, P, P]: X + M + Y at least; see ``crossings``."""
+    count = setting.shares.shape[1]
+    travel = _travel(setting, np.array([float(gap.least_bytes) for gap in gaps]))
+    most = max(len(gap.nodes) - 2 for gap in gaps)
+    if most == 0:
+        return travel
+    # Those with fewer nodes have some that take no time.
+    shares = np.zeros((len(gaps), most, count))
+    in_line = np.zeros((len(gaps), most))
+    for g, gap in enumerate(gaps):
+        own_shares = setting.shares[list(gap.nodes[1:-1])]
+        shares[g, : len(gap.nodes) - 2] = own_shares
+        in_line[g, _heaviest(gap, own_shares.min(axis=1).tolist())] = 1.0
+    either = np.minimum(shares[:, :, :, None], shares[:, :, None, :])
+    least: Floats = either.sum(axis=1) + travel
+    width = np.array([sum(setting.streams[p] for p in kind) for kind in kinds], dtype=np.float64)
+    own = shares[:, :, [kind[0] for kind in kinds]] / width
+    able = np.isfinite(own)
+    alone = np.where(np.isfinite(shares), shares, 0.0)
+    own = np.where(able, own, 0.0)
+    over = np.stack(
+        [
+            np.min([travel[:, :, r, None] + setting.dispatch_s[r] + travel[:, None, r, :]
+                    for r in kind], axis=0)
+            for kind in kinds
+        ]
+    )  # fmt: skip
+    if len(kinds) < len(PRICE_STEPS):
+        sets = [s for k in range(1, len(kinds) + 1) for s in combinations(range(len(kinds)), k)]
+    else:
+        sets = [tuple(range(len(kinds)))]
+        over = np.broadcast_to(over.min(axis=0), over.shape)
+    for chosen in sets:
+        members = list(chosen)
+        start = over[members]
+        latest = start.max(axis=0)
+        best = np.full_like(least, -np.inf)
+        earliest = start.min(axis=0)
+        takes = own[:, :, members]
+        in_path = in_line[:, :, None] * alone[:, :, [kinds[k][0] for k in members]]
+        dealings = _dealings(len(members), either.size)
+        for part in np.array_split(dealings, -(-len(dealings) * either.size // AT_ONCE)):
+            dealt, line = part[:, :-1], part[:, -1]
+            price = takes * dealt[:, None, None, :] + in_path * line[:, None, None, None]
+            price = np.where(able[:, :, members], price, np.inf).min(axis=3)
+            paid = np.minimum(either, price[..., None, None]).sum(axis=2)
+            paid += np.tensordot(dealt, start, axes=1)
+            paid += np.multiply.outer(line, earliest)
+            paid += np.multiply.outer(1.0 - part.sum(axis=1), latest)
+            np.maximum(best, paid.max(axis=0), out=best)
+        np.minimum(least, best, out=least)
+    return least
+
+
+def _travel(setting: Setting, nbytes: Floats) -> Floats:
+    """Return float [gaps, P, P]: of so many bytes, through others where that is quicker."""
+    count = setting.shares.shape[1]
+    direct = setting.latency_s + setting.per_byte_s * nbytes[:, None, None]
+    direct[:, range(count), range(count)] = 0.0
+    for r in range(count):
+        stopped = direct[:, :, r, None] + setting.dispatch_s[r] + direct[:, None, r, :]
+        np.minimum(direct, stopped, out=direct)
+    return direct
+
+
+def _dealings(count: int, cells: int) -> Floats:
+    """Return float [dealings, count]: shares of at most 1 in all; fewer where `cells` are many."""
+    steps = PRICE_STEPS[count] if count < len(PRICE_STEPS) else 2
+    while steps > 2 and len(_compositions(count + 2, steps)) * cells > PRICE_WORK:
+        steps -= 2
+    return _compositions(count + 2, steps)[:, :-1]
+
+
+@cache
+def _compositions(count: int, steps: int) -> Floats:
+    """Return all ways to deal `steps` parts out to `count`, as shares of 1."""
+    if count == 1:
+        return np.array([[1.0]]) if steps else np.array([[0.0]])
+    rows: list[list[float]] = []
+
+    def deal(start: list[int], left: int) -> None:
+        if len(start) == count - 1:
+            rows.append([part / steps for part in (*start, left)])
+            return
+        for part in range(left + 1):
+            deal([*start, part], left - part)
+
+    deal([], steps)
+    return np.array(rows)
+
+
+def _heaviest(gap: Gap, work: list[float]) -> list[int]:
+    """Return the places, among the nodes between, of a path of most work."""
+    ends, came_from = [0.0] * len(work), [-1] * len(work)
+    for v, near in enumerate(gap.before[1:-1]):
+        for u, _ in near:
+            if u > 0 and ends[u - 1] > ends[v]:
+                ends[v], came_from[v] = ends[u - 1], u - 1
+        ends[v] += work[v]
+    path, v = [], max(range(len(work)), key=ends.__getitem__, default=-1)
+    while v >= 0:
+        path.append(v)
+        v = came_from[v]
+    return path
+
+
+FEW = 4
+"""Devices up to which each counts for itself."""
+
+CLOSER = 24
+"""Times that gaps on the quickest way are looked at more closely."""
+
+
+def units_of(problem: Problem) -> list[list[int]]:
+    """Return the devices, each by itself, or of more than FEW by kinds. O(P^2 n)."""
+    devices = range(len(problem.devices))
+    return [[p] for p in devices] if len(devices) <= FEW else kinds_of(problem, devices)
+
+
+def lifted(setting: Setting, kinds: Sequence[Sequence[int]]) -> Setting:
+    """Return `setting` where nodes of a chain arrive, and return, as late as its gaps say.
+
+    In any plan the end of a node of the chain and the start of the next lie apart what
+    ``gaps.crossings`` and ``gaps.through`` say of their two devices, so the least of the sums over
+    devices is a bound (a shortest way, from gap to gap). The gaps on that way alone are looked
+    at by ``through``, until it has none that is not.
+
+    O(V + E) and what the gaps take; gaps that are alike are looked at once.
+    """
+    gaps = chain_of(setting)
+    if not gaps:
+        return setting
+    chain = [gaps[0].nodes[0], *(gap.nodes[-1] for gap in gaps)]
+    head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
+    shares = setting.shares[chain]
+    index, several = _by_likeness(setting, gaps)
+    found = crossings(setting, kinds, several)
+    across = found.across
+    seen: set[tuple[int, int, int]] = set()
+    for _ in range(CLOSER):
+        least = _least(found.within, across)[index]
+        start = _starts(least, shares, head[chain])
+        closer = {
+            (int(index[g]), p, q)
+            for g, p, q in _quickest(least, shares, start, tail[chain])
+            if len(gaps[g].nodes) > 2
+            and not (p == q and found.within[index[g], p] <= across[index[g], p, p])
+        } - seen
+        if not closer:
+            break
+        seen |= closer
+        for k, p, q in sorted(closer):
+            across[k, p, q] = max(across[k, p, q], through(setting, several[k], p, q))
+    least = _least(found.within, across)[index]
+    arrival_s, return_s = setting.arrival_s.copy(), setting.return_s.copy()
+    arrival_s[chain] = np.maximum(arrival_s[chain], _starts(least, shares, head[chain]))
+    backward = _starts(least.transpose(0, 2, 1)[::-1], shares[::-1], tail[chain][::-1])
+    return_s[chain] = np.maximum(return_s[chain], backward[::-1])
+    return replace(setting, arrival_s=arrival_s, return_s=return_s)
+
+
+def _least(within: Floats, across: Floats) -> Floats:
+    least = across.copy()
+    diagonal = range(within.shape[1])
+    least[:, diagonal, diagonal] = np.minimum(within, across[:, diagonal, diagonal])
+    return least
+
+
+def _starts(least: Floats, shares: Floats, head: Floats) -> Floats:
+    """Return float [K, P]: the earliest start of each node of the chain on each device."""
+    start = head.copy()
+    for k in range(1, len(start)):
+        reached = ((start[k - 1] + shares[k - 1])[:, None] + least[k - 1]).min(axis=0)
+        np.maximum(start[k], reached, out=start[k])
+    return start
+
+
+def _quickest(
+    least: Floats, shares: Floats, start: Floats, tail: Floats
+) -> list[tuple[int, int, int]]:
+    """Return (gap, device before, device behind) along the quickest way."""
+    q = int((start[-1] + shares[-1] + tail[-1]).argmin())
+    way = []
+    for gap in range(len(least) - 1, -1, -1):
+        p = int((start[gap] + shares[gap] + least[gap][:, q]).argmin())
+        way.append((gap, p, q))
+        q = p
+    return way
+
+
+def _by_likeness(setting: Setting, gaps: Sequence[Gap]) -> tuple[NDArray[np.intp], list[Gap]]:
+    """Return one gap of each kind of alike ones, and by gap which it is."""
+    known: dict[tuple[Near, bytes], int] = {}
+    several: list[Gap] = []
+    index = np.empty(len(gaps), dtype=np.intp)
+    for g, gap in enumerate(gaps):
+        key = alike(setting, gap)
+        if key not in known:
+            known[key] = len(several)
+            several.append(gap)
+        index[g] = known[key]
+    return index, several

@@ -7,8 +7,8 @@ from contextlib import suppress
 import numpy as np
 
 from hetsim.base import deadline
-from hetsim.placement.bounds.along import lifted, units_of
 from hetsim.placement.bounds.area import balanced, crowded
+from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.memory import balanced_weights, within_memory
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
 from hetsim.placement.objective import Objective, memory_binds

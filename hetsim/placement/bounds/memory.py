@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.placement.bounds.area import check_time
 from hetsim.placement.bounds.paths import Floats
-from hetsim.placement.bounds.prices import check_time
 from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import memory_binds

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.placement.bounds.kernels import compiled_sweep
+from hetsim.base.machine_code import machine_code
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -18,6 +20,10 @@ Floats = NDArray[np.float64]
 
 WIDEST = 32
 """Neighbours of a node that the join rule weighs, those that end last."""
+
+Array = Any
+
+INFINITY = float("inf")
 
 COMPILE_FROM = 3000
 """Nodes from which on the sweep pays for its machine code."""
@@ -186,9 +192,10 @@ def heads(setting: Setting, shares: Floats) -> Floats:
     O(E (P^2 + d P)) for d neighbours a node.
     """
     enter_s = setting.latency_s + setting.dispatch_s[None, :]
-    return _swept(
-        range(len(shares)), setting.before, shares, setting.arrival_s, enter_s,
-        setting.per_byte_s, setting.streams,
+    before = setting.before
+    return swept(
+        np.arange(len(shares)), before.at, before.node, before.nbytes, shares,
+        setting.arrival_s, enter_s, setting.per_byte_s, setting.streams,
     )  # fmt: skip
 
 
@@ -199,87 +206,130 @@ def tails(setting: Setting, shares: Floats) -> Floats:
     dispatch(q) later at the earliest; those on p share its streams after v.
     """
     enter_s = (setting.latency_s + setting.dispatch_s[None, :]).T
-    return _swept(
-        range(len(shares) - 1, -1, -1), setting.after, shares, setting.return_s,
-        np.ascontiguousarray(enter_s), np.ascontiguousarray(setting.per_byte_s.T), setting.streams,
+    after = setting.after
+    return swept(
+        np.arange(len(shares) - 1, -1, -1), after.at, after.node, after.nbytes, shares,
+        setting.return_s, enter_s, setting.per_byte_s.T, setting.streams,
     )  # fmt: skip
 
 
-def _swept(
-    order: range,
-    near: Neighbours,
+def swept(
+    order: NDArray[np.int64],
+    at: NDArray[np.int64],
+    near: NDArray[np.int64],
+    nbytes: Floats,
     shares: Floats,
     least: Floats,
     enter_s: Floats,
     per_byte_s: Floats,
     streams: tuple[int, ...],
 ) -> Floats:
-    if len(shares) < COMPILE_FROM:
-        return sweep(order, near.rows, shares, least, enter_s, per_byte_s, streams)
-    found, most = least.copy(), int(np.diff(near.at).max())
-    compiled_sweep()(
-        np.array(order), near.at, near.node, near.nbytes, np.ascontiguousarray(shares), enter_s,
-        per_byte_s, np.array(streams), WIDEST, found, np.empty_like(found),
-        np.empty((most, shares.shape[1])), *np.empty((2, max(most, 1)), dtype=np.int64),
-    )  # fmt: skip
-    return found
+    """Return [n, P]: what ``sweep_nodes`` finds, compiled where there are many nodes."""
+    most = max(int(np.diff(at).max(initial=0)), 1)
+    columns = [
+        order, at, near, nbytes, np.ascontiguousarray(shares).ravel(),
+        np.ascontiguousarray(enter_s).ravel(), np.ascontiguousarray(per_byte_s).ravel(),
+        np.array(streams), least.flatten(), np.empty(least.size), np.empty(most * len(streams)),
+        *np.empty((2, most), dtype=np.int64),
+    ]  # fmt: skip
+    found: Floats = columns[8]
+    if len(order) >= COMPILE_FROM:
+        _compiled_sweep()(*columns)
+    else:
+        rows = [column.tolist() for column in columns]
+        sweep_nodes(*rows)
+        found = np.array(rows[8])
+    return found.reshape(least.shape)
 
 
-def sweep(
-    order: range,
-    neighbours: Sequence[Sequence[tuple[int, int]]],
-    shares: Floats,
-    least: Floats,
-    enter_s: Floats,
-    per_byte_s: Floats,
-    streams: tuple[int, ...],
-) -> Floats:
-    """Return [n, P]: the starts of ``heads`` in the order given, none before its least."""
-    count = shares.shape[1]
-    found = least.copy()
-    ends = np.empty_like(found)
-    table = shares.tolist()
+def sweep_nodes(
+    order: Array,
+    near_at: Array,
+    near: Array,
+    nbytes: Array,
+    shares: Array,
+    enter: Array,
+    per_byte: Array,
+    streams: Array,
+    found: Array,
+    ends: Array,
+    off: Array,
+    rank: Array,
+    inside: Array,
+) -> None:
+    """Find the starts of ``heads`` in the order given, none before its least.
+
+    Parameters
+    ----------
+    order : int [n]
+    near_at : int [n + 1]
+        By node, where its neighbours begin in `near`, which has them, and `nbytes`.
+    shares, found, ends : float [n P]
+        `found` begins as the least there is, and ends as the answer.
+    enter, per_byte : float [P P]
+    streams : int [P]
+    off : float [most neighbours P]
+    rank, inside : int [most neighbours], room to work in
+    """
+    count = len(streams)
     for node in order:
-        near = neighbours[node]
-        if near:
-            away = [
-                (ends[u][:, None] + enter_s + per_byte_s * nbytes).min(axis=0) for u, nbytes in near
-            ]
-            if len(near) == 1:
-                np.maximum(found[node], np.minimum(away[0], ends[near[0][0]]), out=found[node])
-            else:
-                off = np.array(away)
-                own = found[[u for u, _ in near]]
-                done = ends[[u for u, _ in near]]
-                for p in range(count):
-                    joined = _join(
-                        off[:, p].tolist(), own[:, p].tolist(), done[:, p].tolist(),
-                        [table[u][p] for u, _ in near], streams[p],
-                    )  # fmt: skip
-                    if joined > found[node, p]:
-                        found[node, p] = joined
-        ends[node] = found[node] + shares[node]
-    return found
+        first, size = near_at[node], near_at[node + 1] - near_at[node]
+        for i in range(size):
+            u, moved = near[first + i], nbytes[first + i]
+            for p in range(count):
+                least = INFINITY
+                for q in range(count):
+                    way = q * count + p
+                    arrived = ends[u * count + q] + enter[way] + per_byte[way] * moved
+                    if arrived < least:
+                        least = arrived
+                off[i * count + p] = least
+        for p in range(count):
+            joined = found[node * count + p]
+            if size == 1:
+                joined = min(off[p], ends[near[first] * count + p])
+            elif size > 1:
+                # Those that end last, by insertion; of equals the first.
+                kept = 0
+                for i in range(size):
+                    k = min(kept, WIDEST - 1)
+                    if kept == WIDEST and off[i * count + p] <= off[rank[k] * count + p]:
+                        continue
+                    while k > 0 and off[rank[k - 1] * count + p] < off[i * count + p]:
+                        rank[k] = rank[k - 1]
+                        k -= 1
+                    rank[k] = i
+                    kept = min(kept + 1, WIDEST)
+                joined = off[rank[0] * count + p]
+                for place in range(kept):
+                    i = rank[place]
+                    u = near[first + i]
+                    k = place
+                    while (
+                        k > 0
+                        and found[near[first + inside[k - 1]] * count + p] < found[u * count + p]
+                    ):
+                        inside[k] = inside[k - 1]
+                        k -= 1
+                    inside[k] = i
+                    if ends[u * count + p] == INFINITY:
+                        break
+                    work, occupied = 0.0, 0.0
+                    for k in range(place + 1):
+                        w = near[first + inside[k]]
+                        work += shares[w * count + p] / streams[p]
+                        occupied = max(
+                            occupied, max(found[w * count + p] + work, ends[w * count + p])
+                        )
+                    if occupied >= joined:
+                        break
+                    rest = off[rank[place + 1] * count + p] if place + 1 < kept else 0.0
+                    joined = min(joined, max(occupied, rest))
+            found[node * count + p] = max(found[node * count + p], joined)
+        for p in range(count):
+            ends[node * count + p] = found[node * count + p] + shares[node * count + p]
 
 
-def _join(
-    off: list[float], start: list[float], done: list[float], share: list[float], width: int
-) -> float:
-    """Return the least time by which all neighbours can be there; see ``heads``."""
-    rank = sorted(range(len(off)), key=lambda i: (-off[i], i))[:WIDEST]
-    inside: list[int] = []
-    best = off[rank[0]]
-    for place, i in enumerate(rank):
-        # All neighbours up to this one are on the device itself.
-        inside.append(i)
-        if done[i] == float("inf"):
-            break
-        work, occupied = 0.0, 0.0
-        for k in sorted(inside, key=lambda k: -start[k]):
-            work += share[k] / width
-            occupied = max(occupied, start[k] + work, done[k])
-        rest = off[rank[place + 1]] if place + 1 < len(rank) else 0.0
-        if occupied >= best:
-            break
-        best = min(best, max(occupied, rest))
-    return best
+@functools.cache
+def _compiled_sweep() -> Callable[..., None]:
+    return machine_code(sweep_nodes)

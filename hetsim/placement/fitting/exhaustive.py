@@ -10,8 +10,7 @@ import numpy as np
 from hetsim.base import deadline
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
-from hetsim.placement.fitting.excess import excess
-from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.fitting.footprint import Footprint, excess
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from hetsim.errors import Infeasible
 from hetsim.partitioning.groups import Group
-from hetsim.placement.fitting.excess import Excess, excess
-from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.fitting.footprint import Excess, Footprint, excess
 from hetsim.placement.search.drafts import Asked, Search, asked_of, draft_of, refill, search_of
 from hetsim.placement.search.estimates import groups_of
 from hetsim.placement.search.moves import draw_share, propose, undo

@@ -10,9 +10,8 @@ import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
-from hetsim.placement.fitting.excess import Excess, excess, refusal
 from hetsim.placement.fitting.exhaustive import search_all
-from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.fitting.footprint import Excess, Footprint, excess, refusal
 from hetsim.placement.fitting.moves import relieved, spilled, squeezed
 from hetsim.placement.fitting.weights import weights_that_fit
 from hetsim.placement.grouping.best import groupings

@@ -15,8 +15,7 @@ from hetsim.placement.loads.orders import depth_first
 from hetsim.placement.narrowing import without_devices
 from hetsim.placement.objective import kept_s, measure
 from hetsim.placement.registry import resolve
-from hetsim.placement.replicas.copies import fitting, whole_models
-from hetsim.placement.replicas.deal import loads_of, shares_of
+from hetsim.placement.replicas.deal import fitting, loads_of, shares_of, whole_models
 from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.throughput.chain_runs import fastest_runs
 from hetsim.placement.throughput.stages import plan_of_stages

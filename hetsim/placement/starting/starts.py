@@ -1,4 +1,4 @@
-"""What searches start from: every device alone, and the constructive strategies' plans."""
+"""Starts of searches: every device alone, and the constructive strategies' plans."""
 
 from __future__ import annotations
 
@@ -10,18 +10,50 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hetsim.base import deadline
-from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen, uncoarsened
 from hetsim.placement.fitting.plan_that_fits import plan_that_fits
 from hetsim.placement.grouping.merging import merge_where_it_pays
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
-from hetsim.placement.starting.alone import expand, plan_alone
 from hetsim.placement.starting.constructive import Constructive
 from hetsim.placement.throughput.stages import plan_of_assignment
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
+
+
+def plan_alone(problem: Problem, device: int) -> Plan:
+    """Return the whole model as one subgraph on a device. O(n).
+
+    Raises UnsupportedNode where the device lacks an op: the ops are listed.
+    """
+    name = problem.devices[device]
+    lacking = Counter(
+        problem.op_types[node] for node in range(problem.n) if not problem.runnable[node, device]
+    )
+    if lacking:
+        ops = ", ".join(f"{op} ({count})" for op, count in sorted(lacking.items()))
+        raise UnsupportedNode(
+            f"'{name}' does not support: {ops}",
+            nodes=tuple(
+                node
+                for node, able in zip(problem.node_names, problem.runnable, strict=True)
+                if not able[device]
+            ),
+            ops=tuple(sorted(lacking)),
+            devices=(name,),
+        )
+    groups = (Group(name, tuple(range(problem.n))),) if problem.n else ()
+    return Plan(problem, f"single:{name}", groups, f"everything on {name}")
+
+
+def expand(problem: Problem) -> tuple[str, ...]:
+    """Return ``single:DEVICE`` for every device."""
+    if not problem.devices:
+        raise UsageError("the problem has no device")
+    return tuple(f"single:{name}" for name in problem.devices)
+
 
 CONSTRUCTIVE: Mapping[str, int] = {
     "heft": 100_000,

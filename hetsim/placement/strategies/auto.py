@@ -23,7 +23,7 @@ from hetsim.placement.objective import (
     memory_binds,
 )
 from hetsim.placement.registry import resolve, strategy_names
-from hetsim.placement.replicas.copies import whole_models
+from hetsim.placement.replicas.deal import whole_models
 from hetsim.placement.replicas.replication import replicated
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import (

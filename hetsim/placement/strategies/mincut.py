@@ -22,7 +22,7 @@ class Mincut(Constrained):
     The total is the sum of every node's time on its device and of every transfer's time, once
     a destination device, to the host and back included; staging counts, dispatch does not. On
     two devices the assignment is the best there is, up to how finely capacities are scaled
-    (``cut_expansion.expand``). On more, alpha-expansion: device by device, the best set of
+    (``cuts.expand``). On more, alpha-expansion: device by device, the best set of
     nodes to move there at once, until none helps. What a move would save on transfers from it to
     a third device is left out of its choice, so that the total never rises; else it is exact.
     Grouping is by the clock, which runs devices side by side: the latency is at most the total

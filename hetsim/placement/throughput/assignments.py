@@ -11,7 +11,7 @@ import numpy as np
 from hetsim.base.machine_code import machine_code
 from hetsim.placement.bounds.area import prices
 from hetsim.placement.loads.network import Network
-from hetsim.placement.throughput.waiting import waiting_in_vain
+from hetsim.placement.throughput.stage_moves import waiting_in_vain
 from hetsim.problem.interchangeable import interchangeable
 from hetsim.problem.problem import Problem
 

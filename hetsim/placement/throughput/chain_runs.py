@@ -2,16 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.base import left_to_python
+from hetsim.base.machine_code import machine_code
 from hetsim.placement.loads.costs import Costs, costs_of
-from hetsim.placement.throughput.runs_kernel import compiled, follow_devices, pays
 from hetsim.placement.throughput.slices import States, segment_loads
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
+
+Array = Any
+"""A list of numbers, or an array of them where it is _follow; matrices lie flat, by row."""
+
+KEPT_FROM, COMPILE_FROM = 50_000, 50_000_000
+"""Steps from which machine code pays, where it is kept, and in all where it is not."""
+
+
+def follow_devices(
+    table: Array,
+    number: Array,
+    nbytes: Array,
+    latency: Array,
+    per_byte: Array,
+    enter: Array,
+    best: Array,
+    through: Array,
+    came: Array,
+) -> None:
+    """Find, place by place, from which device each is reached in the least time.
+
+    Parameters
+    ----------
+    table : float [n count]
+        Seconds of what stands at each place.
+    number, nbytes : float [n + 1]
+        Values that cross the cut before each place, and their bytes.
+    latency, per_byte, enter : float [count count]
+        Of changing device, a value, a byte and once; zero on the diagonal.
+    best, through : float [count], float [count count]
+        Seconds up to the first place, changed to those up to the last; and room to work in.
+    came : int [n count]
+        Out. Of ways that take as long, staying goes first, then the first device.
+
+    Complexity: O(n count^2).
+    """
+    count = len(best)
+    for at in range(1, len(came) // count):
+        values, size = number[at], nbytes[at]
+        for p in range(count):
+            before = best[p]
+            for k in range(p * count, p * count + count):
+                through[k] = before + latency[k] * values + per_byte[k] * size + enter[k]
+        for q in range(count):
+            least, source = through[q], 0
+            for p in range(1, count):
+                if through[p * count + q] < least:
+                    least, source = through[p * count + q], p
+            came[at * count + q] = q if through[q * count + q] <= least else source
+            best[q] = least + table[at * count + q]
+
+
+@functools.cache
+def _follow() -> Callable[..., None]:
+    """Return ``follow_devices`` as machine code for int64 and float64 arrays."""
+    return machine_code(follow_devices)
+
+
+def pays(steps: int) -> bool:
+    """Whether so many steps are for machine code."""
+    return left_to_python.pays(_follow, follow_devices, steps, KEPT_FROM, COMPILE_FROM)
+
 
 Run = tuple[int, int, int]
 """First place, end place, device."""
@@ -72,7 +137,7 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
         )
     ]  # fmt: skip
     if pays(n * count * count):
-        compiled()(*columns)
+        _follow()(*columns)
     else:
         rows = [column.tolist() for column in columns]
         follow_devices(*rows)

@@ -13,8 +13,8 @@ from scipy.optimize import linprog
 
 from builders import problems
 from full_problems import full_problems
-from hetsim.placement.bounds.along import lifted, units_of
 from hetsim.placement.bounds.area import balanced, crowded, prices
+from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.lower_bound import area_bound, bound_of, path_bound_of, refuted
 from hetsim.placement.bounds.memory import balanced_weights, within_memory
 from hetsim.placement.bounds.paths import Setting, heads, tails

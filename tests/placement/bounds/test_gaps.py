@@ -12,9 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.bounds.along import lifted, units_of
-from hetsim.placement.bounds.chain import SIDE, Gap, chain_of
-from hetsim.placement.bounds.gaps import STEPS, crossings, through
+from hetsim.placement.bounds.chain import (
+    SIDE,
+    STEPS,
+    Gap,
+    chain_of,
+    crossings,
+    lifted,
+    through,
+    units_of,
+)
 from hetsim.placement.bounds.paths import Setting, heads, tails
 from hetsim.problem.problem import Problem
 from oracles.every_join import earliest

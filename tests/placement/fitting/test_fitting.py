@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
-from hetsim.placement.fitting.excess import Excess, excess, refusal
-from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.fitting.footprint import Excess, Footprint, excess, refusal
 from hetsim.placement.fitting.moves import relieved, spilled, squeezed
 from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits
 from hetsim.placement.fitting.weights import overfull, weights_that_fit

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from builders import problems
 from hetsim.graph.dag import topological_order
 from hetsim.partitioning.groups import Group
-from hetsim.placement.grouping import best, merging, open_runs
-from hetsim.placement.grouping.best import best_grouping
+from hetsim.placement.grouping import best, merging
+from hetsim.placement.grouping.best import best_grouping, runs
 from hetsim.placement.grouping.merging import merge_where_it_pays
-from hetsim.placement.grouping.open_runs import runs
 from hetsim.placement.grouping.owned import Owned
 from hetsim.placement.objective import latency_of_groups
 from hetsim.problem.problem import Problem
@@ -66,6 +65,6 @@ def test_runs_are_the_same_by_machine_code(problem: Problem, data: st.DataObject
         found = []
         for which in (True, False):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(open_runs, "pays", lambda _, way=which: way)
+                patch.setattr(best, "pays", lambda _, way=which: way)
                 found.append(runs(problem.dag, assignment, order, cut_at_exits=cut_at_exits))
         assert found[0].tolist() == found[1].tolist()

@@ -14,12 +14,14 @@ import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.bounds.max_load import loads
 from hetsim.placement.objective import kept_s, measure
-from hetsim.placement.replicas.copies import fitting, shares, whole_models
 from hetsim.placement.replicas.deal import (
     bottleneck_of_shares,
     dealt_out,
+    fitting,
     loads_of,
+    shares,
     shares_of,
+    whole_models,
 )
 from hetsim.placement.replicas.replication import (
     best_on,

@@ -16,12 +16,13 @@ from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import coarsen
 from hetsim.placement.objective import measure
 from hetsim.placement.starting import starts
-from hetsim.placement.starting.alone import expand, plan_alone
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import (
     CONSTRUCTIVE,
     affordable,
     constructive,
+    expand,
+    plan_alone,
     starting_plans,
     starts_that_fit,
 )

@@ -131,7 +131,7 @@ SCRIPT = (
     f"BOX = {str(BOX)!r}"
     + """
 import hetsim
-from hetsim.placement.replicas.copies import whole_models
+from hetsim.placement.replicas.deal import whole_models
 from hetsim.placement.replicas.replication import replicated
 problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
 for name, options in (

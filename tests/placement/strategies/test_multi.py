@@ -15,8 +15,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.max_load import loads
 from hetsim.placement.objective import bottleneck, check_room, judge, kept_s, measure
-from hetsim.placement.replicas.copies import fitting, whole_models
-from hetsim.placement.replicas.deal import bottleneck_of_shares
+from hetsim.placement.replicas.deal import bottleneck_of_shares, fitting, whole_models
 from hetsim.placement.replicas.replication import on_sets, replicated, with_columns
 from hetsim.problem.problem import Problem
 from placement_instances import model_like

@@ -15,7 +15,7 @@ from builders import problems
 from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.objective import measure
-from hetsim.placement.starting.alone import expand
+from hetsim.placement.starting.starts import expand
 from hetsim.placement.strategies import auto
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
