@@ -1,14 +1,10 @@
-"""What was found as a certificate, which a program that shares no code with this one checks.
+"""Certificate of what a search found.
 
-``docs/certificate.md`` says what each field means. Nothing is decided here: what the search has
-done is written down, and the numbers that it rests on.
+Nothing is decided here: what the search has done is written down, and the numbers that it rests on.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +17,7 @@ from hetsim.base.text import plainly
 from hetsim.graph.loading import load_model
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound
+from hetsim.recommending.claim import FORMAT, ArrivalsClaim, Claim, LimitClaim
 from hetsim.recommending.placements import able_on, held_on
 from hetsim.recommending.playing import Played
 from hetsim.recommending.policies import Placed, Policy, up_to
@@ -28,8 +25,6 @@ from hetsim.recommending.question import Arrivals, Way
 from hetsim.recommending.searching import ERROR, Found, Run, Tried
 from hetsim.version import __version__
 from hetsim.workloads.workload import Workload
-
-FORMAT = "hetsim-certificate/1"
 
 
 def certificate(
@@ -47,11 +42,7 @@ def certificate(
 
     Complexity: of the requests, the devices of all vectors that were played, and their tasks.
     """
-    return json.dumps(
-        _Writer(found, workload).record(dict(files or {})),
-        allow_nan=False,
-        separators=(",", ":"),
-    )
+    return Claim.model_validate(_Writer(found, workload).record(dict(files or {}))).text()
 
 
 def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, str]:
@@ -111,17 +102,6 @@ class _Writer:
 
     def _asked(self) -> dict[str, Any]:
         question = self._question
-        hosts = [kind.slots for kind in question.kinds]
-        limits = []
-        if any(hosts):
-            limits = [
-                {"of": [int(bool(slots)) for slots in hosts], "at_least": 0, "at_most": 1},
-                {
-                    "of": [int(kind.in_slot) - kind.slots for kind in question.kinds],
-                    "at_least": -sum(hosts),
-                    "at_most": 0,
-                },
-            ]
         return {
             "objective": question.aim,
             "max_devices": question.max_devices,
@@ -142,7 +122,7 @@ class _Writer:
                 }
                 for kind in question.kinds
             ],
-            "limits": limits,
+            "limits": [one.model_dump() for one in LimitClaim.of_hosts(question.kinds)],
             "models": [{"name": name} for name in question.models],
             "classes": [
                 {
@@ -198,7 +178,7 @@ class _Writer:
                         found.append([of_type, list(on)])
         return {"refused": found}
 
-    def _arrivals(self) -> dict[str, Any] | None:
+    def _arrivals(self) -> ArrivalsClaim | None:
         arrivals = self._question.arrivals
         if arrivals is None:
             looked = [run["played"] for run in self._runs if "played" in run]
@@ -207,11 +187,7 @@ class _Writer:
             if not played or self._workload is None:
                 return None
             arrivals = Arrivals.joined(drawn(self._workload, played))
-        return {
-            "requests": len(arrivals),
-            "time_s": _packed(arrivals.time_s.astype("<f8")),
-            "ask": _packed(arrivals.ask.astype("<u2")),
-        }
+        return ArrivalsClaim.of(arrivals)
 
     def _bound(self, bound: Bound) -> dict[str, Any]:
         question = self._question
@@ -358,7 +334,3 @@ class _Writer:
                 }
             )
         return self._number[way]
-
-
-def _packed(array: np.ndarray[Any, Any]) -> str:
-    return base64.b64encode(zlib.compress(array.tobytes(), 9)).decode()

@@ -64,9 +64,9 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
                     )
                     seconds += takes
                     if looks:
-                        known.append(_known(way, streams))
+                        known.append(alone_and_load(way, streams))
                 largest = max(largest, ways[-1].batch)
-                holds = _holds(tuple(way.batch for way in ways), policy.max_batch)
+                holds = sizes_of(tuple(way.batch for way in ways), policy.max_batch)
                 row.append([begin + at for at in holds])
         limits = tuple(
             policy.limit([question.types[where.places[at].of_type].streams for at in one.devices])
@@ -88,7 +88,7 @@ def laid(question: Question, where: Placed, policy: Policy) -> Laid:
 
 
 @functools.lru_cache(maxsize=1 << 10)
-def _holds(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
+def sizes_of(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
     """By requests in a batch, 1 to `most`: the least of the sizes that has room for them.
 
     What is above the largest that the model takes runs one by one.
@@ -109,7 +109,7 @@ def _part(way: Way) -> tuple[Part, list[float]]:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _known(way: Way, streams: tuple[int, ...]) -> tuple[float, float]:
+def alone_and_load(way: Way, streams: tuple[int, ...]) -> tuple[float, float]:
     """What a batch takes where nothing else is, and of what it asks the most of."""
     part, takes = _part(way)
     links = 1 + max((link for held in part.held for link in held), default=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from math import comb, factorial, prod
 
@@ -28,6 +28,8 @@ LEAST_PLAYED, MOST_PLAYED = 8, 64
 
 Floats = NDArray[np.float64]
 
+Holds = Callable[[Question, int, Policy], list[tuple[int, ...]]]
+
 Load = tuple[tuple[int, ...], ...]
 """Of one of a kind: by device, the models that it serves."""
 
@@ -40,11 +42,14 @@ class Placements:
     question : Question
     under : Under
         What excludes placements before they are looked at.
+    held : function
+        The sets of models that a type of device serves and holds together, first the empty one.
     """
 
-    def __init__(self, question: Question, under: Under) -> None:
-        self._question, self._under = question, under
+    def __init__(self, question: Question, under: Under, held: Holds | None = None) -> None:
+        self._question, self._under, self._held = question, under, held or held_on
         self._loads: dict[tuple[int, int, bool], tuple[Load, ...]] = {}
+        self._sets: dict[tuple[int, int, bool], list[list[tuple[int, ...]]]] = {}
         self._known: dict[tuple[int, int, bool], tuple[NDArray[np.int64], Floats]] = {}
 
     def others(
@@ -72,12 +77,12 @@ class Placements:
             if left is None:
                 return None
             seen = seen or {
-                self._same(where, policies[group[0]])
+                self.same(where, policies[group[0]])
                 for group, where in known
                 if isinstance(where, Placed)
             }
             for where in left:
-                same = self._same(where, policy)
+                same = self.same(where, policy)
                 if same not in seen:
                     seen.add(same)
                     found.append((at, where))
@@ -85,7 +90,7 @@ class Placements:
                         return None
         return found
 
-    def _same(self, where: Placed, policy: Policy) -> object:
+    def same(self, where: Placed, policy: Policy) -> object:
         """What is equal of deployments that do the same."""
         shape = shape_of(self._question, where)
         return shape, policy.max_batch, policy.line, routing_of(where, policy)
@@ -105,10 +110,8 @@ class Placements:
             first = int(question.allows(fewer))
             kinds += [kind] * count
             firsts += [first] * count
-        sizes = [
-            len(self._loads_of(kind, policy)) - first
-            for kind, first in zip(kinds, firsts, strict=True)
-        ]
+        many = [prod(map(len, self._sets_of(kind, policy))) for kind in range(len(counts))]
+        sizes = [many[kind] - first for kind, first in zip(kinds, firsts, strict=True)]
         if prod(sizes) > MOST_LISTED:
             return None
         rows = np.indices(sizes).reshape(len(sizes), -1) + np.array(firsts)[:, None]
@@ -133,10 +136,17 @@ class Placements:
         """What one of a kind may serve, by its devices and their memory; first nothing."""
         key = (kind, policy.max_batch, policy.line)
         if key not in self._loads:
-            question = self._question
-            each = [held_on(question, of_type, policy) for of_type in question.kinds[kind].devices]
-            self._loads[key] = tuple(product(*each))
+            self._loads[key] = tuple(product(*self._sets_of(kind, policy)))
         return self._loads[key]
+
+    def _sets_of(self, kind: int, policy: Policy) -> list[list[tuple[int, ...]]]:
+        """By device of a kind: the sets of models that it serves and holds together."""
+        key = (kind, policy.max_batch, policy.line)
+        if key not in self._sets:
+            question = self._question
+            devices = question.kinds[kind].devices
+            self._sets[key] = [self._held(question, of_type, policy) for of_type in devices]
+        return self._sets[key]
 
     def _of_kind(self, kind: int, policy: Policy) -> tuple[NDArray[np.int64], Floats]:
         """By load of one of a kind: its models as bits; what it gathers, by bound."""

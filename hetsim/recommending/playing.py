@@ -83,7 +83,7 @@ def play_given(question: Question, where: Placed, policy: Policy, runs: int = RU
     `runs`: as many more are likely to come; the answer does not depend on it.
     """
     assert question.arrivals is not None
-    outcomes = _outcomes(question, laid(question, where, policy), question.arrivals, runs)
+    outcomes = outcomes_of(question, where, policy, question.arrivals, runs)
     return Played(len(question.arrivals), tuple(_counted(question, outcomes)))
 
 
@@ -116,7 +116,11 @@ def _at_share(latency_s: np.ndarray[Any, Any], share: float) -> float:
     return float(np.partition(latency_s, needed - 1)[needed - 1])
 
 
-def _outcomes(question: Question, one: Laid, arrivals: Arrivals, runs: int) -> Outcomes:
+def outcomes_of(
+    question: Question, where: Placed, policy: Policy, arrivals: Arrivals, runs: int = RUNS
+) -> Outcomes:
+    """Return what becomes of requests on a deployment; `runs` as of ``play_given``."""
+    one = laid(question, where, policy)
     stream, variant = columns(question, arrivals.ask)
     return engine_for(one, len(arrivals) * runs).serve_all(arrivals.time_s, stream, variant)
 

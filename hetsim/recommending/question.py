@@ -276,6 +276,10 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.time_s)
 
+    def first(self, count: int) -> Arrivals:
+        """Return the first so many."""
+        return Arrivals(self.time_s[:count], self.ask[:count])
+
     @classmethod
     def joined(cls, blocks: Iterable[Arrivals]) -> Arrivals:
         """Return blocks one after another."""

@@ -57,7 +57,6 @@ NOT_OF_A_COMPARISON = (
     "hetsim.sweeping",
     "hetsim.calibration",
     "hetsim.checking",
-    "hetsim.verifying",
     "hetsim.confidence",
     "hetsim.reporting.pages",
 )

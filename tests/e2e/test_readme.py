@@ -14,7 +14,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from certificates import Maker
+from certificate_parts import certified
 from hetsim import load_affinity, load_platform
 from hetsim.calibration import calibrate
 from hetsim.cli.main import main
@@ -118,7 +118,7 @@ def test_command_works(
     (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
     (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
     if command.startswith("hetsim verify "):
-        (tmp_path / "why.json").write_text(json.dumps(Maker(2).certificate()))
+        (tmp_path / "why.json").write_text(json.dumps(certified(2)))
     assert hetsim(command)
 
 

@@ -2,11 +2,67 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from made_questions import Json
+from hetsim.recommending.certificate import certificate
+from hetsim.recommending.question import Question
+from hetsim.recommending.searching import Search
+from random_questions import random_drawn, random_question, with_splits
+
+Json = dict[str, Any]
+
+
+def certified(seed: int) -> Json:
+    """The certificate of a random question.
+
+    Of every second one there are plans over several devices.
+    """
+    question = random_question(seed, requests=60)
+    return of_question(with_splits(question, seed) if seed % 2 else question)
+
+
+def of_question(question: Question) -> Json:
+    """The certificate of a question."""
+    return priced(certificate(Search(question).found()))
+
+
+def of_drawn(seed: int, budget: int = 1 << 15) -> Json:
+    """The certificate of a random question of drawn requests."""
+    question, workload = random_drawn(seed)
+    return priced(certificate(Search(question, workload, budget=budget).found(), workload))
+
+
+def priced(text: str) -> Json:
+    """A certificate with prices that make its costs."""
+    given: Json = json.loads(text)
+    for kind in given["question"]["kinds"]:
+        kind["price"] = {"usd_per_hour": str(Decimal(kind["cost"]) / 10**9)}
+    return given
+
+
+def left(given: Any, folder: Path) -> Path:
+    """A certificate as a file."""
+    path = folder / "certificate.json"
+    path.write_text(json.dumps(given))
+    return path
+
+
+def packed(values: Any, kind: str) -> str:
+    """Numbers as a certificate has them."""
+    raw = np.asarray(values, dtype=kind).tobytes()
+    return base64.b64encode(zlib.compress(raw)).decode()
+
+
+def unpacked(text: str, kind: str) -> Any:
+    """Numbers of a certificate."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), kind).copy()
 
 
 def one_of(rows: list[Any], rng: np.random.Generator) -> Any:

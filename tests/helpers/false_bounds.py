@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from certificate_parts import a_way, bounds_by, by_bound, counted, one_of, takes, types_of
-from made_questions import Json
+from certificate_parts import Json, a_way, bounds_by, by_bound, counted, one_of, takes, types_of
 
 
 def bounds_are_hidden(given: Json, rng: np.random.Generator) -> str | None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from certificate_parts import bounds_by, counted, last, one_of, played, takes
-from certificates import packed, unpacked
-from made_questions import Json
+from certificate_parts import (
+    Json,
+    bounds_by,
+    counted,
+    last,
+    one_of,
+    packed,
+    played,
+    takes,
+    unpacked,
+)
 
 MISCOUNTED = (
     r"are late|may be|all that it must be|earns|less than 1 of|no whole number|no request"
-    r"|do not say that this rate misses"
+    r"|do not say that this rate misses|arrivals come at"
 )
 
 
@@ -83,7 +91,7 @@ def a_kind_is_dropped(given: Json, rng: np.random.Generator) -> str | None:
         # That none meets, none of fewer kinds does either.
         return None
     given["question"]["kinds"].pop(int(rng.integers(len(given["question"]["kinds"]))))
-    return r"entries in the place of|/question: no kinds|/ways/\d+/.*: no whole number"
+    return r"entries in the place of|at least 1 item|/ways/\d+/.*: no whole number"
 
 
 def fewer_devices_may_be_had(given: Json, rng: np.random.Generator) -> str | None:
@@ -131,4 +139,4 @@ def more_may_be_lost(given: Json, rng: np.random.Generator) -> str | None:
 
 def no_policy_is_stated(given: Json, rng: np.random.Generator) -> str | None:
     given["question"]["policies"] = []
-    return "no policies"
+    return "at least 1 item"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from certificate_parts import a_played_way, by_bound, called, for_all, last, one_of, played
-from made_questions import Json
+from certificate_parts import Json, a_played_way, by_bound, called, for_all, last, one_of, played
 
 
 def a_vector_that_was_tried_is_hidden(given: Json, rng: np.random.Generator) -> str | None:
@@ -27,7 +26,7 @@ def late_requests_are_miscounted(given: Json, rng: np.random.Generator) -> str |
     if row is None:
         return None
     row[3] += int(rng.integers(1, 20) * rng.choice([-1, 1]))
-    return "are late|no whole number"
+    return "are late|greater than or equal to 0"
 
 
 def a_miss_is_called_met(given: Json, rng: np.random.Generator) -> str | None:
@@ -130,7 +129,7 @@ def a_run_is_said_to_be_of_another_policy(given: Json, rng: np.random.Generator)
     others = [at for at in range(len(given["question"]["policies"])) if at != run["policy"]]
     run["policy"] = one_of(others, rng)
     return (
-        "was not tried|entries in the place of|are late|and not on all of|has a deployment|"
+        "was not tried|other templates|are late|and not on all of|has a deployment|"
         "does not exclude what"
     )
 
@@ -188,7 +187,7 @@ def a_batch_runs_on_other_devices(given: Json, rng: np.random.Generator) -> str 
     if not others:
         return None
     one["templates"][0][1] = one_of(others, rng)
-    return "of other devices"
+    return "other templates"
 
 
 def a_batch_runs_as_another_class(given: Json, rng: np.random.Generator) -> str | None:
@@ -202,7 +201,7 @@ def a_batch_runs_as_another_class(given: Json, rng: np.random.Generator) -> str 
     if not others:
         return None
     row[0] = one_of(others, rng)
-    return "of class|there are not so many|entries in the place|in the place of two"
+    return "of class|there are not so many|other templates|entries in the place|in the place of two"
 
 
 def a_small_batch_is_run_in_place_of_a_large_one(
@@ -214,7 +213,7 @@ def a_small_batch_is_run_in_place_of_a_large_one(
         return None
     row = one_of(rows, rng)
     row[1] = row[0]
-    return "of class"
+    return "other templates"
 
 
 def not_all_of_a_trace_is_played(given: Json, rng: np.random.Generator) -> str | None:

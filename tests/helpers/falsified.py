@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from certificate_parts import Json
 from false_bounds import (
     a_device_has_less_capacity,
     a_device_is_in_a_way_twice,
@@ -80,8 +81,8 @@ from false_runs import (
     what_meets_is_called_a_miss,
     what_meets_is_excluded,
 )
-from hetsim.verifying import Broken, Untrue, verify
-from made_questions import Json
+from hetsim.errors import CertificateRefuted, InvalidInput
+from hetsim.recommending.verification import verify
 
 Falsify = Callable[[Json, np.random.Generator], str | None]
 
@@ -158,7 +159,7 @@ def all_rejected(text: str, path: Path, seed: int) -> int:
         if reason is None:
             continue
         path.write_text(json.dumps(given))
-        with pytest.raises((Untrue, Broken)) as caught:
+        with pytest.raises((CertificateRefuted, InvalidInput)) as caught:
             verify(path)
         assert re.search(reason, str(caught.value)), (falsify.__name__, str(caught.value))
         rejected += 1

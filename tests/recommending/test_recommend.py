@@ -29,12 +29,12 @@ from hetsim.recommending.deploying import (
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, placed, policies_of
 from hetsim.recommending.tables import question_of
+from hetsim.recommending.verification import verify
 from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.recommendation_record import recommendation_record
 from hetsim.reporting.tables.recommendation import recommendation_report
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
-from hetsim.verifying import verify
 from hetsim.workloads.arrivals.constant import Constant
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.slo import Slo

@@ -37,9 +37,9 @@ from hetsim.recommending.question import (
 from hetsim.recommending.searching import Search
 from hetsim.recommending.splitting import sets_of, wider_of
 from hetsim.recommending.tables import question_of
+from hetsim.recommending.verification import verify
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
-from hetsim.verifying import verify
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.slo import Slo
 from onnx_builders import make_model, op, value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -91,6 +91,18 @@ def most_late(requests: int, share: float) -> int:
     while late > 0 and requests - late < share * requests:
         late -= 1
     return max(late, 0)
+
+
+def late_allowed(
+    question: Question, slo: Sequence[int | None], arrivals: Arrivals
+) -> Iterator[tuple[NDArray[np.bool_], int]]:
+    """Yield, by stream whose objective counts, its judged requests and how many may be late."""
+    counts = judged(question, slo, arrivals)
+    stream_of = np.array([ask.stream for ask in question.asks])[arrivals.ask]
+    for at, which in enumerate(slo):
+        if which is not None:
+            mine = counts & (stream_of == at)
+            yield mine, most_late(int(mine.sum()), question.streams[at].slos[which].share)
 
 
 def choices(question: Question) -> tuple[tuple[int | None, ...], ...]:

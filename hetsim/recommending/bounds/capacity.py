@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.recommending.bounds.bound import Bound, judged, limits_s, most_late
+from hetsim.recommending.bounds.bound import Bound, judged, late_allowed, limits_s
 from hetsim.recommending.bounds.prices import Prices
 from hetsim.recommending.question import Question
 
@@ -37,7 +37,7 @@ def bound_of(question: Question, slo: Sequence[int | None], prices: Prices) -> B
     if not np.isfinite(capacity).all():
         return None
     if question.arrivals is None:
-        least = _in_the_long_run(question, slo, worth)
+        least = in_the_long_run(question, slo, worth)
         found = Bound("rate", capacity, least, tuple(slo), worth)
     else:
         least, window = _busiest(question, slo, worth)
@@ -45,9 +45,10 @@ def bound_of(question: Question, slo: Sequence[int | None], prices: Prices) -> B
     return found if found.least > 0 else None
 
 
-def _in_the_long_run(
+def in_the_long_run(
     question: Question, slo: Sequence[int | None], worth: NDArray[np.float64]
 ) -> float:
+    """Worth a second of what must be on time in the long run."""
     total = 0.0
     for at, which in enumerate(slo):
         if which is None:
@@ -67,18 +68,9 @@ def _busiest(
     """The window whose requests are worth most a second, and its first and last request."""
     arrivals = question.arrivals
     assert arrivals is not None
-    stream_of = np.array([ask.stream for ask in question.asks])
-    class_of = np.array([ask.of_class for ask in question.asks])
-    counts = judged(question, slo, arrivals)
-    each = np.where(counts, worth[class_of[arrivals.ask]], 0.0)
-    spared = 0.0
-    for at, which in enumerate(slo):
-        mine = counts & (stream_of[arrivals.ask] == at)
-        if which is not None and mine.any():
-            share = question.streams[at].slos[which].share
-            spared += most_late(int(mine.sum()), share) * float(each[mine].max())
+    each, spared = _needed(question, slo, worth)
     limit_s = float(np.nanmax(limits_s(question, slo)))
-    rows = np.flatnonzero(counts)
+    rows = np.flatnonzero(judged(question, slo, arrivals))
     if not len(rows):
         return 0.0, (0, 0)
     time_s = arrivals.time_s[rows]
@@ -92,6 +84,35 @@ def _busiest(
         if value[at] > best:
             best, window = float(value[at]), (int(rows[first[at]]), int(rows[last[at]]))
     return best * (1 - 1e-12), window
+
+
+def in_window(
+    question: Question,
+    slo: Sequence[int | None],
+    worth: NDArray[np.float64],
+    window: tuple[int, int],
+) -> float:
+    """Worth a second of what must be on time from one request to another."""
+    assert question.arrivals is not None
+    first, last = window
+    each, spared = _needed(question, slo, worth)
+    time_s = question.arrivals.time_s
+    limit_s = float(np.nanmax(limits_s(question, slo)))
+    total = float(each[first : last + 1].sum()) - spared
+    return total / float(time_s[last] + limit_s - time_s[first])
+
+
+def _needed(
+    question: Question, slo: Sequence[int | None], worth: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """By request its worth, where it is judged; and the most that late ones are worth."""
+    arrivals = question.arrivals
+    assert arrivals is not None
+    class_of = np.array([ask.of_class for ask in question.asks])
+    counts = judged(question, slo, arrivals)
+    each = np.where(counts, worth[class_of[arrivals.ask]], 0.0)
+    late = late_allowed(question, slo, arrivals)
+    return each, sum(many * float(each[mine].max(initial=0.0)) for mine, many in late)
 
 
 def _lengths(most: int) -> list[int]:

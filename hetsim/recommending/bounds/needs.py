@@ -28,7 +28,7 @@ def needs(question: Question) -> Iterator[Bound]:
     for at, ask in enumerate(question.asks):
         stream = question.streams[ask.stream]
         for place, slo in enumerate(stream.slos):
-            if not _counts(question, at, slo.share):
+            if not more_than_late(question, at, slo.share):
                 continue
             chosen = tuple(place if k == ask.stream else None for k in range(len(question.streams)))
             for able in _choices(question, ask.of_class, slo.latency_s):
@@ -77,7 +77,7 @@ def _within(one: tuple[tuple[int, float], ...], other: tuple[tuple[int, float], 
     return one != other and all(has.get(of_type, 0.0) >= counts for of_type, counts in one)
 
 
-def _counts(question: Question, at: int, share: float) -> bool:
+def more_than_late(question: Question, at: int, share: float) -> bool:
     """Whether an ask alone is more than may be late of its stream."""
     mine = question.asks[at]
     siblings = [k for k, one in enumerate(question.asks) if one.stream == mine.stream]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.recommending.bounds.bound import Bound, judged, limits_s, most_late
+from hetsim.recommending.bounds.bound import Bound, judged, late_allowed, limits_s
 from hetsim.recommending.bounds.prices import Prices, usable
 from hetsim.recommending.question import Question
 
@@ -40,14 +40,8 @@ def pooled(
     able = usable(prices)
     if not able:
         return
-    stream_of = np.array([ask.stream for ask in question.asks])
-    allowed = 0
-    counts = judged(question, slo, arrivals)
-    for at, which in enumerate(slo):
-        if which is not None:
-            mine = counts & (stream_of[arrivals.ask] == at)
-            allowed += most_late(int(mine.sum()), question.streams[at].slos[which].share)
-    time_s = arrivals.time_s[counts]
+    allowed = sum(many for _, many in late_allowed(question, slo, arrivals))
+    time_s = arrivals.time_s[judged(question, slo, arrivals)]
     limit_s = float(np.nanmax(limits_s(question, slo)))
     least = least_rate(time_s, limit_s, allowed)
     if least > 0:

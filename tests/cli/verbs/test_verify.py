@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-from certificates import Maker
+from certificate_parts import certified, left
 from cli_calls import Cli
 
 
-def left(certificate: Any, folder: Path) -> Path:
-    path = folder / "certificate.json"
-    path.write_text(json.dumps(certificate))
-    return path
-
-
 def test_it_is_checked_by_the_command_line(cli: Cli, tmp_path: Path) -> None:
-    certificate = Maker(2).certificate()
+    certificate = certified(11)
     path = left(certificate, tmp_path)
     told = cli("verify", path)
     assert told.exit_code == 0

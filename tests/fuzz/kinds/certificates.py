@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from certificates import Maker
+from certificate_parts import certified
 from fuzz import texts, trees
 
 _SEEDS = (2, 3, 5)
@@ -15,7 +15,7 @@ class Certificates:
     """True certificates of small questions, changed."""
 
     def __init__(self, root: Path) -> None:
-        self._trees = tuple(Maker(seed).certificate() for seed in _SEEDS)
+        self._trees = tuple(certified(seed) for seed in _SEEDS)
 
     def __call__(self, rng: Random, folder: Path) -> list[list[str]]:
         """Write one; what checks it."""
