@@ -1,4 +1,4 @@
-"""The checker's statistic says what hetsim's says."""
+"""Verdicts of late shares told again from the rules are those of the package."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from hetsim.confidence.verdict import verdict_of, verdict_of_all
 from hetsim.service.stability import stability_of
-from hetsim.verifying.statistic import counted, estimated, may_be_late, overloaded
+from oracles.late_share import counted, estimated, may_be_late, overloaded
 from sweeps import sweep
 
 

@@ -1,4 +1,4 @@
-"""The checker's simulator gives the engine's times, to the last bit."""
+"""Served requests told again from the rules have the times of the engine, to the last bit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.verifying.playing import Player, Served, Work
 from oracles.random_deployments import CASES, Deployed, deployed, played
+from oracles.served_requests import Player, Served, Work
 from sweeps import sweep
 
 
 def works(given: Deployed) -> list[Work]:
-    """Each template of a layout, as the checker has it."""
+    """Each template of a layout."""
     structure = given.case.layout.structure
     tasks = structure.first[-1]
     before: list[list[int]] = [[] for _ in range(tasks)]
@@ -35,7 +35,7 @@ def works(given: Deployed) -> list[Work]:
 
 
 def player_of(given: Deployed) -> Player:
-    """What is served, as the checker has it."""
+    """What is served."""
     work = works(given)
     models = []
     for model in given.models:
@@ -66,7 +66,7 @@ def test_random_deployments_are_played_alike(first: int) -> None:
     for seed in range(first, first + CASES):
         given = deployed(seed)
         if given.requests is not None:
-            # Clients that wait for an answer are in no certificate.
+            # It knows no clients that wait for an answer.
             continue
         asks = [
             (given.sources[stream].model, given.sources[stream].level, int(variant))

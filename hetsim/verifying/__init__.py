@@ -1,1 +1,0 @@
-"""Clock and statistic told again, for tests."""
