@@ -45,6 +45,3 @@ for cards in (2, 3):
         f"  it holds {float(often.low):.4%} of the time, missed {most:.3g} minutes a month", end=""
     )
     print(f"; {float(often.target):.2%} is {often.answer}")
-    if often.spares is not None:
-        [(more, alike)] = often.spares
-        print(f"  with {more} more like {alike[0]} that stands by {float(often.spared):.4%}")

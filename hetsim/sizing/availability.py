@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from fractions import Fraction
+from itertools import product
 
 from hetsim.base import checks
-from hetsim.errors import UsageError
-from hetsim.hardware.availability import DeviceAvailability, exactly
-from hetsim.hardware.spec import Platform
+from hetsim.confidence.verdict import Answer
+from hetsim.errors import UsageError, nearest
+from hetsim.hardware.availability import DeviceAvailability, exactly, of_times
+from hetsim.hardware.spec import Platform, numbered
 from hetsim.service.asked import Asked
 from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, resolve
-from hetsim.sizing.answer import Choice
+from hetsim.service.service import Service
+from hetsim.service.serving import played
 from hetsim.sizing.impossible import impossible_as
-from hetsim.sizing.outages.answer import Availability, Matter, State
-from hetsim.sizing.outages.asking import Asking, ask
-from hetsim.sizing.outages.chances import Counts
-from hetsim.sizing.outages.left import Leaving
-from hetsim.sizing.outages.shares import check_known, shares_of
-from hetsim.sizing.outages.states import states_of
-from hetsim.sizing.outages.verdicts import check_asked
-from hetsim.sizing.outages.ways import choice_of, names_of
+from hetsim.sizing.outages.answer import Availability, How, Matter, State
+from hetsim.sizing.outages.left import Leaving, Left
+from hetsim.sizing.outages.verdicts import answer_of, check_asked, confidence_of_each
+from hetsim.sizing.outages.ways import Counts, choice_of, names_of
 from hetsim.workloads.deployment import Deployment
+from hetsim.workloads.failing import Failing
 from hetsim.workloads.workload import Workload
 
-MOST_WEIGHED = 2**17
-"""States times devices of which it is told what each matters."""
+MEAN_TIMES = "of its mean times to failure and repair"
+
+LEFT = Fraction(1, 100)
+"""Of the chance that objectives may fail to hold: what may be left unasked once all is decided."""
+
+MOST = 2**20
+"""States of which chances are told."""
 
 MOST_PROVED = 16
 """States that miss of which it is asked whether any plan could meet the objectives."""
@@ -154,6 +161,193 @@ def _counted(leaving: Leaving, states: Sequence[Counts]) -> tuple[str, ...]:
     )
 
 
+def shares_of(
+    platform: Platform, given: Mapping[str, Fraction], failing: Failing | None
+) -> dict[str, DeviceAvailability]:
+    """Return what is known of each device.
+
+    What is `given`, by name, kind or pattern, goes first, a name before a pattern; then mean times;
+    then what the device's file says.
+
+    Raises UsageError where a name is of no device.
+    """
+    found = {
+        name: spec.availability
+        for name, spec in platform.devices.items()
+        if spec.availability is not None
+    }
+    devices = tuple(platform.devices)
+    for name, (works_s, down_s) in (failing.cycles_s(devices) if failing else {}).items():
+        found[name] = DeviceAvailability(of_times(works_s, down_s), MEAN_TIMES)
+    for pattern in sorted(given, key=lambda one: one in platform.devices):
+        fits = [name for name in devices if fnmatchcase(name, pattern)]
+        fits = fits or list(numbered(pattern, devices))
+        if not fits:
+            raise UsageError(
+                f"an availability of '{pattern}', which the platform does not have",
+                hint=nearest(pattern, devices),
+            )
+        for name in fits:
+            found[name] = DeviceAvailability(given[pattern])
+    return found
+
+
+def check_known(known: Mapping[str, DeviceAvailability], needed: Iterable[str]) -> None:
+    """Raise UsageError where nothing is known of a device that matters."""
+    unknown = [name for name in needed if name not in known]
+    if unknown:
+        raise UsageError(
+            f"nothing says which share of its time is up: {', '.join(unknown)}",
+            hint=f"give --available {unknown[0]}=0.995, or --mtbf and --mttr, or write "
+            "availability: with its source in the device's file",
+        )
+
+
+def states_of(leaving: Leaving) -> tuple[Counts, ...]:
+    """Return the states of what is up, all together: how many are down of each class.
+
+    Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
+    not made anew for what else is down. So a state is split further where something is planned
+    anew and then runs on devices of which nothing is known yet.
+
+    Raises UsageError where there are too many.
+    """
+    found: list[Counts] = []
+    open_: list[Counts] = [(None,) * len(leaving.classes)]
+    while open_:
+        state = open_.pop()
+        used = leaving.without(frozenset(names_of(leaving, state))).used
+        need = [
+            k for k, names in enumerate(leaving.classes) if state[k] is None and used & set(names)
+        ]
+        if not need:
+            found.append(state)
+            continue
+        sizes = [len(leaving.classes[k]) for k in need]
+        if len(found) + len(open_) + math.prod(size + 1 for size in sizes) > MOST:
+            raise UsageError(
+                f"more than {MOST} states of what is up: {', '.join(map(str, sizes))} devices of "
+                f"{len(sizes)} kinds",
+                hint="put like devices next to each other under instances:, each with as many "
+                "instances, so that it matters only how many are up",
+            )
+        for counts in product(*(range(size + 1) for size in sizes)):
+            split = list(state)
+            for k, count in zip(need, counts, strict=True):
+                split[k] = count
+            open_.append(tuple(split))
+    return tuple(sorted(found, key=lambda state: tuple(-1 if k is None else k for k in state)))
+
+
+def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Return how likely 0, 1, ... of some devices are down, by their shares of time up.
+
+    >>> counts_down([Fraction(1, 2), Fraction(3, 4)])
+    (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8))
+
+    Complexity: O(n^2) products of numbers of O(n) digits, O(n) where all shares are one.
+    """
+    n = len(shares)
+    if len(set(shares)) == 1:
+        up, down = shares[0], 1 - shares[0]
+        return tuple(math.comb(n, k) * down**k * up ** (n - k) for k in range(n + 1))
+    found = [Fraction(1)]
+    for up in shares:
+        kept = [one * up for one in found] + [Fraction(0)]
+        lost = [Fraction(0)] + [one * (1 - up) for one in found]
+        found = [a + b for a, b in zip(kept, lost, strict=True)]
+    return tuple(found)
+
+
+def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
+    """Return how likely a state is, by how likely so many of each class are down."""
+    return math.prod(
+        (of[count] for count, of in zip(state, down, strict=True) if count is not None),
+        start=Fraction(1),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """States that leave one shape."""
+
+    left: Left
+    states: list[int]
+    chance: Fraction
+    answer: Answer = "undecided"
+    how: How = "not asked"
+    service: Service | None = None
+
+
+class Asking:
+    """States, which of them leave the same, and what is known of each."""
+
+    def __init__(
+        self,
+        leaving: Leaving,
+        counts: tuple[Counts, ...],
+        known: Mapping[str, DeviceAvailability],
+    ) -> None:
+        self.leaving, self.counts = leaving, counts
+        one = Fraction(1)
+        self.shares = tuple(
+            tuple(known[name].share if name in known else one for name in names)
+            for names in leaving.classes
+        )
+        down = [counts_down(one) for one in self.shares]
+        by_shape: dict[object, Group] = {}
+        for at, state in enumerate(counts):
+            left = leaving.without(frozenset(names_of(leaving, state)))
+            group = by_shape.setdefault(left.shape, Group(left, [], Fraction(0)))
+            group.states.append(at)
+            group.chance += chance_of(state, down)
+            if left.refused is not None:
+                group.answer, group.how = "misses", "refused"
+        self.groups = sorted(by_shape.values(), key=lambda one: one.chance, reverse=True)
+
+    def between(self) -> tuple[Fraction, Fraction]:
+        """Between which chances the objectives hold, by what is known so far."""
+        by_answer = dict.fromkeys(("meets", "misses", "undecided"), Fraction(0))
+        for one in self.groups:
+            by_answer[one.answer] += one.chance
+        return by_answer["meets"], 1 - by_answer["misses"]
+
+
+def ask(
+    odds: Asking,
+    workload: Workload,
+    target: Fraction,
+    *,
+    until_answered: bool,
+    within: float | None,
+) -> None:
+    """Play the states, the likeliest first, until what is left no longer matters.
+
+    All verdicts together are right in 95 of 100 cases. Parameters as those of ``serve``.
+    """
+    open_ = [one for one in odds.groups if one.how == "not asked"]
+    confidence = confidence_of_each(len(open_))
+    left = sum((one.chance for one in open_), Fraction(0))
+    low, high = odds.between()
+    for one in open_:
+        decided = low >= target or high < target
+        if not one.chance or (decided and left <= LEFT * (1 - target)):
+            break
+        setup = one.left.set_up(workload)
+        one.service = played(
+            workload,
+            one.left.resolved,
+            setup,
+            until_answered=until_answered,
+            within=within,
+            confidence=confidence,
+        )
+        one.answer, one.how = answer_of(one.service), "played"
+        low += one.chance if one.answer == "meets" else 0
+        high -= one.chance if one.answer == "misses" else 0
+        left -= one.chance
+
+
 def _answer(
     found: Asking,
     workload: Workload,
@@ -162,7 +356,6 @@ def _answer(
     known: Mapping[str, DeviceAvailability],
     matter: Sequence[str],
 ) -> Availability:
-    odds = found.odds()
     low, high = found.between()
     leaving = found.leaving
     states = tuple(
@@ -177,31 +370,9 @@ def _answer(
         )
         for one in found.groups
     )
-    weighs = len(found.counts) * len(matter) <= MOST_WEIGHED
-    gains: dict[tuple[int, Fraction], Fraction] = {}
-    devices = []
-    for k, names in enumerate(leaving.classes):
-        for at, name in enumerate(names):
-            if name not in matter:
-                continue
-            share = known[name].share
-            gain = None
-            if weighs:
-                # Devices of one class that are up as often matter as much.
-                if (k, share) not in gains:
-                    gains[k, share] = odds.never_down(k, at) - low
-                gain = gains[k, share]
-            devices.append(Matter(name, share, known[name].source, gain))
-    devices.sort(key=lambda one: -(one.gain or 0))
-    spares: Choice | None = None
-    spared = None
-    if low < target:
-        fewest = odds.fewest_spares(target)
-        if fewest is not None:
-            spares = choice_of(leaving, fewest)
-            spared = odds.with_spares(fewest)[0]
+    devices = tuple(Matter(name, known[name].share, known[name].source) for name in matter)
     impossible = _impossible(found, workload, target, made) if high < target else None
-    return Availability(target, low, high, states, tuple(devices), spares, spared, impossible)
+    return Availability(target, low, high, states, devices, impossible)
 
 
 def _impossible(found: Asking, workload: Workload, target: Fraction, made: Made) -> str | None:

@@ -15,9 +15,8 @@ import hetsim
 from fleets import KINDS, fleet, random_served
 from hetsim.confidence.verdict import Answer
 from hetsim.service.serving import serve
-from hetsim.sizing.availability import availability
-from hetsim.sizing.outages import states
-from hetsim.sizing.outages.chances import MOST_SPARES, Odds, counts_down
+from hetsim.sizing import availability as room
+from hetsim.sizing.availability import availability, chance_of, counts_down
 from hetsim.workloads.arrivals.replay import Replay
 from hetsim.workloads.deployment import Instances, Served
 from oracles.all_subsets import Down, chance, subsets
@@ -26,7 +25,10 @@ from sweeps import sweep
 ANSWERS: tuple[Answer, ...] = ("meets", "misses", "undecided")
 
 
-def random_odds(seed: int) -> tuple[Odds, dict[tuple[int, ...], Answer]]:
+Shares = tuple[tuple[Fraction, ...], ...]
+
+
+def random_answers(seed: int) -> tuple[Shares, dict[tuple[int, ...], Answer]]:
     """Up to ten devices of up to four kinds, and any answer for each count of what is down."""
     rng = np.random.default_rng([seed, 5])
     sizes = rng.integers(1, 5, rng.integers(1, 5))
@@ -43,7 +45,7 @@ def random_odds(seed: int) -> tuple[Odds, dict[tuple[int, ...], Answer]]:
     for counts in product(*(range(size + 1) for size in sizes.tolist())):
         enough = worth @ (sizes - np.array(counts)) >= need
         table[counts] = ("misses", "meets")[int(enough)] if monotone else ANSWERS[rng.integers(3)]
-    return Odds(tuple(shares), tuple(table), tuple(table.values())), table
+    return tuple(shares), table
 
 
 @sweep("chunk", quick=[0], full=range(125))
@@ -53,89 +55,27 @@ def test_counts_are_all_subsets(chunk: int) -> None:
 
 
 def check_counts(seed: int) -> None:
-    odds, table = random_odds(seed)
-    of_class = [k for k, shares in enumerate(odds.shares) for _ in shares]
-    flat = [share for shares in odds.shares for share in shares]
+    shares, table = random_answers(seed)
+    of_class = [k for k, each in enumerate(shares) for _ in each]
+    flat = [share for each in shares for share in each]
+    down = [counts_down(each) for each in shares]
 
-    def answer(down: Down) -> Answer:
-        counts = [0] * len(odds.shares)
-        for k, gone in zip(of_class, down, strict=True):
-            counts[k] += gone
+    def answer(gone: Down) -> Answer:
+        counts = [0] * len(shares)
+        for k, one in zip(of_class, gone, strict=True):
+            counts[k] += one
         return table[tuple(counts)]
 
-    low, high = odds.holds()
-    assert low == chance(flat, lambda down: answer(down) == "meets")
-    assert high == chance(flat, lambda down: answer(down) != "misses")
-    at = 0
-    for k, shares in enumerate(odds.shares):
-        for device in range(len(shares)):
-            up = [*flat[:at], Fraction(1), *flat[at + 1 :]]
-            assert odds.never_down(k, device) == chance(up, lambda down: answer(down) == "meets")
-            at += 1
-
-
-@sweep("chunk", quick=[0], full=range(40))
-def test_spares_are_all_subsets(chunk: int) -> None:
-    for seed in range(10 * chunk, 10 * chunk + 10):
-        check_spares(seed)
-
-
-def check_spares(seed: int) -> None:
-    odds, table = random_odds(seed)
-    if sum(map(len, odds.shares)) > 6:
-        odds = Odds(
-            odds.shares[:1],
-            tuple((k,) for k in range(len(odds.shares[0]) + 1)),
-            odds.answers[: len(odds.shares[0]) + 1],
-        )
-        table = dict(zip([(k,) for k in range(len(odds.states))], odds.answers, strict=True))
-
-    def reached(spares: tuple[int, ...]) -> Fraction:
-        shares: list[Fraction] = []
-        for mine, more in zip(odds.shares, spares, strict=True):
-            shares += [*mine, *[min(mine)] * more]
-
-        def holds(down: Down) -> bool:
-            counts, at = [], 0
-            for mine, more in zip(odds.shares, spares, strict=True):
-                gone = sum(down[at : at + len(mine) + more])
-                at += len(mine) + more
-                counts.append(max(gone - more, 0))
-            return table[tuple(counts)] == "meets"  # type: ignore[index]
-
-        return chance(shares, holds)
-
-    choices = [one for one in product(range(3), repeat=len(odds.shares)) if 0 < sum(one) <= 2]
-    known = {one: reached(one) for one in choices}
-    for one, of in known.items():
-        assert odds.with_spares(one)[0] == of
-    base = odds.holds()[0]
-    for target in (
-        base,
-        *(of for of in known.values()),
-        *(of + Fraction(1, 10**9) for of in known.values()),
-    ):
-        if not target:
-            continue
-        found = odds.fewest_spares(target)
-        first = [sum(one) for one, of in known.items() if of >= target]
-        if first:
-            assert found is not None
-            assert sum(found) == min(first)
-            assert known[found] == max(of for one, of in known.items() if sum(one) == min(first))
-        elif found is not None:
-            assert 2 < sum(found) <= MOST_SPARES
-            assert odds.with_spares(found)[0] >= target
+    for wanted in ANSWERS:
+        found = sum(chance_of(state, down) for state, one in table.items() if one == wanted)
+        assert found == chance(flat, lambda gone, wanted=wanted: answer(gone) == wanted)  # type: ignore[misc]
 
 
 def test_k_of_n_is_the_closed_form() -> None:
     for n, k, up in ((8, 6, Fraction(99, 100)), (200, 190, Fraction(97, 100))):
-        answers: tuple[Answer, ...] = tuple(
-            "meets" if n - down >= k else "misses" for down in range(n + 1)
-        )
-        odds = Odds(((up,) * n,), tuple((down,) for down in range(n + 1)), answers)
+        down = counts_down((up,) * n)
         exact = sum(math.comb(n, i) * up**i * (1 - up) ** (n - i) for i in range(k, n + 1))
-        assert odds.holds() == (exact, exact)
+        assert sum(down[: n - k + 1]) == exact
     assert sum(counts_down([Fraction(k, 17) for k in range(1, 17)])) == 1
 
 
@@ -204,28 +144,6 @@ def test_what_is_planned_again_runs_where_something_is_up(model: str, folder: Pa
         assert found.low == truth
 
 
-def test_fewer_servers_of_one_line_are_not_asked(model: str, folder: Path) -> None:
-    platform = fleet(folder, {"t4": 3})
-    names = ("t4.0", "t4.1", "t4.2")
-    entries = tuple(Instances(1, (name,), max_in_flight=1) for name in names)
-    deployment = hetsim.Deployment((Served(model, "single", instances=entries),))
-    problem = hetsim.Problem.of(hetsim.load_model(model, dims={"batch": 1}), platform)
-    took_s = hetsim.simulate(hetsim.plan(problem, "single:t4.0")).latency_s
-    workload = traced(folder, model, 2.5 / took_s, hetsim.Slo(0.9, 1.001 * took_s), 5)
-    found = availability(deployment, workload, platform=platform, target=1.0, available={"t4": 0.9})
-    assert [(one.answer, one.how) for one in found.states] == [
-        ("misses", "played"), ("misses", "follows"), ("misses", "follows"), ("misses", "refused"),
-    ]  # fmt: skip
-    # Truly no better.
-    late = [
-        serve(
-            hetsim.Deployment((Served(model, "single", instances=entries[:k]),)), workload, platform
-        ).streams[0].objectives[0].on_time
-        for k in (3, 2, 1)
-    ]  # fmt: skip
-    assert late == sorted(late, reverse=True)
-
-
 def test_what_is_not_known_is_asked_for(model: str, folder: Path, tmp_path: Path) -> None:
     platform = fleet(folder, {"t4": 2})
     entries = tuple(Instances(1, (name,)) for name in ("t4.0", "t4.1"))
@@ -250,17 +168,12 @@ def test_what_is_not_known_is_asked_for(model: str, folder: Path, tmp_path: Path
     assert both.minutes_a_month == (43830 / 8, 43830 / 8)
     with pytest.raises(hetsim.ObjectiveMissed):
         both.require()
-    assert both.spares is not None
-    [(count, _)] = both.spares
-    # Each of two places is filled while one of 2 + count is up; the spares as the worst of them.
-    assert Fraction(1, 8) / 2**count <= Fraction(1, 100) < Fraction(1, 8) / 2 ** (count - 1)
-    assert both.spared == 1 - Fraction(1, 8) / 2**count
 
 
 def test_too_many_states_are_refused(
     model: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(states, "MOST", 8)
+    monkeypatch.setattr(room, "MOST", 8)
     platform = fleet(folder, {"t4": 2, "l4": 2})
     workload = traced(folder, model, 10.0, hetsim.Slo(0.9, 1.0), 1)
     entries = tuple(Instances(1, (name,)) for name in list(platform.devices)[1:])

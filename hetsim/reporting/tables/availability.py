@@ -15,14 +15,13 @@ from hetsim.reporting.tables.surviving import choices_record, nearest_text
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.losses import choices_text
-from hetsim.reporting.words.text import ABSENT, share_text
-from hetsim.sizing.outages.answer import MINUTES_A_MONTH, Availability, Matter, State
+from hetsim.reporting.words.text import share_text
+from hetsim.sizing.outages.answer import Availability, State
 
 SHOWN = 12
 """States, and devices, that are listed."""
 
 HOW = {
-    "follows": "no server more than one that misses, or no fewer than one that meets",
     "refused": "cannot be served",
     "not asked": "too rare to be asked",
 }
@@ -68,32 +67,20 @@ def _rare(chance: Fraction) -> str:
 def _devices(found: Availability) -> Table:
     table = new_table()
     table.add_column("device", overflow="fold")
-    for name in ("up", "always up,\nit would save"):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
+    table.add_column(Text("up", justify="right"), justify="right", no_wrap=True)
     table.add_column("by", overflow="fold")
-    rows = fold_rows(
-        found.devices, lambda one: one.device, lambda one: (one.share, one.source, one.gain)
-    )
+    rows = fold_rows(found.devices, lambda one: one.device, lambda one: (one.share, one.source))
     for name, one in rows[:SHOWN]:
-        table.add_row(cell(name), share_text(one.share), _saved(one), cell(one.source))
+        table.add_row(cell(name), share_text(one.share), cell(one.source))
     return table
-
-
-def _saved(one: Matter) -> str:
-    return ABSENT if one.gain is None else minutes_text(float(one.gain) * MINUTES_A_MONTH)
 
 
 def _digits(minutes: float) -> str:
     return f"{minutes:.0f}" if minutes >= 100 else f"{minutes:.3g}"
 
 
-def minutes_text(minutes: float) -> str:
-    """Return minutes a month."""
-    return f"{_digits(minutes)} min/month"
-
-
 def availability_lines(found: Availability) -> list[str]:
-    """Return the answer, and what would reach the target, in a sentence each."""
+    """Return the answer in a sentence."""
     low, high = found.low, found.high
     between = share_text(low)
     least, most = found.minutes_a_month
@@ -103,23 +90,10 @@ def availability_lines(found: Availability) -> list[str]:
         lost = f"{_digits(least)} to {lost}"
     answer = {"meets": "met", "misses": "missed", "undecided": "undecided"}[found.answer]
     proof = f": {plain(found.impossible)}" if found.impossible is not None else ""
-    lines = [
+    return [
         f"The objectives hold {between} of the time, all but {lost} minutes a month: "
         f"{float(100 * found.target):.12g} % is {answer}{proof}."
     ]
-    if found.answer != "meets":
-        lines.append(_spares_text(found))
-    return lines
-
-
-def _spares_text(found: Availability) -> str:
-    if found.spares is None or found.spared is None:
-        return "No few devices that stand by would reach it."
-    more = " and ".join(
-        f"{'one' if number == 1 else number} more like {plain(names[0])}"
-        for number, names in found.spares
-    )
-    return f"Standing by, {more} would reach {share_text(found.spared)}."
 
 
 def availability_record(found: Availability) -> dict[str, Any]:
@@ -151,16 +125,9 @@ def availability_record(found: Availability) -> dict[str, Any]:
                 "device": one.device,
                 "up": _share(one.share),
                 "source": one.source,
-                "always_up_saves_minutes_a_month": None
-                if one.gain is None
-                else float(one.gain) * MINUTES_A_MONTH,
             }
             for one in found.devices
         ],
-        "spares": None
-        if found.spares is None
-        else [{"more": number, "like": list(names)} for number, names in found.spares],
-        "with_spares": None if found.spared is None else _share(found.spared),
     }
 
 

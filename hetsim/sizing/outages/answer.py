@@ -11,7 +11,7 @@ from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.service.service import Service
 from hetsim.sizing.answer import Choice
 
-How: TypeAlias = Literal["played", "follows", "refused", "not asked"]
+How: TypeAlias = Literal["played", "refused", "not asked"]
 
 MINUTES_A_MONTH = 365.25 * 24 * 60 / 12
 
@@ -31,9 +31,8 @@ class State:
         Of all of these together.
     answer : "meets", "misses" or "undecided"
         Whether the objectives hold.
-    how : "played", "follows", "refused" or "not asked"
-        Played; proved by another one, with no fewer servers or no more; a model cannot be served;
-        or left open, as it is too rare to matter.
+    how : "played", "refused" or "not asked"
+        Played; a model cannot be served; or left open, as it is too rare to matter.
     service : Service, optional
         What became of the requests, where it was played.
     anew : tuple of str
@@ -51,7 +50,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Matter:
-    """What a device matters.
+    """How often a device is up.
 
     Attributes
     ----------
@@ -59,15 +58,11 @@ class Matter:
     share : Fraction
         Of its time that it is up.
     source : str
-    gain : Fraction, optional
-        By how much likelier the objectives were to hold were it always up; None where there are too
-        many states to say.
     """
 
     device: str
     share: Fraction
     source: str
-    gain: Fraction | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,12 +78,7 @@ class Availability:
     states : tuple of State
         The likeliest first.
     devices : tuple of Matter
-        Those that matter, the one of which most would be gained first.
-    spares : tuple of (int, tuple of str), optional
-        The fewest devices that would reach it, if they stood by: so many more of which; None where
-        it is reached, or not by as many as were looked at.
-    spared : Fraction, optional
-        What is reached with them, at least.
+        Those that matter.
     impossible : str, optional
         Why no plans at all reach it, where that is proved.
     """
@@ -98,8 +88,6 @@ class Availability:
     high: Fraction
     states: tuple[State, ...]
     devices: tuple[Matter, ...]
-    spares: Choice | None = None
-    spared: Fraction | None = None
     impossible: str | None = None
 
     @property

@@ -7,7 +7,6 @@ from typing import NamedTuple, TypeAlias
 
 from hetsim.errors import UsageError
 from hetsim.sizing.answer import Choice
-from hetsim.sizing.outages.chances import Counts
 from hetsim.sizing.outages.left import Leaving, Left
 
 MOST = 2**20
@@ -15,6 +14,9 @@ MOST = 2**20
 
 Vector: TypeAlias = tuple[int, ...]
 """How many devices of each class are down."""
+
+Counts: TypeAlias = tuple[int | None, ...]
+"""The same; None: any number."""
 
 
 class Way(NamedTuple):
