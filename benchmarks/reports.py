@@ -32,18 +32,19 @@ from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.page import page
-from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
 
 STRATEGIES = ("single", "hetero", "heft")
 OPENINGS = 5
 SPREADS = ("bytes", "cpu_s", "paint_ms", "frame_ms")
 PAINTED = "performance.getEntriesByType('paint').map(entry => [entry.name, entry.startTime])"
-FRAME = """() => {
-  const view = document.querySelector('#view-timeline .picture').timeline;
-  const end = view.state.picture.open.end, start = performance.now();
-  for (let turn = 1; turn <= 20; turn += 1) { view.moved(0, end / turn); view.paint(); }
-  return (performance.now() - start) / 20;
+FRAME = """async () => {
+  const chart = document.querySelector("#view-timeline .js-plotly-plot"), start = performance.now();
+  for (let turn = 1; turn <= 5; turn += 1) {
+    await Plotly.relayout(chart, {"xaxis.range": [0, chart.layout.xaxis.range[1] / 1.2]});
+  }
+  return (performance.now() - start) / 5;
 }"""
 
 

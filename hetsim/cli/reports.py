@@ -58,8 +58,8 @@ def report_of_service(
     force: bool,
 ) -> None:
     """Write the page of a workload that was simulated."""
-    from hetsim.reporting.pages.grids import rates_picture
     from hetsim.reporting.pages.islands.service import service_island
+    from hetsim.reporting.pages.rates import rates_picture
 
     invocation = current()
     from_file = load.workload is not None
@@ -78,7 +78,7 @@ def report_of_service(
             own=start if from_file else 1.0,
             tell=tell,
         )
-    pictures = {"rates": [row], "timelines": _requests(service)}
+    pictures = {"rates": [row], "timeline": _requests(service)}
     leave_report(
         lambda read, command: service_island(read, command, pictures),
         record,
@@ -93,7 +93,7 @@ def report_of_load_test(
     """Write the page of a workload that was served for real."""
     from hetsim.reporting.pages.islands.load_test import load_test_island
 
-    pictures = {"timelines": _requests(found.measured, found.simulated)}
+    pictures = {"timeline": _requests(found.measured, found.simulated)}
     leave_report(
         lambda read, command: load_test_island(read, command, pictures),
         record,
@@ -123,8 +123,8 @@ def report_of_capacity(
     force: bool,
 ) -> None:
     """Write the page of which rates a platform carries."""
-    from hetsim.reporting.pages.grids import MOST, rates_picture, short
     from hetsim.reporting.pages.islands.capacity import capacity_island
+    from hetsim.reporting.pages.rates import MOST, rates_picture, short
 
     invocation = current()
     from_file = load.workload is not None
@@ -187,7 +187,7 @@ def report_of_recommendation(
 ) -> None:
     """Write the page of the cheapest platform; `comes` is the workload as its file says it."""
     from hetsim.reporting.pages.islands.recommendation import recommendation_island
-    from hetsim.reporting.pages.pictures.vectors import vectors_picture
+    from hetsim.reporting.pages.vectors import vectors_picture
 
     invocation = current()
     with invocation.progress("trying platforms for other prices") as tell:
@@ -256,7 +256,7 @@ def _at_other_rates(
     """Requests of an answer at other rates, and the command that leaves the answer's files."""
     from hetsim.base.text import plain
     from hetsim.reporting.pages.commands import without
-    from hetsim.reporting.pages.grids import rates_picture
+    from hetsim.reporting.pages.rates import rates_picture
 
     invocation = current()
     with invocation.progress("playing other rates") as tell:
@@ -281,9 +281,9 @@ def report_of_sweep(found: Swept, report: Path, *, force: bool) -> None:
     from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
     from hetsim.reporting.tables.sweep import sweep_record
 
-    picture = rows_picture(found.rows)
+    picture = rows_picture(found.rows, [wish.column for wish in found.wishes])
     leave_report(
-        lambda read, command: sweep_island(read, command, {"rows": picture}),
+        lambda read, command: sweep_island(read, command, {"points": picture}),
         sweep_record(found),
         report,
         force=force,

@@ -16,7 +16,8 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.manifest import manifest_json
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
+from hetsim.reporting.pages.subgraphs import plans_picture
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.simulation.simulate import simulate
 from hetsim.sweeping.rows import COLUMNS
@@ -47,7 +48,9 @@ def write_comparison(path: Path, problem: Problem, command: Sequence[str]) -> No
     """Leave the page of a comparison, and its record beside it."""
     found = compare(problem, ["single", "heft"])
     record = json.loads(to_compact_json(comparison_record(found)))
-    write_page(comparison_island(record, command, pictures_of(played_of(found))), path)
+    played = played_of(found)
+    pictures = {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
+    write_page(comparison_island(record, command, pictures), path)
     path.with_suffix(".json").write_text(to_json(record))
 
 

@@ -14,7 +14,7 @@ from hetsim.base.text import to_compact_json
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
 
 
@@ -67,8 +67,7 @@ def test_every_view_is_drawn_can_be_read_and_is_printed_in_the_light(
     assert one.page.locator("details:not([open])").count() == 0
     assert one.page.locator(".view:visible").count() == len(one.views())
     # Each view was drawn without being clicked.
-    assert one.page.locator(".js-plotly-plot:visible").count() == 3
-    assert one.page.locator("canvas.timeline-canvas:visible").count() == 1
+    assert one.page.locator(".js-plotly-plot:visible").count() == 4
     assert one.page.locator("button:visible").count() == 0
     assert one.page.evaluate("getComputedStyle(document.body).backgroundColor") == (
         "rgb(255, 255, 255)"

@@ -36,9 +36,9 @@ from hetsim.reporting.pages.islands.nodes import nodes_island
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
 from hetsim.reporting.pages.page import page, write_page
-from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
 from hetsim.reporting.pages.reading import Left, read_left
-from hetsim.reporting.pages.subgraphs import graph_picture
+from hetsim.reporting.pages.subgraphs import plans_picture
+from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.tables.comparison import comparison_report
 from hetsim.reporting.tables.lint import lint_record, lint_report
@@ -120,7 +120,7 @@ def islands(folder: Path, placed: Path, texts: tuple[str, ...]) -> Iterator[tupl
         (f"{texts[0]} {name}", replace(made, strategy=f"{texts[3]} {name}", reason=texts[4]), of)
         for name, made, of in played_of(found)
     ]
-    pictures = pictures_of(played)
+    pictures = {**pictures_of(played), **plans_picture([made for _, made, _ in played])}
     names = {"heft": f"{texts[5]} heft"} | {f"single:{name}": name for name in problem.devices}
     record = poisoned(read(comparison_record(found)), names)
     yield "compare", comparison_island(record, command, pictures)
@@ -155,8 +155,7 @@ def islands(folder: Path, placed: Path, texts: tuple[str, ...]) -> Iterator[tupl
     yield "nodes", nodes_island(read(nodes_record(nodes(problem))), command, {})
     made = plan(problem, "heft")
     of_plan = read(nodes_record(nodes(made, device=problem.devices[1])))
-    picture = graph_picture([made])
-    yield "nodes of a plan", nodes_island(of_plan, command, {"graph": picture})
+    yield "nodes of a plan", nodes_island(of_plan, command, plans_picture([made]))
     yield from of_workloads(placed, texts, command)
 
 

@@ -33,9 +33,10 @@ def drawn(picture: Record) -> dict[str, list[Drawn]]:
     columns = unpacked(picture["tasks"])
     found: dict[str, list[Drawn]] = {track["name"]: [] for track in picture["tracks"]}
     names = list(found)
-    order = ("track", "start_ns", "duration_ns", "request", "label")
+    order = ("track", "start_ns", "duration_ns", "request", "text")
     for track, start, length, request, label in zip(*(columns[n] for n in order), strict=True):
-        found[names[track]].append((start, start + length, request, picture["labels"][label]))
+        said = picture["texts"][label][0]
+        found[names[track]].append((start, start + length, request, said))
     return found
 
 
@@ -86,10 +87,10 @@ def test_each_request_is_where_it_was(way: str, most: int, tmp_path: Path) -> No
     shown = {one[:3] for one in waits}
     assert shown <= waited | rejected
     left_out = len(waited | rejected) - len(shown)
-    assert ("are not drawn waiting" in picture["cut"]) == (left_out > 0)
+    assert ("are not drawn waiting" in picture["note"]) == (left_out > 0)
     if left_out:
-        assert f"{left_out} that waited" in picture["cut"].replace("The first", "the first")
-    assert (f"he first {most} of 300 requests" in picture["cut"]) == (most == 50)
+        assert f"{left_out} that waited" in picture["note"].replace("The first", "the first")
+    assert (f"he first {most} of 300 requests" in picture["note"]) == (most == 50)
     assert {one[3] for one in waits} <= {"waiting", "rejected: the queue was full"}
 
 
@@ -97,8 +98,8 @@ def left(folder: Path, *words: object) -> tuple[list[Record], list[Record]]:
     """The timelines of the page that a verb writes, and of the folder that it leaves."""
     result = call(*words, "--report", folder / "p.html", "--out", folder / "out")
     assert result.exit_code in (0, 5, 6), result.stderr
-    own = read_left(folder / "p.html").pictures["timelines"]
-    return own, island_of(read_left(folder / "out"), ()).pictures["timelines"]
+    own = read_left(folder / "p.html").pictures["timeline"]
+    return own, island_of(read_left(folder / "out"), ()).pictures["timeline"]
 
 
 def test_a_folder_shows_what_the_page_does(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_a_folder_shows_what_the_page_does(tmp_path: Path) -> None:
     assert own == again
     [(start, end, request, what)] = drawn(own[0])["down: npu"]
     assert (start, end, request, what) == (1_000_000, 3_000_000, -1, "kill")
-    assert [one["clock"] for one in own] == ["virtual"]
+    assert [one["name"] for one in own] == ["requests, virtual clock"]
     trace = tmp_path / "out" / "trace.json"
     whole = trace.read_text()
     for text in ("{}", whole[:700], whole.replace('"requests":[', '"request":['),
@@ -138,7 +139,7 @@ def run_under_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[obj
 def test_a_run_is_drawn_by_both_clocks(run_under_load: tuple[object, ...], tmp_path: Path) -> None:
     own, again = left(tmp_path, *run_under_load)
     assert own == again
-    assert [one["clock"] for one in own] == ["wall", "virtual"]
+    assert [one["name"] for one in own] == ["requests, wall clock", "requests, virtual clock"]
     # On devices that are exact the run is what was simulated.
     assert drawn(own[0]) == drawn(own[1])
     island = island_of(read_left(tmp_path / "p.html"), ())
@@ -161,7 +162,6 @@ def test_it_is_drawn(run_under_load: tuple[object, ...], tmp_path: Path, opened:
             one.show(view)
             assert "could not be drawn" not in one.page.inner_text(f"#view-{view}")
         one.show("timeline")
-        one.page.select_option("#timeline-request", "3")
-        one.page.select_option("#timeline-plan", "1")
-        heads = one.page.locator("#view-timeline details th").all_text_contents()
-        assert heads == ["start", "on", "task", "takes", "request"]
+        one.page.select_option("#view-timeline select >> nth=1", label="request 3")
+        one.page.select_option("#view-timeline select >> nth=0", label="requests, virtual clock")
+        one.settle()

@@ -16,8 +16,8 @@ from cli_calls import call
 from hetsim.base.text import Record
 from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.difference import difference_island
-from hetsim.reporting.pages.differences.headline import headline
 from hetsim.reporting.pages.islands.of_left import island_of
+from hetsim.reporting.pages.leaves import headline
 from hetsim.reporting.pages.packing import pack
 from hetsim.reporting.pages.page import page, write_page
 from hetsim.reporting.pages.reading import KINDS, Left, read_all, read_left
@@ -40,7 +40,9 @@ def test_a_record_alone_gives_verdict_and_tables(answers: AnswersOnDisk) -> None
     island = island_of(read_left(answers.record), ("hetsim", "report", "x"))
     whole = island_of(read_left(answers.page), ())
     assert island.verdict == whole.verdict
-    views = [section.view for section in whole.sections if section.view != "graph"]
+    views = [
+        section.view for section in whole.sections if section.view not in ("subgraphs", "timeline")
+    ]
     assert [section.view for section in island.sections] == views
 
 
@@ -50,7 +52,7 @@ def test_a_folder_of_out_has_its_command_and_plan(answers: AnswersOnDisk) -> Non
     assert left.command[:2] == ("hetsim", "simulate")
     assert left.plan is not None
     island = island_of(left, ())
-    subgraphs = next(section for section in island.sections if section.view == "graph")
+    subgraphs = next(section for section in island.sections if section.view == "subgraphs")
     assert len(subgraphs.tables[0].rows) == len(left.plan["groups"])
 
 
@@ -69,7 +71,7 @@ def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> 
     """Of a plan, of what came under load, and of a placement, as the verbs print them."""
     asked = "simulate zoo:squeezenet --platform laptop --strategy single:gpu --rate 50"
     served = json.loads(call(*asked.split(), "--requests", "200", "--json").stdout)
-    top = headline(Left("", KINDS[served["schema"]], served))
+    top = headline(served)
     (stream,) = served["streams"]
     for one in stream["percentiles"]:
         told = top[stream["name"], f"p{one['percentile']:g}", "latency_s"]
@@ -81,7 +83,7 @@ def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> 
     placed = json.loads(call(*words).stdout)
     left = Left("placement.json", KINDS[placed["schema"]], placed)
     factor = placed["rows"][0]["factor"]
-    assert headline(left)["factor",] == factor
+    assert headline(placed)["best", "factor"] == factor
     assert f"{factor:.3g}x the demand" in island_of(left, ()).verdict.say
 
 
@@ -110,7 +112,7 @@ WRONG: dict[str, Any] = {
         '<script type="application/json" id="hetsim-data">{"report":"hetsim-report/9"}</script>'
     ),
     "fields.html": (
-        '<script type="application/json" id="hetsim-data">{"report":"hetsim-report/1"}</script>'
+        '<script type="application/json" id="hetsim-data">{"report":"hetsim-report/2"}</script>'
     ),
     "bytes.json": b"\xff\xfe\x00",
     "rows.jsonl": "no row\n",
@@ -135,11 +137,11 @@ def zeros(nbytes: int) -> Record:
 @pytest.mark.parametrize(
     ("pictures", "told"),
     [
-        (lambda: {"graph": zeros(2**26 + 1)}, "more than 64.0 MiB"),
-        (lambda: {"timelines": [{"tasks": zeros(2**20)}] * 65}, "more than 64.0 MiB"),
-        (lambda: {"graph": {"packed": zeros(9)["packed"][:-8]}}, "is cut"),
-        (lambda: {"graph": {"packed": "no gzip"}}, "damaged"),
-        (lambda: {"graph": {"packed": pack(b"[" * 10**5)}}, "not whole"),
+        (lambda: {"subgraphs": zeros(2**26 + 1)}, "more than 64.0 MiB"),
+        (lambda: {"timeline": [{"tasks": zeros(2**20)}] * 65}, "more than 64.0 MiB"),
+        (lambda: {"subgraphs": {"packed": zeros(9)["packed"][:-8]}}, "is cut"),
+        (lambda: {"subgraphs": {"packed": "no gzip"}}, "damaged"),
+        (lambda: {"subgraphs": {"packed": pack(b"[" * 10**5)}}, "not whole"),
     ],
     ids=["one", "many", "cut", "other", "deep"],
 )

@@ -1,9 +1,8 @@
-"""The timeline: its columns are the events, and it is walked by keys, the wheel and the mouse."""
+"""The timeline and what is drawn beside it are the events; tasks are told to keys and the mouse."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,7 @@ from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.islands.plan import simulation_island
 from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.pictures.memory import STEPS_MOST, memory_picture
-from hetsim.reporting.pages.pictures.of_plans import pictures_of
-from hetsim.reporting.pages.timeline import timeline_picture
+from hetsim.reporting.pages.timeline import BINS, STEPS_MOST, pictures_of
 from hetsim.reporting.result import simulation_record
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.simulate import simulate
@@ -45,46 +42,77 @@ def played(made: Plan) -> Timeline:
 
 
 def test_columns_are_the_events(made: Plan, played: Timeline) -> None:
-    picture = timeline_picture(made, played, "heft")
+    picture = pictures_of([("heft", made, played)])["timeline"][0]
     tasks = unpacked(picture["tasks"])
     tracks = [track["name"] for track in picture["tracks"]]
-    found: dict[int, set[str]] = {}
-    for entry, task in enumerate(tasks["task"]):
-        event = played.events[task]
-        found.setdefault(task, set()).add(tracks[tasks["track"][entry]])
-        assert tasks["start_ns"][entry] == round(event.start_s * 1e9)
-        assert tasks["duration_ns"][entry] == round((event.end_s - event.start_s) * 1e9)
-        assert tasks["request"][entry] == event.request
-        assert tasks["nbytes"][entry] == event.nbytes
-        assert picture["labels"][tasks["label"][entry]].startswith(event.name)
-        assert picture["devices"][tasks["to"][entry]] == event.device
-    assert found.keys() == set(range(len(played.events)))
-    for task, names in found.items():
-        event = played.events[task]
-        assert names == set(event.tracks or (f"{event.source}>{event.device}",))
-    assert unpacked(picture["path"]) == list(played.critical_path)
-    assert picture["cut"] == ""
+    entries = zip(*(tasks[name] for name in ("track", "start_ns", "duration_ns", "request", "text",
+                                             "critical")), strict=True)  # fmt: skip
+    for place, event in enumerate(played.events):
+        label, on = "", set()
+        for _ in event.tracks or ("one",):
+            track, start_ns, duration_ns, request, text, critical = next(entries)
+            on.add(tracks[track])
+            assert start_ns == round(event.start_s * 1e9)
+            assert duration_ns == round((event.end_s - event.start_s) * 1e9)
+            assert request == event.request
+            assert critical == (place in played.critical_path)
+            label = "".join(picture["texts"][text])
+        assert on == set(event.tracks or (f"{event.source}>{event.device}",))
+        assert label.startswith(event.name)
+        assert (f" from {event.source} to {event.device}" in label) == bool(event.nbytes)
+    assert next(entries, None) is None
+    assert picture["note"] == ""
+
+
+def test_utilization_is_that_of_the_clock(made: Plan, played: Timeline) -> None:
+    """The bins of each row add up to how long it was busy, over all of its streams."""
+    figure = unpacked(pictures_of([("heft", made, played)])["utilization"][0])
+    streams = dict(zip(made.problem.devices, made.problem.streams, strict=True))
+    busy = {**played.device_busy_s, **played.link_busy_s}
+    traces = [trace for trace in figure["data"] if trace["name"] in busy]
+    assert {trace["name"] for trace in traces} == {name for name in busy if busy[name]}
+    for trace in traces:
+        share = np.array(trace["y"][:-1])
+        assert len(share) == BINS
+        assert share.max() <= 1
+        whole_s = max(event.end_s for event in played.events)
+        told_s = share.mean() * whole_s * streams.get(trace["name"], 1)
+        assert told_s == pytest.approx(busy[trace["name"]], rel=1e-4)
 
 
 def test_whole_requests_are_left_out_and_it_is_told(made: Plan, played: Timeline) -> None:
     each = len(played.events) // REQUESTS
-    picture = timeline_picture(made, played, "heft", most=3 * each)
+    picture = pictures_of([("heft", made, played)], most=3 * each)["timeline"][0]
     assert set(unpacked(picture["tasks"])["request"]) == {0, 1, 2}
-    assert picture["cut"].startswith(f"{3 * each} of {5 * each} tasks are drawn")
+    assert picture["note"].startswith(f"{3 * each} of {5 * each} tasks are drawn")
     both = pictures_of([("a", made, played), ("b", made, played)], most=len(played.events))
-    assert [one["name"] for one in both["timelines"]] == ["a"]
-    assert both["left_out"] == ["b"]
+    (one,) = both["timeline"]
+    assert one["name"] == "a"
+    assert one["note"].endswith("the timelines of b.")
+
+
+UNITS = {" B": 1, " KiB": 2**10, " MiB": 2**20, " GiB": 2**30}
+
+
+def held(plan: Plan, timeline: Timeline) -> dict[str, tuple[list[float], list[float], str]]:
+    """Times, bytes, and the note of what is drawn of memory, by device."""
+    figure = unpacked(pictures_of([("x", plan, timeline)])["memory"][0])
+    found = {}
+    for trace in figure["data"]:
+        if "name" in trace:
+            axis = figure["layout"]["yaxis" + trace["yaxis"][1:]]
+            step = UNITS[axis["ticksuffix"]]
+            found[trace["name"]] = (trace["x"][:-1], [one * step for one in trace["y"][:-1]],
+                                    figure["note"])  # fmt: skip
+    return found
 
 
 def test_memory_is_that_of_the_clock(made: Plan, played: Timeline) -> None:
-    picture = memory_picture(made, played, "heft")
-    assert picture is not None
-    columns = unpacked(picture["devices"])
+    drawn = held(made, played)
     for device, (times, amounts) in memory_profile(made, played).items():
-        place = columns["device"].index(device)
-        assert columns["nbytes"][place] == amounts.tolist()
-        assert columns["time_ns"][place] == [round(float(at) * 1e9) for at in times]
-        assert max(columns["nbytes"][place]) == played.peak_memory_bytes[device]
+        times_s, nbytes, _ = drawn[device]
+        assert times_s == pytest.approx(times, abs=1e-9)
+        assert nbytes == pytest.approx(amounts, rel=1e-4)
 
 
 def test_of_many_steps_of_memory_the_highest_stay() -> None:
@@ -93,12 +121,10 @@ def test_of_many_steps_of_memory_the_highest_stay() -> None:
     )
     one = plan(problem, "single:d0")
     many = simulate(one, arrivals_s=[2e-3 * turn for turn in range(STEPS_MOST)])
-    picture = memory_picture(one, many, "x")
-    assert picture is not None
-    assert "highest" in picture["cut"]
-    columns = unpacked(picture["devices"])
-    assert len(columns["nbytes"][0]) == STEPS_MOST
-    assert max(columns["nbytes"][0]) == many.peak_memory_bytes["d0"]
+    _, nbytes, note = held(one, many)["d0"]
+    assert "highest" in note
+    assert len(nbytes) == STEPS_MOST
+    assert max(nbytes) == pytest.approx(many.peak_memory_bytes["d0"], rel=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -110,75 +136,51 @@ def report(made: Plan, played: Timeline, tmp_path_factory: pytest.TempPathFactor
     return path
 
 
-def test_it_is_walked_by_keys_the_wheel_and_the_mouse(
-    report: Path, opened: Open, played: Timeline
+def test_tasks_are_told_to_keys_and_the_mouse_and_one_request_is_picked(
+    report: Path, opened: Open, played: Timeline, made: Plan
 ) -> None:
     one = opened(report)
     page = one.page
     one.show("timeline")
+    chart = page.locator("#view-timeline .js-plotly-plot")
 
-    def shown() -> tuple[float, float]:
-        found = page.evaluate(
-            "(({state}) => [state.from, state.to])"
-            "(document.querySelector('#view-timeline .picture').timeline)"
-        )
-        return float(found[0]), float(found[1])
+    def drawn(opacity: float) -> int:
+        """Tasks that are drawn so bright: four corners each."""
+        return int(page.evaluate(
+            "opacity => document.querySelector('#view-timeline .js-plotly-plot').data"
+            ".filter(one => one.opacity === opacity).reduce((sum, one) => sum + one.x.length, 0)",
+            opacity,
+        )) // 4  # fmt: skip
 
-    def tasks() -> int:
-        told = page.inner_text("#view-timeline .picture summary small")
-        return int(re.findall(r"\d+", told)[-1])
-
-    assert tasks() == len(played.events)
-    start, end = shown()
-    assert start <= 0
-    assert end >= played.makespan_s * 1e9
-    canvas = page.locator(".timeline-canvas")
-    canvas.focus()
-    page.keyboard.press("+")
-    closer = shown()
-    assert end - start > closer[1] - closer[0]
-    page.keyboard.press("ArrowRight")
-    assert shown()[0] > closer[0]
-    page.keyboard.press("0")
-    assert shown() == (start, end)
-
-    # Task by task, read aloud; then its request alone.
-    page.keyboard.press("n")
-    first = page.inner_text("#live")
-    page.keyboard.press("n")
-    assert page.inner_text("#live") != first
-    assert re.search(r"g\d+: Task", first)
-    assert "request 1" in first
-    page.keyboard.press("ArrowDown")
-    assert " on d1/" in page.inner_text("#live")
-    page.keyboard.press("Enter")
-    assert tasks() == len(played.events) // REQUESTS
-    page.keyboard.press("Escape")
-    assert tasks() == len(played.events)
-    page.select_option("#timeline-request", "2")
-    assert tasks() == len(played.events) // REQUESTS
-    page.select_option("#timeline-request", "-1")
-    page.click("text=Critical path")
-    assert page.get_attribute("text=Critical path", "aria-pressed") == "true"
-
-    # The wheel zooms where the timeline has the focus, a drag moves, hovering tells.
-    canvas.focus()
-    box = canvas.bounding_box()
-    assert box is not None
-    middle = (box["x"] + box["width"] * 0.6, box["y"] + 42)
-    page.mouse.move(*middle)
-    page.mouse.wheel(0, -300)
-    page.wait_for_function("() => true")
-    assert shown()[1] - shown()[0] < end - start
-    before = shown()
-    page.mouse.down()
-    page.mouse.move(middle[0] - 80, middle[1])
-    page.mouse.up()
-    assert shown()[0] > before[0]
-    page.keyboard.press("0")
-    page.evaluate(
-        "(view => { const {tasks, ofTrack} = view.state.picture.open;"
-        " view.focusOn(ofTrack[0].marks[0]); })"
-        "(document.querySelector('#view-timeline .picture').timeline)"
+    marks = sum(max(1, len(event.tracks)) for event in played.events)
+    assert (drawn(0.9), drawn(0.25)) == (marks, 0)
+    page.select_option("#view-timeline .tools .tools select, #view-timeline .tools select",
+                       label="request 2")  # fmt: skip
+    page.wait_for_function(
+        "() => document.querySelector('#view-timeline .js-plotly-plot').data[0].opacity === 0.25"
     )
-    assert "d0/0" in page.inner_text(".detail")
+    assert drawn(0.9) == marks // REQUESTS
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    first = page.inner_text(".detail")
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".detail") != first
+    assert "request 2" in first
+    page.select_option("#view-timeline .tools select", label="all tasks")
+    page.wait_for_function(
+        "() => document.querySelector('#view-timeline .js-plotly-plot').data[0].opacity === 0.9"
+    )
+    event = max((each for each in played.events if each.kind == "compute"),
+                key=lambda each: each.end_s - each.start_s)  # fmt: skip
+    at = page.evaluate(
+        "([when, name]) => { const { tracks } = hetsim.island.pictures.timeline[0];"
+        " const chart = document.querySelector('#view-timeline .js-plotly-plot');"
+        " const {xaxis, yaxis} = chart._fullLayout; const box = chart.getBoundingClientRect();"
+        " const row = tracks.length - 1 - tracks.findIndex(one => one.name === name);"
+        " return [box.left + xaxis._offset + xaxis.c2p(when),"
+        " box.top + yaxis._offset + yaxis.c2p(row + 0.4)]; }",
+        [(event.start_s + event.end_s) / 2, event.tracks[0]],
+    )
+    page.mouse.move(*at)
+    assert page.inner_text(".detail").startswith(f"{event.name}: ")
+    assert f"on {event.tracks[0]}" in page.inner_text(".detail")

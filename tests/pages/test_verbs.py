@@ -37,7 +37,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 VIEWS = {
     "lint": {"findings", "provenance"},
     "nodes": {"units", "nodes", "refusals", "provenance"},
-    "nodes of a plan": {"units", "nodes", "refusals", "graph", "provenance"},
+    "nodes of a plan": {"units", "nodes", "refusals", "subgraphs", "provenance"},
 }
 """Views of those that play nothing."""
 

@@ -189,14 +189,16 @@ def compare(
 def _report(comparison: Comparison, record: Mapping[str, Any], command: Sequence[str]) -> Island:
     """What the report shows: every plan's timeline, the best first, as far as there is room."""
     from hetsim.reporting.pages.islands.compare import comparison_island
-    from hetsim.reporting.pages.pictures.of_plans import pictures_of, played_of
-    from hetsim.reporting.pages.pictures.speeds import speeds_picture
+    from hetsim.reporting.pages.speeds import speeds_picture
+    from hetsim.reporting.pages.subgraphs import plans_picture
+    from hetsim.reporting.pages.timeline import pictures_of, played_of
 
     speeds = None
     best = comparison.rows[0].plan
     if best is not None and comparison.objective == "latency" and not comparison.sustained:
         speeds = speeds_picture(best, command, "compare")
-    pictures = pictures_of(played_of(comparison))
+    played = played_of(comparison)
+    pictures = {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
     return comparison_island(record, command, {**pictures, "speeds": speeds})
 
 

@@ -96,12 +96,12 @@ def nodes(
 
 
 def _report(told: Facts, record: Mapping[str, Any], command: Sequence[str]) -> Island:
-    """What the report shows: with a plan, its graph."""
+    """What the report shows: with a plan, its subgraphs."""
     from hetsim.reporting.pages.islands.nodes import nodes_island
-    from hetsim.reporting.pages.subgraphs import graph_picture
+    from hetsim.reporting.pages.subgraphs import plans_picture
 
-    picture = graph_picture([] if told.plan is None else [told.plan])
-    return nodes_island(record, command, {} if picture is None else {"graph": picture})
+    pictures = plans_picture([] if told.plan is None else [told.plan])
+    return nodes_island(record, command, pictures)
 
 
 def _asked(source: str) -> Problem | Plan:

@@ -139,14 +139,11 @@ def run(
 
 def _report(plan: Plan, done: Run, record: Mapping[str, Any], command: Sequence[str]) -> Island:
     from hetsim.reporting.pages.islands.plan import run_island
-    from hetsim.reporting.pages.pictures.of_plans import pictures_of
-    from hetsim.reporting.pages.timeline import timeline_picture
+    from hetsim.reporting.pages.subgraphs import plans_picture
+    from hetsim.reporting.pages.timeline import pictures_of
 
-    pictures = pictures_of([(f"{plan.strategy}, virtual clock", plan, done.timeline)])
-    if done.events:
-        name = f"{plan.strategy}, wall clock"
-        real = timeline_picture(plan, done.timeline, name, events=done.events)
-        pictures["timelines"].append(real)
+    played = [(plan.strategy, plan, done.timeline)]
+    pictures = {**pictures_of(played, done.events), **plans_picture([plan])}
     return run_island(record, command, pictures, wall_s=done.wall_s)
 
 

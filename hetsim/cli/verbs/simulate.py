@@ -151,7 +151,7 @@ def simulate(
     leave(asked, drawn, record, seed=seed, arrivals_s=arrivals_s)
     speeds = None
     if invocation.report is not None and requests == 1 and not (failures or sustained):
-        from hetsim.reporting.pages.pictures.speeds import speeds_picture
+        from hetsim.reporting.pages.speeds import speeds_picture
 
         speeds = speeds_picture(plan, invocation.command, "simulate", contention=contention)
     leave_report(
@@ -174,7 +174,8 @@ def _report(
     command: Sequence[str],
 ) -> Island:
     from hetsim.reporting.pages.islands.plan import simulation_island
-    from hetsim.reporting.pages.pictures.of_plans import pictures_of
+    from hetsim.reporting.pages.subgraphs import plans_picture
+    from hetsim.reporting.pages.timeline import pictures_of
 
-    pictures = pictures_of([(plan.strategy, plan, timeline)])
+    pictures = {**pictures_of([(plan.strategy, plan, timeline)]), **plans_picture([plan])}
     return simulation_island(record, command, {**pictures, "speeds": speeds})

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from hetsim.base.text import Record
-from hetsim.errors import UsageError
-from hetsim.reporting.pages.differences.headline import headline, points_of
-from hetsim.reporting.pages.differences.leaves import Change, beside, changes, same
-from hetsim.reporting.pages.differences.placing import Move, Placed, moves, placed, ways
-from hetsim.reporting.pages.differences.question import Cause, causes
+from hetsim.base.text import Record, tally
+from hetsim.errors import InvalidInput, UsageError
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import seconds
-from hetsim.reporting.pages.packing import packed
+from hetsim.reporting.pages.leaves import Change, beside, changes, headline, same
 from hetsim.reporting.pages.reading import Left, whole
 from hetsim.reporting.words.text import ABSENT, count, listed
+from hetsim.sweeping.rows import ASKED
 
 ROWS_MOST = 500
 """Figures, and nodes, that are told one by one."""
 
 _NO_FIGURES = ("problem", "served", "schema", "verdict", "profiles", "rows_file")
+
+_OPTIONS = (
+    "objective", "objectives", "draws", "draw_seed", "sustained", "seed", "requests", "target_s",
+    "rate_per_s", "max_devices", "unit", "kinds", "policies", "executor", "precision",
+)  # fmt: skip
+"""Entries of a record that say what was asked, or how."""
+
+_SORTS = {
+    "model": "model", "platform": "platform", "devices": "platform", "host": "platform",
+    "figures": "figures", "profiles": "figures", "contention": "options", "execute": "options",
+    "cost": "options", "pessimistic": "options",
+}  # fmt: skip
+"""What of the question each entry of a problem is."""
+
+_EVIDENCE = ("of", "source", "status", "before", "precision", "runtime", "kin", "within_80",
+             "measured_share", "sha256")  # fmt: skip
+"""What figures of a device or link rest on."""
+
+_TARGETS = ("--report", "--trace", "--out", "-o", "--force", "--json", "--quiet", "-q", "--wide")
+"""Options that say where an answer goes, and nothing of the question."""
 
 
 def difference_island(first: Left, second: Left, command: Sequence[str]) -> Island:
@@ -40,151 +59,288 @@ def difference_island(first: Left, second: Left, command: Sequence[str]) -> Isla
         )
     with whole(first, second):
         why = causes(first, second)
-        figures = _figures(first, second)
-        top = _headline(first, second)
-        plans = _pairs(placed(first), placed(second))
-        moved = {(was.plan, now.plan): moves(was, now) for was, now in plans}
+        figures = [one for one in changes(_figures(first), _figures(second))
+                   if not {"problem", "fingerprint", "sha256"}.intersection(one.path)]  # fmt: skip
+        top = beside(headline(first.record), headline(second.record))
+        moved = _moved(placed(first), placed(second))
+        tables = [_figures_table("The answer", top)]
+        if figures:
+            rest = f", of which {ROWS_MOST} are told" * (len(figures) > ROWS_MOST)
+            title = f"All that differs: {count(len(figures), 'figure')}{rest}"
+            tables.append(_figures_table(title, figures[:ROWS_MOST]))
         return Island(
             kind="difference",
             title=f"What moved: {first.source} and {second.source}",
             command=tuple(command),
             record=_record(first, second, why, figures, moved),
-            verdict=Verdict(
-                say=_say(top, figures, moved),
-                binds=_because(first, second, why, bool(figures or any(moved.values()))),
-            ),
+            verdict=Verdict(_say(top, figures, moved), _because(first, second, why, bool(
+                figures or any(one.nodes for one in moved)))),
             tiles=tuple(_tiles(top)),
-            sections=tuple(_sections(first, second, why, figures, top, plans, moved)),
-            pictures=_pictures(first, second),
-        )
+            sections=(
+                _why_section(why),
+                *([_nodes_section(moved)] if moved else []),
+                Section(
+                    "figures",
+                    "Figures",
+                    "Every figure that differs, by where it stands in the record; what is not here "
+                    "is the same.",
+                    tuple(tables),
+                    open=True,
+                    order=30,
+                ),
+                _answers_section(first, second),
+            ),
+        )  # fmt: skip
 
 
-def _headline(first: Left, second: Left) -> list[Change]:
-    """The figures that an answer is about, of both."""
-    return beside(headline(first), headline(second))
+def _figures(left: Left) -> Record:
+    """The answer of a record without its question; of a sweep its rows by what was asked."""
+    found = {key: value for key, value in left.record.items() if key not in _NO_FIGURES}
+    if left.rows:
+        found["rows"] = {}
+        for row in left.rows:
+            asked = ", ".join(str(row[name]) for name in ASKED if row.get(name) is not None)
+            answer = {key: value for key, value in row.items()
+                      if key not in (*ASKED, "key") and value is not None}  # fmt: skip
+            found["rows"].setdefault(asked, answer)
+    return found
 
 
-def _figures(first: Left, second: Left) -> list[Change]:
-    was, now = (
-        {key: value for key, value in left.record.items() if key not in _NO_FIGURES}
-        | ({"rows": points_of(left)} if left.rows else {})
-        for left in (first, second)
-    )
-    return [
-        one
-        for one in changes(was, now)
-        if not {"problem", "fingerprint", "sha256"}.intersection(one.path)
-    ]
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing of the question that differs.
+
+    ``sort`` is ``model``, ``platform``, ``figures``, ``options`` or ``versions``.
+    """
+
+    sort: str
+    change: Change
 
 
-def _pairs(first: list[Placed], second: list[Placed]) -> list[tuple[Placed, Placed]]:
-    """The plans to put beside each other: the best of both, then those of one name."""
-    if not first or not second:
-        return []
+def causes(first: Left, second: Left) -> list[Cause]:
+    """Return what of the questions differs, as far as the records tell; the weightiest first."""
+    was, now = (_question(left) for left in (first, second))
+    commands = [_words(left.command) for left in (first, second)]
+    if all(commands):
+        for one, words in zip((was, now), commands, strict=True):
+            one["options"].update(words)
+    # What only one tells is no difference.
+    for one, other in ((was, now), (now, was)):
+        one["versions"] = {key: one["versions"][key] for key in sorted(one["versions"])
+                           if key in other["versions"]}  # fmt: skip
+        # All of a device that is not in both is one difference.
+        for name, part in one["figures"].items():
+            if name not in other["figures"] and isinstance(part, dict):
+                told = (part.get(key) for key in ("of", "source", "status", "precision"))
+                one["figures"][name] = ", ".join(str(word) for word in told if word)
+    return [Cause(sort, change) for sort in was for change in changes(was[sort], now[sort])]
+
+
+def _question(left: Left) -> dict[str, Record]:
+    """What was asked, by sort: what was given, and what it was answered with."""
+    record = left.record
+    found: dict[str, Record] = {
+        sort: {} for sort in ("model", "platform", "figures", "options", "versions")
+    }
+    for number, problem in enumerate(_problems(left)):
+        for key, value in _entries(problem):
+            part, name = found[_SORTS[key[0]]], key[1]
+            if part.setdefault(name, value) != value:
+                part[f"{name}, problem {number + 1}"] = value
+    found["options"].update({key: record[key] for key in _OPTIONS if key in record})
+    plan = record.get("plan", record if left.kind == "plan" else {})
+    if isinstance(plan, dict) and "strategy" in plan:
+        if "--strategy" not in left.command:
+            found["options"]["strategy"] = plan["strategy"]
+        found["options"].update(plan["options"] if isinstance(plan.get("options"), dict) else {})
+    versions = (left.manifest or {}).get("versions")
+    found["versions"] = dict(versions) if isinstance(versions, dict) else {}
+    return found
+
+
+def _problems(left: Left) -> list[Record]:
+    record = left.record
+    if left.kind == "plan":
+        return [{key: value for key, value in record.items() if value is not None}]
+    served, answer = record.get("served"), record.get("answer")
+    service = answer.get("service") if isinstance(answer, dict) else None
+    holders = [record, *(served if isinstance(served, list) else []), service]
+    found = [one.get("problem") for one in holders if isinstance(one, dict)]
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _entries(problem: Record) -> Iterator[tuple[tuple[str, str], Any]]:
+    """What a problem tells, by its entry and the name that it has in a difference."""
+    for key in _SORTS:
+        value = problem.get(key)
+        if key in ("model", "platform"):
+            yield from (((key, name), one) for name, one in (value or {}).items()
+                        if name != "observed")  # fmt: skip
+        elif key == "devices" and value is not None:
+            yield (key, key), ", ".join(value)
+        elif key == "figures":
+            for sort in ("devices", "links"):
+                parts = (value or {}).get(sort)
+                yield from _evidence(key, "", parts if isinstance(parts, dict) else {})
+        elif key == "profiles":
+            yield from _evidence(key, "profile of ", value or {})
+        elif key in problem:
+            yield (key, key), value
+
+
+def _evidence(key: str, prefix: str, parts: Record) -> Iterator[tuple[tuple[str, str], Any]]:
+    for name, one in parts.items():
+        if isinstance(one, dict):
+            kept = {word: one[word] for word in _EVIDENCE if word in one}
+            yield (key, f"{prefix}{name}"), kept
+
+
+def _words(command: Sequence[str]) -> dict[str, str]:
+    """The words of a command by option, what stands alone by its place; where it left what is out.
+
+    >>> _words(("hetsim", "compare", "zoo:a", "--platform", "laptop", "--json"))
+    {'verb': 'compare', 'argument 1': 'zoo:a', '--platform': 'laptop'}
+    """
+    found: dict[str, str] = {}
+    places, skip = 0, False
+    for word, after in pairwise([*command[1:], ""] if command else []):
+        if skip:
+            skip = False
+        elif word.startswith("-") and len(word) > 1:
+            name, equals, value = word.partition("=")
+            if not equals:
+                skip = bool(after) and not after.startswith("-")
+                value = after if skip else "yes"
+            if name not in _TARGETS:
+                found[name] = f"{found[name]}, {value}" if name in found else value
+        else:
+            found["verb" if places == 0 else f"argument {places}"] = word
+            places += 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a plan has the nodes: the device of each, and its time there where that is known."""
+
+    plan: str
+    device: Mapping[str, str]
+    seconds: Mapping[str, float]
+    groups: int
+
+
+def placed(left: Left) -> list[Placed]:
+    """Return where each plan of an answer has its nodes, the first plan first.
+
+    Empty where the answer tells of no node. Raises InvalidInput where its plans are damaged.
+    """
+    found, record = left.subgraphs(), left.record
+    try:
+        if found is not None:
+            return [_of_columns(found, plan) for plan in found["plans"]]
+        if left.kind == "nodes":
+            nodes = [one for one in record["nodes"] if one["replica"] == 0 and one["device"]]
+            where = {one["name"]: one["device"] for one in nodes}
+            taken = {one["name"]: one["seconds"] for one in nodes if one["seconds"] is not None}
+            groups = len({one["group"] for one in nodes})
+            return [Placed(str(record["strategy"]), where, taken, groups)] if nodes else []
+        plan = left.plan if left.plan is not None else record
+        if "groups" not in plan or "deal" in plan:
+            return []
+        where = {name: group["device"] for group in plan["groups"] for name in group["nodes"]}
+        return [Placed(str(plan["strategy"]), where, {}, len(plan["groups"]))]
+    except (KeyError, IndexError, TypeError):
+        raise InvalidInput(
+            "its plans are damaged", where=left.source, hint="make it anew"
+        ) from None
+
+
+def _of_columns(found: Record, plan: Record) -> Placed:
+    names, of = found["name"], plan["groups"]["device"]
+    on = [found["devices"][of[group]] for group in plan["group"]]
+    taken = dict(zip(names, plan["seconds"], strict=True))
+    return Placed(plan["name"], dict(zip(names, on, strict=True)), taken, len(of))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Two plans, and the nodes that are on another device in the second; those gone last."""
+
+    was: Placed
+    now: Placed
+    nodes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What the pair is called."""
+        was, now = self.was.plan, self.now.plan
+        return was if was == now else f"{was} to {now}"
+
+    def row(self, node: str) -> tuple[str, ...]:
+        """Return where a node was and is, and its times."""
+        on = (one.device.get(node, "not there") for one in (self.was, self.now))
+        return (node, *on, *(seconds(one.seconds.get(node)) for one in (self.was, self.now)))
+
+
+def _moved(first: list[Placed], second: list[Placed]) -> list[Moved]:
+    """The best plans of both beside each other, then those of one name."""
     named = {one.plan: one for one in first}
-    pairs = [(first[0], second[0])]
+    pairs = [(first[0], second[0])] if first and second else []
     pairs += [(named[one.plan], one) for one in second if one.plan in named]
-    return list({(was.plan, now.plan): (was, now) for was, now in pairs}.values())
+    unique = {(was.plan, now.plan): (was, now) for was, now in pairs}
+    return [
+        Moved(was, now, tuple(name for name in {**now.device, **was.device}
+                              if was.device.get(name) != now.device.get(name)))
+        for was, now in unique.values()
+    ]  # fmt: skip
 
 
-Moved = dict[tuple[str, str], list[Move]]
-
-
-def _say(top: Sequence[Change], figures: Sequence[Change], moved: Moved) -> str:
-    best = next(iter(moved.values()), [])
-    nodes = f"{count(len(best), 'node')} changed device" if best else ""
-    changed = [one for one in top if not same(one.was, one.now)]
-    told = [_told(one) for one in changed[:2]]
-    if not told and figures:
-        told = [f"{count(len(figures), 'figure')} differ" + "s" * (len(figures) == 1)]
-    parts = [*told, nodes] if nodes else told
+def _say(top: Sequence[Change], figures: Sequence[Change], moved: Sequence[Moved]) -> str:
+    parts = []
+    for one in [each for each in top if not same(each.was, each.now)][:2]:
+        by = one.difference()
+        more = "" if by in ("changed", "is new", "is gone") else f", {by}"
+        parts.append(f"{_became(one)}{more}")
+    if not parts and figures:
+        parts = [f"{count(len(figures), 'figure')} differ" + "s" * (len(figures) == 1)]
+    if moved and moved[0].nodes:
+        parts.append(f"{count(len(moved[0].nodes), 'node')} changed device")
     if not parts:
         return "Nothing moved: every figure and every node is as it was."
-    return _sentence("; ".join(parts))
-
-
-def _told(one: Change) -> str:
-    was, now, difference = one.texts()
-    more = "" if difference in ("changed", "is new", "is gone") else f", {difference}"
-    return f"{one.name}: {was} became {now}{more}"
-
-
-def _sentence(text: str) -> str:
+    text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def _became(one: Change) -> str:
+    was, now, _ = one.texts()
+    return f"{one.name}: {was} became {now}"
 
 
 def _because(first: Left, second: Left, why: Sequence[Cause], moved: bool) -> str:
     if not why:
+        lacks = [left.source for left in (first, second) if left.manifest is None]
+        untold = f" Versions are not told by {' and '.join(lacks)}." if lacks else ""
         return (
             "Nothing of the question differs: model, platform, figures, options and versions are "
-            f"the same, as far as both tell.{_untold(first, second)}"
+            f"the same, as far as both tell.{untold}"
         )
-    sorts = list(dict.fromkeys(one.sort for one in why))
-    told = [_cause_text(one) for one in why if not one.change.name.endswith("sha256")][:3]
+    *others, last = dict.fromkeys(one.sort for one in why)
+    sorts = f"{', '.join(others)} and {last}" if others else last
+    told = [_became(one.change) for one in why if not one.change.name.endswith("sha256")][:3]
     told += [f"and {len(why) - len(told)} more"] * (len(why) > len(told))
     effect = "" if moved else " It moved nothing."
-    return f"The question differs in its {_and(sorts)}: {'; '.join(told)}.{effect}"
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def _untold(first: Left, second: Left) -> str:
-    lacks = [left.source for left in (first, second) if left.manifest is None]
-    return f" Versions are not told by {' and '.join(lacks)}." if lacks else ""
-
-
-def _cause_text(one: Cause) -> str:
-    was, now, _ = one.change.texts()
-    return f"{one.change.name}: {was} became {now}"
+    return f"The question differs in its {sorts}: {'; '.join(told)}.{effect}"
 
 
 def _tiles(top: Sequence[Change]) -> Iterator[Tile]:
     for one in top[:6]:
-        was, now, difference = one.texts()
-        if same(one.was, one.now):
-            yield Tile(one.name, now, "as it was")
-        else:
-            yield Tile(one.name, now, f"was {was}: {difference}")
-
-
-def _sections(
-    first: Left,
-    second: Left,
-    why: Sequence[Cause],
-    figures: Sequence[Change],
-    top: Sequence[Change],
-    plans: Sequence[tuple[Placed, Placed]],
-    moved: Moved,
-) -> Iterator[Section]:
-    yield _why_section(why)
-    if plans:
-        yield _nodes_section(plans, moved)
-    yield _figures_section(top, figures)
-    yield Section(
-        "answers",
-        "Both answers",
-        "What was put beside each other.",
-        (
-            table(
-                "Both answers",
-                ("", "from", "kind", "command"),
-                [
-                    (which, left.source, left.kind, " ".join(left.command) or ABSENT)
-                    for which, left in (("was", first), ("is", second))
-                ],
-            ),
-        ),
-        open=True,
-        order=95,
-    )
+        was, now, by = one.texts()
+        yield Tile(one.name, now, "as it was" if same(one.was, one.now) else f"was {was}: {by}")
 
 
 def _why_section(why: Sequence[Cause]) -> Section:
     rows = [(one.sort, one.change.name, *one.change.texts()[:2]) for one in why]
-    if not rows:
-        rows = [("nothing", "of the question differs", ABSENT, ABSENT)]
+    rows = rows or [("nothing", "of the question differs", ABSENT, ABSENT)]
     return Section(
         "why",
         "Why",
@@ -196,81 +352,59 @@ def _why_section(why: Sequence[Cause]) -> Section:
     )
 
 
-def _nodes_section(plans: Sequence[tuple[Placed, Placed]], moved: Moved) -> Section:
+def _nodes_section(moved: Sequence[Moved]) -> Section:
     overview = []
-    for was, now in plans:
-        found = moved[was.plan, now.plan]
-        overview.append(
-            (
-                was.plan if was.plan == now.plan else f"{was.plan} became {now.plan}",
-                str(was.groups),
-                str(now.groups),
-                str(len(found)),
-                listed(ways(found)) if found else ABSENT,
-            )
+    tables = []
+    for one in moved:
+        pairs = tally(
+            f"{one.was.device.get(node, 'nowhere')} to {one.now.device.get(node, 'nowhere')}"
+            for node in one.nodes
         )
-    tables = [
-        table("Plans", ("plan", "#subgraphs, was", "#is", "#nodes that moved", "ways"), overview)
-    ]
-    for was, now in plans:
-        found = moved[was.plan, now.plan]
-        if not found:
-            continue
-        name = was.plan if was.plan == now.plan else f"{was.plan} to {now.plan}"
-        rest = len(found) - ROWS_MOST
-        tables.append(
-            table(
-                f"Nodes that changed device, {name}" + f" ({rest} more are not told)" * (rest > 0),
-                ("node", "was on", "is on", "#time there", "#time here"),
-                [_move_row(one) for one in found[:ROWS_MOST]],
-            )
-        )
+        overview.append((one.name, str(one.was.groups), str(one.now.groups), str(len(one.nodes)),
+                         listed(pairs) if pairs else ABSENT))  # fmt: skip
+        if one.nodes:
+            rest = len(one.nodes) - ROWS_MOST
+            more = f" ({rest} more are not told)" * (rest > 0)
+            heads = ("node", "was on", "is on", "#time there", "#time here")
+            rows = [one.row(node) for node in one.nodes[:ROWS_MOST]]
+            tables.append(table(f"Nodes that changed device, {one.name}{more}", heads, rows))
+    heads = ("plan", "#subgraphs, was", "#is", "#nodes that moved", "ways")
     return Section(
-        "graph",
+        "moved",
         "Nodes",
         "Which nodes run on another device than before, plan by plan; those of the best plans "
         "first.",
-        tuple(tables),
+        (table("Plans", heads, overview), *tables),
         open=True,
         order=20,
     )
 
 
-def _move_row(one: Move) -> tuple[str, ...]:
-    times = (seconds(one.was_s), seconds(one.now_s))
-    return (one.node, one.was or "not there", one.now or "not there", *times)
+def _figures_table(title: str, found: Sequence[Change]) -> Any:
+    rows = [(one.name, *one.texts()[:2], ABSENT if same(one.was, one.now) else one.difference())
+            for one in found]  # fmt: skip
+    return table(title, ("figure", "#was", "#is", "#difference"), rows)
 
 
-def _figures_section(top: Sequence[Change], figures: Sequence[Change]) -> Section:
-    rest = len(figures) - ROWS_MOST
-    tables = [table("The answer", ("figure", "#was", "#is", "#difference"), _rows(top))]
-    if figures:
-        title = f"All that differs: {count(len(figures), 'figure')}"
-        if rest > 0:
-            title += f", of which {ROWS_MOST} are told"
-        tables.append(
-            table(title, ("figure", "#was", "#is", "#difference"), _rows(figures[:ROWS_MOST]))
-        )
+def _answers_section(first: Left, second: Left) -> Section:
+    rows = [(which, left.source, left.kind, " ".join(left.command) or ABSENT)
+            for which, left in (("was", first), ("is", second))]  # fmt: skip
     return Section(
-        "figures",
-        "Figures",
-        "Every figure that differs, by where it stands in the record; what is not here is the "
-        "same.",
-        tuple(tables),
+        "answers",
+        "Both answers",
+        "What was put beside each other.",
+        (table("Both answers", ("", "from", "kind", "command"), rows),),
         open=True,
-        order=30,
+        order=95,
     )
 
 
-def _rows(found: Sequence[Change]) -> list[tuple[str, ...]]:
-    return [
-        (one.name, *(one.texts() if not same(one.was, one.now) else (*one.texts()[:2], ABSENT)))
-        for one in found
-    ]
-
-
 def _record(
-    first: Left, second: Left, why: Sequence[Cause], figures: Sequence[Change], moved: Moved
+    first: Left,
+    second: Left,
+    why: Sequence[Cause],
+    figures: Sequence[Change],
+    moved: Sequence[Moved],
 ) -> Record:
     return {
         "schema": "hetsim-difference/1",
@@ -284,58 +418,13 @@ def _record(
         "figures": [{"what": one.name, "was": one.was, "is": one.now} for one in figures],
         "moved": [
             {
-                "plans": list(plans),
+                "plans": [one.was.plan, one.now.plan],
                 "nodes": [
-                    {"node": one.node, "was": one.was, "is": one.now} for one in found[:ROWS_MOST]
+                    {"node": node, "was": one.was.device.get(node), "is": one.now.device.get(node)}
+                    for node in one.nodes[:ROWS_MOST]
                 ],
-                "count": len(found),
+                "count": len(one.nodes),
             }
-            for plans, found in moved.items()
+            for one in moved
         ],
-    }
-
-
-def _pictures(first: Left, second: Left) -> dict[str, Any]:
-    """The graph of the second, with both best plans where nodes are the same.
-
-    Of two platforms the one that has the other's devices, too, is drawn.
-    """
-    was, now = first.graph(), second.graph()
-    if now is None:
-        return {}
-    if was is None or was["nodes"]["name"] != now["nodes"]["name"]:
-        return {"graph": packed(now)}
-    if set(was["devices"]) <= set(now["devices"]):
-        graph = now
-    elif set(now["devices"]) <= set(was["devices"]):
-        graph = was
-    else:
-        return {"graph": packed(now)}
-    plans = [
-        _plan_in(graph, placed(left)[0], of, told)
-        for left, of, told in ((second, now, "as it is"), (first, was, "as it was"))
-    ]
-    here, there = ([plan["groups"]["device"][g] for g in plan["group"]] for plan in plans)
-    moved = [node for node, (a, b) in enumerate(zip(here, there, strict=True)) if a != b]
-    return {
-        "graph": packed({**graph, "plans": plans, "marked": {"label": "moved", "nodes": moved}})
-    }
-
-
-def _plan_in(graph: Record, one: Placed, own: Record, told: str) -> Record:
-    """The best plan of the graph `own` as one of `graph`, with its own times."""
-    plan = own["plans"][0]
-    names = graph["nodes"]["name"]
-    timed = [node for node, name in enumerate(names) if name in one.seconds]
-    members = dict(zip(plan["shared"]["node"], plan["shared"]["members"], strict=True))
-    devices = [graph["devices"].index(own["devices"][d]) for d in plan["groups"]["device"]]
-    return {
-        **plan,
-        "name": f"{plan['name']}, {told}",
-        "groups": {**plan["groups"], "device": devices},
-        "shared": {
-            "node": timed,
-            "seconds": [one.seconds[names[node]] for node in timed],
-            "members": [members.get(node, 1) for node in timed],
-        },
     }

@@ -1,49 +1,283 @@
-"""Bars side by side: some names, and one figure of each."""
+"""Figures as plotly's JSON: traces and layout, with the theme's colours by name (``--ink``)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal
 
-from hetsim.base.text import Record
+from hetsim.base.text import Record, to_compact_json
+from hetsim.base.units import format_seconds, significant
+from hetsim.reporting.pages.island import told
+from hetsim.reporting.pages.packing import packed
 
 BARS_MOST = 30
-"""Bars of a picture; the table under it has all."""
+"""Bars of a figure; the table under it has all."""
+
+STACKED_MOST = 16
+"""Rows of a stacked figure, the largest; the table under it has all."""
+
+PLAIN_BYTES = 20_000
+"""Up to here a figure stands in the page as it is; above, as gzip in base64."""
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+"""Colours that eyes of every kind tell apart (Okabe and Ito 2008)."""
+
+BLUE, ORANGE, GREEN, RED = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[5]
+
+GREY = "#8a94a0"
+
+PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
+
+SECONDS: Record = {"tickformat": "~s", "ticksuffix": "s"}
 
 
-def bar(
-    name: str,
-    value: float | None,
-    text: str,
+def logarithmic(values: Sequence[float]) -> Record:
+    """Return a logarithmic axis of seconds with ticks at 1, 2 and 5 of each power of ten."""
+    low, high = (math.log10(end(one for one in values if one > 0)) for end in (min, max))
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    ticks = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
+    return {"type": "log", "tickvals": ticks, "ticktext": [format_seconds(at) for at in ticks]}
+
+
+def colour(index: int) -> str:
+    """Return the colour of a device by its place; grey below 0."""
+    return GREY if index < 0 else COLOURS[index % len(COLOURS)]
+
+
+def pattern(index: int) -> str:
+    """Return the pattern of a device by its place."""
+    return PATTERNS[(index + 3 * (index // len(COLOURS))) % len(PATTERNS)] if index >= 0 else ""
+
+
+def label(text: str, most: int = 60) -> str:
+    """Return a text as plotly shows it: it takes some markup, and is not to."""
+    shown = told(text)
+    short = shown if len(shown) <= most else f"{shown[: most - 3]}..."
+    return escape(short, quote=False)
+
+
+def figure(
+    data: Sequence[Record],
+    layout: Record,
     *,
-    strong: bool = False,
-    device: str = "",
-    more: str = "",
+    alt: str,
+    height: int,
+    name: str = "",
+    note: str = "",
 ) -> Record:
-    """Return one bar: its figure, which is drawn, and the figure as text; None is not drawn.
+    """Return a figure; packed where it is large.
 
-    `strong` ones stand out; one of a `device` has its colour; `more` is said where it is pointed
-    at, in the place of its name.
+    Parameters
+    ----------
+    data, layout : sequence of Record, Record
+        As plotly takes them; ``--ink`` is the theme's colour of that name.
+    alt : str
+        What is said of it to those who do not see it.
+    height : int
+        In pixels.
+    name : str
+        What it is chosen by where a view has several.
+    note : str
+        What stands under it.
     """
-    return {"name": name, "value": value, "text": text, "strong": strong, "device": device,
-            "more": more}  # fmt: skip
+    made = {"name": told(name), "note": told(note), "alt": told(alt), "height": height,
+            "data": list(data), "layout": layout}  # fmt: skip
+    return made if len(to_compact_json(made)) <= PLAIN_BYTES else packed(made)
+
+
+def rule(axis: Literal["x", "y"], at: float, shade: str, dash: str = "dash") -> Record:
+    """Return a straight line through a figure at a place of an axis."""
+    other = "y" if axis == "x" else "x"
+    return {"type": "line", f"{axis}0": at, f"{axis}1": at, f"{other}ref": "paper",
+            f"{other}0": 0, f"{other}1": 1,
+            "line": {"color": shade, "width": 2, "dash": dash}}  # fmt: skip
+
+
+def remark(text: str, shade: str, **place: Any) -> Record:
+    """Return a text at a place of a figure, as an annotation of plotly's."""
+    font = {"color": shade, "size": 13}
+    return {"text": label(text), "showarrow": False, "font": font, **place}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: its figure, which is drawn, and the figure as text; None is not drawn.
+
+    ``low`` and ``high`` are the ends of its interval; ``more`` is said where it is pointed at, in
+    the place of its name.
+    """
+
+    name: str
+    value: float | None
+    text: str
+    colour: str = BLUE
+    pattern: str = ""
+    low: float | None = None
+    high: float | None = None
+    more: str = ""
 
 
 def bars(
-    view: str,
-    rows: Sequence[Record],
+    given: Sequence[Bar],
     *,
     axis: str,
     unit: Literal["seconds", "share", "count"],
     line: float | None = None,
     line_text: str = "",
-) -> Record:
-    """Return ``bars`` of a view as part of an island's pictures; nothing without a figure.
+) -> list[Record]:
+    """Return the figure of some bars, the first on top; none where none has a figure.
 
     `line`: a figure that all are beside, with what it is.
     """
-    drawn = [row for row in rows if row["value"] is not None][:BARS_MOST]
-    if not drawn:
-        return {}
-    told = {"rows": drawn, "axis": axis, "unit": unit, "line": line, "line_text": line_text}
-    return {"bars": {view: told}}
+    rows = [row for row in given if row.value is not None][:BARS_MOST]
+    if not rows:
+        return []
+    alt = f"{axis}: {', '.join(f'{row.name} {row.text}' for row in rows)}"
+    rows.reverse()
+    values = [row.value or 0.0 for row in rows]
+    highs = [at if row.high is None else row.high for row, at in zip(rows, values, strict=True)]
+    lows = [at if row.low is None else row.low for row, at in zip(rows, values, strict=True)]
+    spread = highs != values or lows != values
+    most = max([*values, *highs, line or 0.0]) or 1.0
+    places = list(range(len(rows)))
+    names = [label(f"{row.text}  {row.name}" if spread else row.name, 40) for row in rows]
+    trace: Record = {
+        "type": "bar",
+        "orientation": "h",
+        "y": places,
+        "x": values,
+        "text": [label(row.text) for row in rows],
+        "textposition": ["inside" if at > most / 2 else "outside" for at in values],
+        "insidetextanchor": "end",
+        "cliponaxis": False,
+        "textfont": {"size": 13},
+        "outsidetextfont": {"color": "--ink", "size": 13},
+        "marker": {
+            "color": [row.colour for row in rows],
+            "line": {"color": "--ink", "width": 0.5},
+            "pattern": {
+                "shape": [row.pattern for row in rows],
+                "fgcolor": "#ffffff",
+                "solidity": 0.2,
+            },
+        },
+        "customdata": [label(row.more or row.name, 160) for row in rows],
+        "hovertemplate": "%{customdata}<br>%{text}<extra></extra>",
+    }
+    if spread:
+        trace["textposition"] = "none"
+        trace["error_x"] = {
+            "type": "data",
+            "symmetric": False,
+            "color": "--ink",
+            "array": [high - at for high, at in zip(highs, values, strict=True)],
+            "arrayminus": [at - low for low, at in zip(lows, values, strict=True)],
+        }
+    ticks: dict[str, Record] = {"seconds": SECONDS, "share": {"tickformat": ".0%"}, "count": {}}
+    layout: Record = {
+        "bargap": 0.35,
+        "xaxis": {"range": [0, most * 1.05], "title": {"text": axis}, **ticks[unit]},
+        "yaxis": {"tickvals": places, "ticktext": names,
+                  "zeroline": False, "showgrid": False},
+    }  # fmt: skip
+    if line is not None:
+        layout["margin"] = {"t": 34}
+        layout["shapes"] = [rule("x", line, "--bad")]
+        layout["annotations"] = [
+            remark(line_text, "--bad", x=line, y=1, yref="paper", yanchor="bottom",
+                   xanchor="right" if line > most / 2 else "left")
+        ]  # fmt: skip
+    height = max(160, 96 + 34 * len(rows))
+    return [figure([trace], layout, alt=alt, height=height)]
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A row of a stacked figure: steps of a figure over time, from each time to the next.
+
+    Attributes
+    ----------
+    name, title : str
+        What it is, and what stands above it.
+    times_s, values : sequence of float
+        The last time is the end of the last value.
+    device : int
+        Whose colour and pattern it has; below 0: grey.
+    top : float
+        Of its axis.
+    axis : Record
+        More of its axis.
+    line, base : float or None
+        A limit, and a part that stays.
+    hover : sequence of str
+        What each value is in words.
+    """
+
+    name: str
+    title: str
+    times_s: Sequence[float]
+    values: Sequence[float]
+    device: int
+    top: float
+    axis: Record
+    hover: Sequence[str]
+    line: float | None = None
+    base: float | None = None
+
+
+def stacked(rows: Sequence[Area], *, name: str, alt: str, note: str) -> Record:
+    """Return areas under each other over one axis of time."""
+    layout: Record = {
+        "margin": {"t": 26, "l": 72},
+        "hovermode": "x unified",
+        "grid": {"rows": len(rows), "columns": 1, "ygap": 0.42},
+        "annotations": [],
+        "shapes": [],
+        "xaxis": {"zeroline": False, "title": {"text": "time"}, **SECONDS,
+                  "anchor": f"y{len(rows) if len(rows) > 1 else ''}"},
+    }  # fmt: skip
+    data: list[Record] = []
+    for place, row in enumerate(rows):
+        suffix = str(place + 1) if place else ""
+        shade, shape = colour(row.device), pattern(row.device)
+        layout[f"yaxis{suffix}"] = {
+            "range": [0, row.top], "fixedrange": True, "zeroline": False, **row.axis
+        }  # fmt: skip
+        layout["annotations"].append(
+            remark(row.title, "--ink", xref="paper", x=0, xanchor="left", y=1, yanchor="bottom",
+                   yref=f"y{suffix} domain")
+        )  # fmt: skip
+        if row.line is not None:
+            layout["shapes"].append({**rule("y", row.line, "--bad"), "yref": f"y{suffix}"})
+        common = {"type": "scatter", "mode": "lines", "yaxis": f"y{suffix}"}
+        filled: Record = {"fill": "tozeroy", "fillcolor": f"{shade}b0"}
+        if shape:
+            filled["fillpattern"] = {"shape": shape, "bgcolor": f"{shade}b0", "fgcolor": "#ffffff",
+                                     "fgopacity": 0.5, "size": 8, "solidity": 0.2}  # fmt: skip
+        data.append(
+            {
+                **common,
+                **filled,
+                "name": label(row.name, 40),
+                "x": list(row.times_s),
+                "y": [significant(one, 5) for one in (*row.values, *row.values[-1:])],
+                "line": {"shape": "hv", "width": 1.2, "color": shade},
+                "customdata": [*row.hover, *row.hover[-1:]],
+                "hovertemplate": "%{customdata}",
+            }
+        )
+        if row.base is not None:
+            data.append(
+                {
+                    **common,
+                    "x": [row.times_s[0], row.times_s[-1]],
+                    "y": [row.base, row.base],
+                    "hoverinfo": "skip",
+                    "line": {"width": 1.4, "dash": "dot", "color": "--ink"},
+                }
+            )
+    height = 90 + 90 * len(rows)
+    return figure(data, layout, name=name, alt=alt, note=note, height=height)

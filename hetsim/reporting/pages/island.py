@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hetsim.base.text import Record, cut, plain, to_compact_json
 from hetsim.version import __version__
 
-SCHEMA = "hetsim-report/1"
+SCHEMA = "hetsim-report/2"
 
 Kind = Literal[
     "compare",

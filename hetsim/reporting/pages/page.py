@@ -28,9 +28,6 @@ _UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")
 
 _OPTION = re.compile(r"(--[a-z][a-z-]*)")
 
-CORE = ("core.js", "plots.js", "frame.js")
-"""What all views stand on, in the order in which each needs the other."""
-
 
 def page(island: Island) -> str:
     """Return the report as HTML, the same for the same island.
@@ -63,7 +60,7 @@ def _rendered(island: Island, left_out: Sequence[str]) -> str:
         left_out=left_out,
         title=told(island.title),
         policy=policy,
-        css=Markup("\n".join((_asset("page.css"), *_files(".css")))),
+        css=Markup(_asset("page.css")),
         data=Markup(island.text()),
         script=Markup(script),
         packed=Markup(packed),
@@ -100,8 +97,9 @@ def _options(text: str) -> Markup:
 
 @functools.cache
 def _script() -> str:
-    """The core, the views, and the line that starts them."""
-    parts = (*map(_asset, CORE), *_files(".js"))
+    """The page's script, those of views, and the line that starts them."""
+    views = sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
+    parts = (_asset("page.js"), *(one.read_text(encoding="utf-8") for one in views))
     text = "\n".join(map(_lean, (*parts, "hetsim.start();\n")))
     if "</script" in text.lower() or "<!--" in text:
         raise AssertionError("a script of the page would end its element")
@@ -112,15 +110,6 @@ def _lean(script: str) -> str:
     """Return a script without indentation and comments; no text in ours is of several lines."""
     lines = (line.strip() for line in script.splitlines())
     return "\n".join(line for line in lines if line and not line.startswith("//"))
-
-
-def _files(ending: str) -> list[str]:
-    """Files of views that end so, in the order of their names."""
-    return [
-        one.read_text(encoding="utf-8")
-        for one in sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
-        if one.name.endswith(ending)
-    ]
 
 
 def _asset(name: str) -> str:

@@ -99,7 +99,7 @@ class Left:
     trace: Path | None = None
 
     def timelines(self) -> Record:
-        """Return what its trace draws: ``timelines``, and ``memories`` of one plan's.
+        """Return the pictures that its trace draws, ``timeline`` among them.
 
         Nothing without a trace, or where that is too large. Raises InvalidInput where it cannot be
         read, or is none of hetsim's.
@@ -109,7 +109,7 @@ class Left:
         trace = _record(self.trace)
         try:
             if self.record["schema"] in UNDER_LOAD:
-                return {"timelines": timelines_of_requests(trace)}
+                return {"timeline": timelines_of_requests(trace)}
             return pictures_of_trace(trace, *self._played())
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
             raise InvalidInput(
@@ -129,18 +129,18 @@ class Left:
             return str(best["strategy"]), best["timeline"]
         return str(self.record["plan"]["strategy"]), self.record["timeline"]
 
-    def graph(self) -> Record | None:
-        """Return the columns of its graph; None where it has none. Raises InvalidInput."""
-        picture = self.pictures.get("graph")
+    def subgraphs(self) -> Record | None:
+        """Return which device has which node; None where that is not there. Raises InvalidInput."""
+        picture = self.pictures.get("subgraphs")
         if picture is None:
             return None
         try:
             found = unpacked(picture)
         except ValueError as error:
             raise InvalidInput(
-                f"its graph is damaged: {error}", where=self.source, hint="make the report anew"
+                f"its plans are damaged: {error}", where=self.source, hint="make the report anew"
             ) from None
-        return found if isinstance(found, dict) and "nodes" in found else None
+        return found if isinstance(found, dict) and "plans" in found else None
 
 
 _MOST = 10**300
@@ -270,7 +270,7 @@ def _of_data(path: Path, data: Record) -> Left:
 
 def _page_rows(pictures: Record) -> tuple[Record, ...]:
     """The rows that a sweep's page holds as columns."""
-    picture = pictures.get("rows")
+    picture = pictures.get("points")
     columns = picture.get("columns") if isinstance(picture, dict) else None
     if not isinstance(columns, dict) or not columns:
         return ()

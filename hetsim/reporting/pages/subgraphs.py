@@ -1,57 +1,65 @@
-"""The model's graph as columns: who feeds whom, what each node takes where, and who runs it."""
+"""Which device has which node in some plans, as columns of a page and as tables of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from hetsim.base.text import Record, to_compact_json
-from hetsim.base.units import significant
+from hetsim.base.text import Record, tally, to_compact_json
+from hetsim.base.units import format_bytes, significant
 from hetsim.partitioning.borders import crossings
 from hetsim.plans.plan import Plan
-from hetsim.problem.parts import GRAPH_INPUT, shared_out
+from hetsim.problem.parts import shared_out
 from hetsim.problem.problem import Problem
-from hetsim.reporting.pages.packing import packed
+from hetsim.reporting.pages.island import Section, Table, table
+from hetsim.reporting.pages.islands.shared import seconds
+from hetsim.reporting.pages.packing import packed, unpacked
+from hetsim.reporting.words.text import ABSENT, listed
 
 PLAIN_BYTES = 100_000
 """Up to here the columns stand in the page as they are; above, as gzip in base64."""
 
-BUDGET_BYTES = 280_000
+BUDGET_BYTES = 200_000
 """What they may take of the page's 2.5 MB."""
+
+ROWS_MOST = 200
+"""Nodes, and subgraphs, that are told one by one: those that take longest."""
+
+ELSEWHERE = (
+    "To look at the graph itself: `hetsim partition --onnx DIR` writes annotated.onnx and "
+    "split.onnx for Netron, `hetsim nodes --out FILE.model-explorer.json` node data for Model "
+    "Explorer."
+)
 
 _DIGITS = 5
 
 
-def graph_picture(plans: Sequence[Plan], budget_bytes: int = BUDGET_BYTES) -> Record | None:
-    """Return the graph that `plans` are of, each plan a choice; None where there is no node.
+def plans_picture(plans: Sequence[Plan], budget_bytes: int = BUDGET_BYTES) -> Record:
+    """Return ``subgraphs`` of `plans`, the one to show first leading, as a part of pictures.
 
     Parameters
     ----------
     plans : sequence of Plan
-        Of one problem, the one to show first leading. One of several replicas gives a choice
-        for each.
+        Of one problem. One of several replicas gives one for each.
     budget_bytes : int
         More than that it does not take: plans behind the first are left out, then times and
-        reasons elsewhere, then the nodes; ``cut`` says so.
+        reasons elsewhere, then all of it; ``cut`` says so.
 
-    Returns
-    -------
-    ``graph_columns``, or ``{"packed": its JSON as gzip in base64}`` where it is large.
-
-    Complexity: O((V + E) P) a plan.
+    Nothing where there is no node. Complexity: O((V + E) P) a plan.
     """
     if not plans or not plans[0].problem.n:
-        return None
-    choices = [replica for plan in plans for replica in _replicas(plan)]
-    for columns in _less_and_less(plans[0].problem, choices):
+        return {}
+    problem = plans[0].problem
+    named = [one for plan in plans for one in _replicas(plan)]
+    for columns in _less_and_less(problem, named):
         if len(to_compact_json(columns)) <= min(PLAIN_BYTES, budget_bytes):
-            return columns
+            return {"subgraphs": columns}
         made = packed(columns)
         if len(made["packed"]) <= budget_bytes:
-            return made
-    return {"cut": f"a graph of {plans[0].problem.n} nodes does not fit a report"}
+            return {"subgraphs": made}
+    return {"subgraphs": {"cut": f"A plan of {problem.n} nodes does not fit a report."}}
 
 
 def _replicas(plan: Plan) -> list[tuple[str, Plan]]:
@@ -64,186 +72,156 @@ def _replicas(plan: Plan) -> list[tuple[str, Plan]]:
     ]
 
 
-def _less_and_less(problem: Problem, choices: Sequence[tuple[str, Plan]]) -> Iterator[Record]:
+def _less_and_less(problem: Problem, named: Sequence[tuple[str, Plan]]) -> Iterator[Record]:
     """The columns, whole and then with less and less of them."""
-    yield graph_columns(problem, choices)
-    left_out = "the whole of it is too large for a report: left out are "
-    if len(choices) > 1:
-        told = f"{left_out}all plans but {choices[0][0]}"
-        yield {**graph_columns(problem, choices[:1]), "cut": told}
-    told = f"{left_out}all plans but {choices[0][0]}, and what other devices take or refuse"
-    yield {**graph_columns(problem, choices[:1], elsewhere=False), "cut": told}
+    first = named[0][0]
+    left_out = "The whole of it is too large for a report. Left out: "
+    yield _columns(problem, named)
+    yield {**_columns(problem, named[:1]), "cut": f"{left_out}all plans but {first}."}
+    less = {**_columns(problem, named[:1]), "times": None, "refusals": None}
+    yield {
+        **less,
+        "cut": f"{left_out}all plans but {first}, and what other devices take or refuse.",
+    }
 
 
-def graph_columns(
-    problem: Problem, choices: Sequence[tuple[str, Plan]], *, elsewhere: bool = True
-) -> Record:
-    """Return a problem's graph and named plans of it, as columns of equal length.
+def _columns(problem: Problem, named: Sequence[tuple[str, Plan]]) -> Record:
+    """Columns by node and by subgraph.
 
-    ``nodes`` has a list a field, by node: ``name``, ``op`` (an index into ``ops``), ``weights``
-    (bytes of the constants it reads), ``reads`` and ``writes`` (bytes of values), ``given`` and
-    ``kept`` (those of them that are inputs and outputs of the model) and, where a node's name is
-    not that in the file, ``origins``. ``times`` has a list a device: seconds of each node alone,
-    null where the device does not take it; ``refusals`` the texts, and by device the index of
-    each node's, -1 for none. ``values``: ``from``, ``bytes``,
-    of what a node makes for others; ``edges``: ``value`` (an index), ``to``. ``plans``: ``name``,
-    ``reason``, ``group`` by node, ``groups`` with a list a field, and ``shared``: nodes whose time
-    in the plan is a share of a kernel of several, or its own for another reason.
+    ``name`` and ``op`` (an index into ``ops``) by node; ``times`` by device: seconds of each node
+    alone, null where the device does not take it; ``refusals``: the ``texts``, and by device the
+    index of each node's, -1 for none; ``plans``: ``name``, ``group`` by node, ``seconds`` by node
+    in the plan, ``groups`` with a list a field.
     """
+    ops = {op: index for index, op in enumerate(dict.fromkeys(problem.op_types))}
+    texts: dict[str, int] = {}
+    refused = [
+        [
+            -1 if taken or node not in why else texts.setdefault(why[node], len(texts))
+            for node, taken in enumerate(problem.runnable[:, device])
+        ]
+        for device, why in enumerate(problem.refusals or [{}] * len(problem.devices))
+    ]
     return {
         "devices": list(problem.devices),
-        "host": problem.host,
-        "nodes": _nodes(problem),
-        **_ops(problem),
-        **_edges(problem),
-        **(_elsewhere(problem) if elsewhere else {}),
-        "notes": _notes(problem),
-        "plans": [_plan(name, plan, problem) for name, plan in choices],
+        "name": list(problem.node_names),
+        "ops": list(ops),
+        "op": [ops[op] for op in problem.op_types],
+        "times": [_rounded(column) for column in problem.shared_seconds.T],
+        "refusals": {"texts": list(texts), "of": refused},
+        "plans": [_plan(name, plan) for name, plan in named],
     }
 
 
-def _nodes(problem: Problem) -> Record:
-    count = problem.n
-    reads, writes, given, kept, weights = ([0] * count for _ in range(5))
-    for value in problem.values:
-        if value.producer != GRAPH_INPUT:
-            writes[value.producer] += value.nbytes
-            kept[value.producer] += value.nbytes * value.is_output
-        for node in value.consumers:
-            reads[node] += value.nbytes
-            given[node] += value.nbytes * (value.producer == GRAPH_INPUT)
-    for constant in problem.constants:
-        for node in constant.consumers:
-            weights[node] += constant.nbytes
-    names = list(problem.node_names)
-    origins = {
-        str(node): list(found)
-        for node, found in enumerate(problem.origins)
-        if tuple(found) != (names[node],)
-    }
-    return {
-        "name": names,
-        "weights": weights,
-        "reads": reads,
-        "writes": writes,
-        "given": given,
-        "kept": kept,
-        "origins": origins,
-    }
-
-
-def _ops(problem: Problem) -> Record:
-    ops = {op: index for index, op in enumerate(dict.fromkeys(problem.op_types))}
-    return {"ops": list(ops), "op": [ops[op] for op in problem.op_types]}
-
-
-def _edges(problem: Problem) -> Record:
-    """Columns of the values that nodes make for others, and of who reads them."""
-    moved = [value for value in problem.values if value.producer != GRAPH_INPUT and value.consumers]
-    moved.sort(key=lambda value: value.producer)
-    return {
-        "values": {
-            "from": [value.producer for value in moved],
-            "bytes": [value.nbytes for value in moved],
-        },
-        "edges": {
-            "value": [index for index, value in enumerate(moved) for _ in value.consumers],
-            "to": [node for value in moved for node in value.consumers],
-        },
-    }
-
-
-def _elsewhere(problem: Problem) -> Record:
-    """Times and refusals by device, and what a transfer between any two takes."""
-    texts: dict[str, int] = {}
-    of: list[list[int]] = []
-    for device in range(len(problem.devices)):
-        refused = problem.refusals[device] if problem.refusals else {}
-        taken = problem.runnable[:, device]
-        of.append(
-            [
-                -1
-                if taken[node] or node not in refused
-                else texts.setdefault(refused[node], len(texts))
-                for node in range(problem.n)
-            ]
-        )
-    shared = problem.shared_seconds
-    return {
-        "times": [_rounded(shared[:, device]) for device in range(len(problem.devices))],
-        "refusals": {"texts": list(texts), "of": of},
-        "routes": {
-            "latency_s": [[route.latency_s for route in row] for row in problem.routes],
-            "s_per_byte": [
-                [0.0 if np.isinf(r.bytes_per_s) else 1.0 / r.bytes_per_s for r in row]
-                for row in problem.routes
-            ],
-        },
-    }
-
-
-def _notes(problem: Problem) -> dict[str, str]:
-    """By node: why its times are less sure than others."""
-    unpriced = {str(node): f"not priced: {why}" for node, why in sorted(problem.unpriced.items())}
-    unsized = {str(node): f"less sure: {why}" for node, why in sorted(problem.unsized.items())}
-    return {**unsized, **unpriced}
-
-
-def _plan(name: str, plan: Plan, shown: Problem) -> Record:
+def _plan(name: str, plan: Plan) -> Record:
     problem = plan.problem
     owner = [0] * problem.n
-    shared: dict[int, tuple[float, int]] = {}
-    seconds: list[float] = []
+    taken_s = np.zeros(problem.n)
     weights: list[int] = []
     for index, group in enumerate(plan.groups):
         device = problem.devices.index(group.device)
+        for members, whole_s in problem.kernels(device, group.nodes):
+            taken_s[list(members)] = shared_out(whole_s, problem.seconds[list(members), device])
         for node in group.nodes:
             owner[node] = index
-        if problem is not shown:
-            # As slow as its devices make each other, say: its times are its own.
-            own = problem.seconds[:, device]
-            shared.update((node, (float(own[node]), 1)) for node in group.nodes)
-        shared.update(_in_kernels(problem, device, group.nodes))
-        seconds.append(problem.group_seconds(device, group.nodes))
-        constants = {index for node in group.nodes for index in problem.constants_of[node]}
-        weights.append(sum(problem.constants[index].nbytes for index in sorted(constants)))
+        read = {constant for node in group.nodes for constant in problem.constants_of[node]}
+        weights.append(sum(problem.constants[constant].nbytes for constant in sorted(read)))
     borders = crossings(problem, plan.groups)
-    nodes = sorted(shared)
+    devices = [problem.devices.index(group.device) for group in plan.groups]
+    spent = [
+        problem.group_seconds(device, group.nodes)
+        for device, group in zip(devices, plan.groups, strict=True)
+    ]
     return {
         "name": name,
-        "reason": plan.reason,
         "group": owner,
+        "seconds": _rounded(taken_s),
         "groups": {
-            "device": [problem.devices.index(group.device) for group in plan.groups],
-            "seconds": _rounded(np.array(seconds)),
+            "device": devices,
+            "seconds": _rounded(np.array(spent)),
             "weights": weights,
             "receives": [border.receives_bytes for border in borders],
             "sends": [border.sends_bytes for border in borders],
         },
-        "shared": {
-            "node": nodes,
-            "seconds": _rounded(np.array([shared[node][0] for node in nodes])),
-            "members": [shared[node][1] for node in nodes],
-        },
     }
-
-
-def _in_kernels(
-    problem: Problem, device: int, nodes: Sequence[int]
-) -> dict[int, tuple[float, int]]:
-    """By node in a kernel of several: its share of the kernel's time, and how many they are.
-
-    See ``shared_out``.
-    """
-    found: dict[int, tuple[float, int]] = {}
-    for members, seconds in problem.kernels(device, nodes):
-        if len(members) == 1:
-            continue
-        shares = shared_out(seconds, problem.seconds[list(members), device])
-        for member, share in zip(members, shares.tolist(), strict=True):
-            found[member] = (share, len(members))
-    return found
 
 
 def _rounded(values: Any) -> list[float | None]:
     return [significant(float(value), _DIGITS) if np.isfinite(value) else None for value in values]
+
+
+def subgraphs_section(pictures: Mapping[str, Any]) -> tuple[Section, ...]:
+    """Return subgraphs and nodes of the first plan as tables; none where there is no plan."""
+    if "subgraphs" not in pictures:
+        return ()
+    found = unpacked(pictures["subgraphs"])
+    tables = (_groups(found), _nodes(found)) if "plans" in found else ()
+    caption = "Which device has which node, and what it takes there by the cost model."
+    caption = " ".join(filter(None, (caption, found.get("cut"), ELSEWHERE)))
+    return (Section("subgraphs", "Subgraphs", caption, tables, open=True, order=20),)
+
+
+def _groups(found: Record) -> Table:
+    plan = found["plans"][0]
+    groups = plan["groups"]
+    members: list[list[int]] = [[] for _ in groups["device"]]
+    for node, group in enumerate(plan["group"]):
+        members[group].append(node)
+    longest = sorted(range(len(members)), key=lambda g: (-(groups["seconds"][g] or 0.0), g))
+    return table(
+        _title("Subgraphs", plan, len(members)),
+        ("subgraph", "device", "#nodes", "#time", "#weights", "#receives", "#sends", "ops"),
+        [
+            (
+                f"g{group}",
+                found["devices"][groups["device"][group]],
+                str(len(members[group])),
+                seconds(groups["seconds"][group]),
+                *(format_bytes(groups[key][group]) for key in ("weights", "receives", "sends")),
+                listed(tally(found["ops"][found["op"][node]] for node in members[group]), limit=3),
+            )
+            for group in longest[:ROWS_MOST]
+        ],
+    )
+
+
+def _nodes(found: Record) -> Table:
+    plan = found["plans"][0]
+    count = len(found["name"])
+    longest = sorted(range(count), key=lambda node: (-(plan["seconds"][node] or 0.0), node))
+    return table(
+        _title("Nodes", plan, count),
+        ("node", "op", "device", "subgraph", "#time", "elsewhere"),
+        [
+            (
+                found["name"][node],
+                found["ops"][found["op"][node]],
+                found["devices"][plan["groups"]["device"][plan["group"][node]]],
+                f"g{plan['group'][node]}",
+                seconds(plan["seconds"][node]),
+                _elsewhere(found, plan, node),
+            )
+            for node in longest[:ROWS_MOST]
+        ],
+    )
+
+
+def _title(what: str, plan: Record, count: int) -> str:
+    more = f", the {ROWS_MOST} of {count} that take longest" if count > ROWS_MOST else ""
+    return f"{what} of {plan['name']}{more}"
+
+
+def _elsewhere(found: Record, plan: Record, node: int) -> str:
+    """What each other device takes for it, or why it does not take it."""
+    here = plan["groups"]["device"][plan["group"][node]]
+    said = []
+    for device, name in enumerate(found["devices"] if found["times"] is not None else ()):
+        takes_s, why = found["times"][device][node], found["refusals"]["of"][device][node]
+        if device == here:
+            continue
+        if takes_s is not None:
+            said.append(f"{name} {seconds(takes_s)}")
+        else:
+            reason = found["refusals"]["texts"][why] if why >= 0 else "does not take it"
+            said.append(f"{name}: {reason}")
+    return "; ".join(said) or ABSENT

@@ -1,15 +1,30 @@
-"""A timeline as columns: what every device stream and link did, and along which path."""
+"""What plans did over time: a timeline, and how busy devices and links were, and what they held."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from hetsim.base.text import Record, cut, tally
+import numpy as np
+
+from hetsim.base.text import Record, cut, plain, tally
+from hetsim.base.units import format_bytes, format_seconds
+from hetsim.errors import InvalidInput
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
-from hetsim.reporting.pages.packing import packed
-from hetsim.reporting.words.text import listed
+from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
+from hetsim.reporting.pages.island import Section, Table, table, told
+from hetsim.reporting.pages.packing import packed, unpacked
+from hetsim.reporting.words.text import listed, percent
+from hetsim.simulation.clock.memory import memory_profile
+
+if TYPE_CHECKING:
+    from hetsim.analysis.comparison import Comparison
+
+NOTE_MOST = 2000
+"""Characters of what stands under a timeline."""
 
 LABEL_MOST = 200
 """Characters of what a task is called that a page holds."""
@@ -17,74 +32,105 @@ LABEL_MOST = 200
 TASKS_MOST = 60_000
 """Tasks of one timeline that a page holds: those of the first requests, whole."""
 
+STEPS_MOST = 2000
+"""Steps of one device's memory that are drawn; of more the highest of each of as many spans."""
 
-def timeline_picture(
-    plan: Plan,
-    timeline: Timeline,
-    name: str,
-    *,
-    events: Sequence[Event] | None = None,
-    most: int = TASKS_MOST,
-) -> Record:
-    """Return what the timeline's view draws.
+BINS = 160
+"""Spans of time of which utilization is told."""
 
-    Parameters
-    ----------
-    plan : Plan
-    timeline : Timeline
-    name : str
-        What it is called where a page has several.
-    events : sequence of Event, optional
-        What is drawn in place of the timeline's own events, as those of a real run; they have no
-        critical path.
-    most : int
-        Tasks that are drawn at most.
+IDLE_DRAWN = 3
+"""Up to so many rows on which nothing happens are drawn."""
 
-    Returns
-    -------
-    Record
-        ``{name, strategy, clock, requests, latency_s, cut, devices, streams, tracks: [{name, kind,
-        device}], labels, path, tasks}``. ``path`` has the tasks of the critical path in order.
-        ``tasks`` is packed columns, an entry a task and track that it holds: ``task`` (the
-        entries of one follow each other), ``track``, ``start_ns``, ``duration_ns``, ``request``,
-        ``label`` (into `labels`), ``from`` and ``to`` (devices by index, -1: none), ``nbytes``,
-        ``lost``. ``cut`` says what was left out; it is empty where all is there.
+TASKS_TOLD = 100
+"""Tasks of a timeline that its table has."""
 
-    Complexity: O(E log E) for E events.
+NEAR = 3
+"""A device's capacity is drawn up to so many times what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A row of a timeline: a stream of a device, or a link; ``device`` is -1 of a link."""
+
+    name: str
+    device: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something that happened on one or several tracks at a time.
+
+    ``request`` is -1 where it is none's; ``way`` what it moved from where to where, if anything.
     """
-    drawn = timeline.events if events is None else tuple(events)
-    drawn_indices, left_out = whole_requests([event.request for event in drawn], most)
-    path = () if events is not None else timeline.critical_path
-    tracks, of_event = _tracks(plan, [drawn[index] for index in drawn_indices])
-    devices = list(plan.problem.devices)
-    ends = {device: index for index, device in enumerate(devices)}
-    labels: dict[str, int] = {}
-    rows = []
-    for index, on in zip(drawn_indices, of_event, strict=True):
-        event = drawn[index]
-        label = labels.setdefault(_label(plan, event), len(labels))
-        start_ns = round(event.start_s * 1e9)
-        values = (
-            start_ns, round((event.end_s - event.start_s) * 1e9), event.request, label,
-            ends.get(event.source, -1), ends.get(event.device, -1),
-            event.nbytes, int(event.lost),
-        )  # fmt: skip
-        rows.append((on, values))
-    numbers = {index: number for number, index in enumerate(drawn_indices)}
-    return {
-        "name": name,
-        "strategy": plan.strategy,
-        "clock": "virtual" if events is None else "wall",
-        "requests": len(timeline.latencies_s),
-        "latency_s": timeline.latency_s,
-        "cut": left_out,
-        "devices": devices,
-        "streams": list(plan.problem.streams),
-        "tracks": tracks,
-        "labels": list(labels),
-        "path": packed([numbers[index] for index in path if index in numbers]),
-        "tasks": timeline_columns(rows),
-    }
+
+    tracks: tuple[Track, ...]
+    start_ns: int
+    duration_ns: int
+    request: int
+    label: str
+    way: str = ""
+    critical: bool = False
+
+
+Played = tuple[str, Plan, Timeline]
+"""What it is called, the plan, and what became of it."""
+
+
+def played_of(comparison: Comparison) -> list[Played]:
+    """Return the plans of a comparison, the best first; strategies without one are left out."""
+    return [
+        (row.strategy, row.plan, row.timeline)
+        for row in comparison.rows
+        if row.plan is not None and row.timeline is not None
+    ]
+
+
+def pictures_of(
+    played: Sequence[Played], real: Sequence[Event] = (), most: int = TASKS_MOST
+) -> Record:
+    """Return the pictures of plans that were played, the first first.
+
+    All plans together get `most` tasks; the first gets as many as it has, up to that. `real` is
+    what a run of the first did on the wall clock.
+    """
+    found: Record = {"timeline": [], "utilization": [], "memory": []}
+    left_out: list[str] = []
+    for name, plan, timeline in played:
+        if found["timeline"] and len(timeline.events) > most:
+            left_out.append(name)
+            continue
+        on = f"{name}, virtual clock" if real else name
+        _add(found, plan, timeline.events, on, timeline.critical_path, most)
+        most -= min(len(timeline.events), most)
+        found["memory"] += _memory_of(plan, timeline, on)
+        if real:
+            _add(found, plan, real, f"{name}, wall clock", (), TASKS_MOST)
+    if left_out:
+        first = found["timeline"][0]
+        missing = ", ".join(told(name) for name in left_out)
+        first["note"] += f" Not drawn for want of room: the timelines of {missing}."
+    return found
+
+
+def _add(
+    found: Record, plan: Plan, events: Sequence[Event], name: str, path: Sequence[int], most: int
+) -> None:
+    kept, left_out = whole_requests([event.request for event in events], most)
+    drawn = [events[index] for index in kept]
+    tracks, of_event = _tracks(plan, drawn)
+    critical = set(path)
+    tasks = [
+        Task(
+            on, round(event.start_s * 1e9), round((event.end_s - event.start_s) * 1e9),
+            event.request, _label(plan, event), way_of(event.source, event.device, event.nbytes,
+                                                       event.lost),
+            index in critical,
+        )
+        for index, event, on in zip(kept, drawn, of_event, strict=True)
+    ]  # fmt: skip
+    found["timeline"].append(timeline_picture(name, tracks, tasks, note=left_out))
+    streams = dict(enumerate(plan.problem.streams))
+    found["utilization"].append(utilization_figure(name, tracks, tasks, streams))
 
 
 def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
@@ -104,22 +150,256 @@ def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
     indices = [index for index, request in enumerate(requests) if request <= last]
     return indices, (
         f"{len(indices)} of {len(requests)} tasks are drawn, those of the first {last + 1} "
-        f"requests: more do not fit into the page"
+        f"requests: more do not fit into the page."
     )
 
 
-def timeline_columns(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Record:
-    """Return tasks as packed columns; of each, the tracks that it holds and its other entries."""
-    names = [
-        "task", "track", "start_ns", "duration_ns", "request", "label", "from", "to", "nbytes",
-        "lost",
-    ]  # fmt: skip
-    tasks: dict[str, list[int]] = {column: [] for column in names}
-    for number, (on, values) in enumerate(rows):
-        for track in on:
-            for column, value in zip(names, (number, track, *values), strict=True):
-                tasks[column].append(value)
-    return packed(tasks, ("task", "start_ns", "request"))
+def way_of(source: str, target: str, nbytes: int, lost: bool) -> str:
+    """Return what a task moved from where to where, and whether a failure cut it off."""
+    ends = f"from {source or 'caller'} to {target or 'caller'}"
+    moved = f"{format_bytes(nbytes)} {ends}" if source or nbytes else ""
+    return ", ".join(filter(None, (moved, "lost by a failure" if lost else "")))
+
+
+def timeline_picture(
+    name: str,
+    tracks: Sequence[Track],
+    tasks: Sequence[Task],
+    *,
+    note: str = "",
+    of: str = "plan",
+) -> Record:
+    """Return what the timeline's view draws.
+
+    Parameters
+    ----------
+    name : str
+        What it is called where a page has several.
+    tracks : sequence of Track
+        Its rows; of many those on which nothing happens are named in the note.
+    tasks : sequence of Task
+    note : str
+        What is told under it.
+    of : "plan" or "requests"
+
+    Returns
+    -------
+    Record
+        ``{name, of, note, alt, end_s, tracks: [{name, label, colour}], texts, tasks}``. ``tasks``
+        is packed columns, an entry a task and track that it holds: ``track``, ``start_ns``,
+        ``duration_ns``, ``request``, ``text`` (into `texts`: what it is, and where), ``critical``.
+    """
+    used = {track for task in tasks for track in task.tracks}
+    idle = [track.name for track in tracks if track not in used]
+    rows = [track for track in tracks if track in used] if len(idle) > IDLE_DRAWN else tracks
+    place_of = {track: place for place, track in enumerate(rows)}
+    several = Counter(track.device for track in rows)
+    names = ("track", "start_ns", "duration_ns", "request", "text", "critical")
+    columns: dict[str, list[int]] = {column: [] for column in names}
+    texts: dict[tuple[str, str], int] = {}
+    for task in tasks:
+        on = " + ".join(track.name for track in task.tracks)
+        text = (told(task.label), told(", ".join(filter(None, (f" on {on}", task.way)))))
+        values = (task.start_ns, task.duration_ns, task.request,
+                  texts.setdefault(text, len(texts)), int(task.critical))  # fmt: skip
+        for track in task.tracks:
+            for column, value in zip(names, (place_of[track], *values), strict=True):
+                columns[column].append(value)
+    end_ns = max((task.start_ns + task.duration_ns for task in tasks), default=1)
+    if len(idle) > IDLE_DRAWN:
+        note = f"Idle all along: {', '.join(idle)}. {note}"
+    return {
+        "name": told(name),
+        "of": of,
+        "note": cut(plain(note), NOTE_MOST),
+        "alt": told(f"Timeline of {name}: {len(tasks)} tasks on {len(rows)} rows"),
+        "end_s": max(end_ns, 1) / 1e9,
+        "tracks": [
+            {
+                "name": told(track.name),
+                "label": label(_short(track, several), 40),
+                "colour": colour(track.device),
+            }
+            for track in rows
+        ],
+        "texts": [list(text) for text in texts],
+        "tasks": packed(columns, ("start_ns", "request")),
+    }
+
+
+def _short(track: Track, several: Mapping[int, int]) -> str:
+    """The name of a row, without the stream where it is its device's only one."""
+    one = track.device >= 0 and several[track.device] == 1
+    return track.name.removesuffix("/0") if one else track.name
+
+
+def timeline_section(pictures: Mapping[str, Any], caption: str, *tables: Table) -> list[Section]:
+    """Return the view of the timelines with the first tasks of the first as a table."""
+    drawn = pictures.get("timeline")
+    made = [*tables, *([_tasks_table(drawn[0])] if drawn else [])]
+    title = "Requests" if drawn and drawn[0]["of"] == "requests" else "Timeline"
+    return [Section("timeline", title, caption, tuple(made), order=30)] if made else []
+
+
+def _tasks_table(picture: Record) -> Table:
+    columns = unpacked(picture["tasks"])
+    count = len(columns["start_ns"])
+    order = sorted(range(count), key=lambda k: (columns["start_ns"][k], columns["track"][k]))
+    rows = [
+        (
+            format_seconds(columns["start_ns"][k] / 1e9),
+            picture["tracks"][columns["track"][k]]["name"],
+            "".join(picture["texts"][columns["text"][k]]),
+            format_seconds(columns["duration_ns"][k] / 1e9),
+            "" if columns["request"][k] < 0 else str(columns["request"][k] + 1),
+            "yes" if columns["critical"][k] else "",
+        )
+        for k in order[:TASKS_TOLD]
+    ]
+    more = f", the first {TASKS_TOLD} of {count}" if count > TASKS_TOLD else ""
+    heads = ("#start", "row", "task", "#takes", "#request", "critical path")
+    return table(f"Tasks of {picture['name']}{more}", heads, rows)
+
+
+def utilization_figure(
+    name: str, tracks: Sequence[Track], tasks: Iterable[Task], streams: Mapping[int, int]
+) -> Record:
+    """Return how busy devices and links were over time, the busiest rows of many.
+
+    Of a device it is the share of its streams that compute; `streams` has how many it has, by its
+    index, where they are more than its tracks.
+    """
+    spans: dict[str, list[tuple[int, int]]] = {}
+    count: Counter[str] = Counter()
+    device_of: dict[str, int] = {}
+    for track in tracks:
+        key = track.name.rpartition("/")[0] if track.device >= 0 else track.name
+        count[key] += 1
+        device_of[key] = track.device
+        spans.setdefault(key, [])
+    end_ns = 1
+    for task in tasks:
+        end_ns = max(end_ns, task.start_ns + task.duration_ns)
+        for track in task.tracks if task.request >= 0 else ():
+            key = track.name.rpartition("/")[0] if track.device >= 0 else track.name
+            spans[key].append((task.start_ns, task.start_ns + task.duration_ns))
+    edges = np.linspace(0, end_ns, BINS + 1)
+    shares = {}
+    for key, own in spans.items():
+        width = max(count[key], streams.get(device_of[key], 1)) if device_of[key] >= 0 else 1
+        shares[key] = np.minimum(_covered(own, edges) / (edges[1] * width), 1.0)
+    busy = sorted((key for key in shares if shares[key].any()), key=lambda key: -shares[key].mean())
+    shown = [key for key in spans if key in busy[:STACKED_MOST]]
+    idle = [key for key in spans if key not in busy]
+    note = f"Idle all along: {', '.join(idle)}." if idle else ""
+    if len(busy) > len(shown):
+        note += f" The {len(shown)} busiest of {len(busy)} rows are drawn."
+    rows = [
+        Area(
+            key,
+            f"{told(key)[:24]}  {percent(float(shares[key].mean()))}",
+            (edges / 1e9).tolist(),
+            shares[key].tolist(),
+            device_of[key],
+            1.02,
+            {"tickvals": [0, 1], "ticktext": ["0", "100 %"]},
+            [percent(one) for one in shares[key].tolist()],
+        )
+        for key in shown
+    ]
+    alt = f"Share of the time by device and link, of {name}: "
+    alt += ", ".join(f"{key} {percent(float(shares[key].mean()))}" for key in shown)
+    return stacked(rows, name=name, alt=alt, note=note.strip())
+
+
+def _covered(spans: Sequence[tuple[int, int]], edges: np.ndarray[Any, Any]) -> Any:
+    """How much of each bin spans cover, those that overlap added. O(n log n + bins)."""
+    if not spans:
+        return np.zeros(len(edges) - 1)
+    found = np.zeros(len(edges))
+    for ends, sign in zip(np.array(spans, dtype=float).T, (1, -1), strict=True):
+        at = np.sort(ends)
+        before = np.concatenate(([0.0], np.cumsum(at)))
+        number = np.searchsorted(at, edges, side="right")
+        # Up to each edge: the time since each of the ends that are before it.
+        found += sign * (number * edges - before[number])
+    return np.diff(found)
+
+
+def _memory_of(plan: Plan, timeline: Timeline, name: str) -> list[Record]:
+    """The memory of a plan; none where events do not cover it, as after a failure."""
+    try:
+        profile = memory_profile(plan, timeline)
+    except InvalidInput:
+        return []
+    problem = plan.problem
+    capacity = problem.capacity_bytes or (None,) * len(problem.devices)
+    rows = []
+    for p, device in enumerate(problem.devices):
+        instants, amounts = profile[device]
+        held = [problem.held_bytes(p, int(one)) for one in amounts]
+        most = capacity[p]
+        limit = None if most is None else problem.held_bytes(p, most)
+        rows.append(Held(device, instants.tolist(), held, timeline.weight_bytes.get(device, 0),
+                         limit))  # fmt: skip
+    return memory_figure(name, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a device held: so many bytes from each time to the next; capacity None: not known."""
+
+    device: str
+    times_s: Sequence[float]
+    nbytes: Sequence[int]
+    weight_bytes: int
+    capacity_bytes: int | None = None
+
+
+def memory_figure(name: str, held: Sequence[Held]) -> list[Record]:
+    """Return what devices held over time; no figure where nothing was held."""
+    peaks = {one.device: max(one.nbytes, default=0) for one in held}
+    places = {one.device: place for place, one in enumerate(held)}
+    end_s = max((one.times_s[-1] for one in held if len(one.times_s)), default=0.0)
+    kept = sorted((one for one in held if peaks[one.device]), key=lambda one: -peaks[one.device])
+    shown = sorted(kept[:STACKED_MOST], key=lambda one: places[one.device])
+    if not shown:
+        return []
+    idle = [one.device for one in held if not peaks[one.device]]
+    note = f"Nothing is held by {', '.join(idle)}." if idle else ""
+    if any(len(one.times_s) > STEPS_MOST for one in shown):
+        note += f" Of each of {STEPS_MOST} spans the highest is drawn."
+    if len(kept) > len(shown):
+        note += f" The {len(shown)} that hold most of {len(kept)} are drawn."
+    rows = [_held_area(one, places[one.device], end_s) for one in shown]
+    alt = f"Memory of {name}, at most: "
+    alt += ", ".join(f"{one.device} {format_bytes(peaks[one.device])}" for one in shown)
+    return [stacked(rows, name=name, alt=alt, note=note.strip())]
+
+
+def _held_area(one: Held, place: int, end_s: float) -> Area:
+    times, nbytes = np.array(one.times_s), np.array(one.nbytes)
+    if len(times) > STEPS_MOST:
+        starts = np.linspace(0, len(times), STEPS_MOST, endpoint=False).astype(np.int64)
+        times, nbytes = times[starts], np.maximum.reduceat(nbytes, starts)
+    peak, capacity = int(nbytes.max()), one.capacity_bytes
+    near = capacity is not None and capacity <= NEAR * peak
+    exponent = min(max(peak.bit_length() - 1, 0) // 10, 3)
+    step, unit = 2 ** (10 * exponent), ("B", "KiB", "MiB", "GiB")[exponent]
+    has = "" if capacity is None else f" of {format_bytes(capacity)}"
+    said = f"{told(one.device)[:24]}  at most {format_bytes(peak)}{has}, weights "
+    return Area(
+        one.device,
+        f"{said}{format_bytes(one.weight_bytes)}",
+        [round(float(at), 9) for at in (*times, end_s)],
+        (nbytes / step).tolist(),
+        place,
+        (max(capacity, peak) if near and capacity is not None else peak) / step * 1.08,
+        {"nticks": 4, "ticksuffix": f" {unit}"},
+        [format_bytes(int(each)) for each in nbytes],
+        line=capacity / step if near and capacity is not None else None,
+        base=one.weight_bytes / step,
+    )
 
 
 def _label(plan: Plan, event: Event) -> str:
@@ -139,7 +419,7 @@ def subgraph_label(name: str, ops: Mapping[str, int], nodes: int, first: str, la
     return cut(f"{name}: {listed(ops, limit=3)} ({between})", LABEL_MOST)
 
 
-def _tracks(plan: Plan, events: Sequence[Event]) -> tuple[list[Record], list[list[int]]]:
+def _tracks(plan: Plan, events: Sequence[Event]) -> tuple[list[Track], list[tuple[Track, ...]]]:
     """The rows that anything happens on, and those of each event.
 
     Device streams in the problem's order, then links; a transfer on a route without contention
@@ -148,25 +428,16 @@ def _tracks(plan: Plan, events: Sequence[Event]) -> tuple[list[Record], list[lis
     problem = plan.problem
     used = {name for event in events for name in event.tracks}
     routes = {_route(event) for event in events if not event.tracks}
-    rows: list[Record] = []
-    by_name: dict[str, int] = {}
-
-    def add(name: str, kind: str, device: str) -> None:
-        by_name[name] = len(rows)
-        rows.append({"name": name, "kind": kind, "device": device})
-
-    of_device = {name: name.rpartition("/")[0] for name in used}
-    for device in problem.devices:
-        own = [name for name in used if of_device[name] == device]
-        for name in sorted(own, key=lambda name: int(name.rpartition("/")[2])):
-            add(name, "device", device)
-        if not own:
-            add(f"{device}/0", "device", device)
+    made: dict[str, Track] = {}
+    for place, device in enumerate(problem.devices):
+        own = [name for name in used if name.rpartition("/")[0] == device]
+        for name in sorted(own, key=lambda name: int(name.rpartition("/")[2])) or [f"{device}/0"]:
+            made[name] = Track(name, place)
     known = [name for name in problem.link_names if name in used]
-    for name in [*known, *sorted(used - set(known) - set(by_name)), *sorted(routes)]:
-        if name not in by_name:
-            add(name, "link", "")
-    return rows, [[by_name[name] for name in event.tracks or (_route(event),)] for event in events]
+    for name in [*known, *sorted(used - set(known) - set(made)), *sorted(routes)]:
+        made.setdefault(name, Track(name))
+    found = [tuple(made[name] for name in event.tracks or (_route(event),)) for event in events]
+    return list(made.values()), found
 
 
 def _route(event: Event) -> str:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hetsim.base.text import Record, cut
-from hetsim.reporting.pages.packing import packed
-from hetsim.reporting.pages.timeline import LABEL_MOST, timeline_columns
+from hetsim.reporting.pages.timeline import LABEL_MOST, Task, Track, timeline_picture
 from hetsim.reporting.trace import REAL, SIMULATED
 from hetsim.reporting.trace_counters import read_nanoseconds
-from hetsim.reporting.trace_tracks import Track, rows
+from hetsim.reporting.trace_tracks import rows
 
 Event = Mapping[str, Any]
 
@@ -25,26 +24,11 @@ _MODEL, _STREAM, _DOWN = "model ", "requests of ", "devices that were down"
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
-    """One entry of the picture: on which row, when, and what it is.
-
-    ``request`` is -1 where it is none's; ``device`` the model of an instance, else empty.
-    """
-
-    row: str
-    device: str
-    start_ns: int
-    length_ns: int
-    request: int
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Clock:
     """What one clock of a trace says: names of processes and threads, and slices in their order."""
 
     processes: Mapping[int, str]
-    threads: Mapping[Track, str]
+    threads: Mapping[tuple[int, int], str]
     slices: Sequence[Event]
 
     def of(self, pid: int) -> list[Event]:
@@ -65,9 +49,9 @@ def timelines_of_requests(trace: Record, *, most: int = REQUESTS_MOST) -> list[R
     Returns
     -------
     list of Record
-        A timeline a clock, as ``timeline_picture`` has them, with ``of``: ``"requests"``. Its
-        devices are the models; a row is an instance, with an entry for each request of a batch;
-        below are rows of requests that wait, and of devices that were down.
+        A timeline a clock, as ``timeline_picture`` has them. A row is an instance, in the colour of
+        its model, with an entry for each request of a batch; below are rows of requests that wait,
+        and of devices that were down.
 
     Raises LookupError, TypeError, ValueError or ArithmeticError where the trace is damaged.
     Complexity: O(E log E) for E events.
@@ -85,7 +69,7 @@ def timelines_of_requests(trace: Record, *, most: int = REQUESTS_MOST) -> list[R
 def _read(events: Sequence[Event], prefix: str) -> _Clock:
     """Read the processes whose names begin so."""
     processes: dict[int, str] = {}
-    threads: dict[Track, str] = {}
+    threads: dict[tuple[int, int], str] = {}
     for event in events:
         if event["ph"] == "M" and event["name"] == "process_name":
             name = str(event["args"]["name"])
@@ -105,8 +89,8 @@ def _timeline(clock: _Clock, which: str, requests: int, most: int) -> Record:
     }
     tasks = [
         task
-        for pid, model in models.items()
-        for task in _batches(clock, pid, model, most, several=len(models) > 1)
+        for place, (pid, model) in enumerate(models.items())
+        for task in _batches(clock, pid, (model, place), most, several=len(models) > 1)
     ]
     beyond = 0
     for pid, name in clock.processes.items():
@@ -116,54 +100,33 @@ def _timeline(clock: _Clock, which: str, requests: int, most: int) -> Record:
             beyond += more
         elif name == _DOWN:
             tasks += _downs(clock, pid)
-    row_of: dict[tuple[str, str], int] = {}
-    labels: dict[str, int] = {}
-    entries = []
-    for task in tasks:
-        row = row_of.setdefault((task.row, task.device), len(row_of))
-        label = labels.setdefault(task.label, len(labels))
-        values = (task.start_ns, task.length_ns, task.request, label, -1, -1, 0, 0)
-        entries.append(((row,), values))
-    entries.sort(key=lambda entry: entry[1][:3])
-    names = list(models.values())
-    return {
-        "name": f"requests, {which} clock",
-        "of": "requests",
-        "strategy": "",
-        "clock": which,
-        "requests": requests,
-        "latency_s": None,
-        "cut": _cut(requests, most, beyond),
-        "devices": names,
-        "streams": [max(1, sum(device == name for _, device in row_of)) for name in names],
-        "tracks": [
-            {"name": name, "kind": "device" if device else "link", "device": device}
-            for name, device in row_of
-        ],
-        "labels": list(labels),
-        "path": packed([]),
-        "tasks": timeline_columns(entries),
-    }
+    tracks = list(dict.fromkeys(track for task in tasks for track in task.tracks))
+    tasks.sort(key=lambda task: (task.start_ns, task.duration_ns, task.request))
+    told = _cut(requests, most, beyond)
+    return timeline_picture(f"requests, {which} clock", tracks, tasks, note=told, of="requests")
 
 
-def _batches(clock: _Clock, pid: int, model: str, most: int, *, several: bool) -> list[_Task]:
+def _batches(
+    clock: _Clock, pid: int, of: tuple[str, int], most: int, *, several: bool
+) -> list[Task]:
     """The requests of each batch, by instance: rows in the order of instances."""
     found = []
-    of_thread: dict[Track, list[Event]] = {}
+    model, place = of
+    of_thread: dict[tuple[int, int], list[Event]] = {}
     for event in clock.of(pid):
         of_thread.setdefault((pid, event["tid"]), []).append(event)
     for thread in sorted(of_thread):
         name = clock.threads[thread].removesuffix(" (1)")
-        row = f"{name}, {model}" if several else name
+        row = Track(f"{name}, {model}" if several else name, place)
         for event in of_thread[thread]:
             batch = [int(one) for one in event["args"]["requests"]]
             label = f"batch of {len(batch)}" if len(batch) > 1 else "served"
             at = read_nanoseconds(event["ts"]), read_nanoseconds(event["dur"])
-            found += [_Task(row, model, *at, one, label) for one in batch if one < most]
+            found += [Task((row,), *at, one, label) for one in batch if one < most]
     return found
 
 
-def _waiting(events: Sequence[Event], stream: str, most: int) -> tuple[list[_Task], int]:
+def _waiting(events: Sequence[Event], stream: str, most: int) -> tuple[list[Task], int]:
     """Who waits, on as few rows as there are at a time, and how many found no row."""
     spans: list[tuple[int, int, int, str]] = []
     # On a row of the trace a request stands before what it is made of.
@@ -181,24 +144,24 @@ def _waiting(events: Sequence[Event], stream: str, most: int) -> tuple[list[_Tas
             spans.append((start_ns, length_ns, request, label))
     made: list[str] = []
 
-    def row(_: str) -> Track:
+    def row(_: str) -> tuple[int, int]:
         made.append(f"waiting: {stream}" + (f" ({len(made) + 1})" if made else ""))
         return 0, len(made) - 1
 
     on = rows([(start, start + length) for start, length, *_ in spans], "", row)
     found = [
-        _Task(made[place], "", start, length, request, label)
+        Task((Track(made[place]),), start, length, request, label)
         for (_, place), (start, length, request, label) in zip(on, spans, strict=True)
         if place < WAITING_MOST
     ]
-    found.sort(key=lambda task: (made.index(task.row), task.start_ns))
+    found.sort(key=lambda task: (made.index(task.tracks[0].name), task.start_ns))
     return found, len(spans) - len(found)
 
 
-def _downs(clock: _Clock, pid: int) -> list[_Task]:
+def _downs(clock: _Clock, pid: int) -> list[Task]:
     return [
-        _Task(
-            f"down: {clock.threads[pid, event['tid']]}", "", read_nanoseconds(event["ts"]),
+        Task(
+            (Track(f"down: {clock.threads[pid, event['tid']]}"),), read_nanoseconds(event["ts"]),
             read_nanoseconds(event["dur"]), -1, cut(str(event["name"]), LABEL_MOST),
         )
         for event in clock.of(pid)
@@ -215,4 +178,4 @@ def _cut(requests: int, most: int, beyond: int) -> str:
             "waiting"
         )
     text = "; ".join(said)
-    return text[:1].upper() + text[1:]
+    return f"{text[:1].upper()}{text[1:]}." if said else ""

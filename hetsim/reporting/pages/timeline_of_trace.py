@@ -8,21 +8,23 @@ from itertools import groupby
 from typing import Any
 
 from hetsim.base.text import Record, cut
-from hetsim.reporting.pages.packing import packed
 from hetsim.reporting.pages.timeline import (
     LABEL_MOST,
     TASKS_MOST,
+    Held,
+    Task,
+    Track,
+    memory_figure,
     subgraph_label,
-    timeline_columns,
+    timeline_picture,
+    utilization_figure,
+    way_of,
     whole_requests,
 )
 from hetsim.reporting.trace import REAL, SIMULATED
 from hetsim.reporting.trace_counters import read_nanoseconds
 
 Event = Mapping[str, Any]
-Track = tuple[str, str, str]
-"""Name, kind (``device`` or ``link``) and device."""
-
 _KINDS = ("compute", "transfer", "failure")
 _DEVICE, _LINKS = "device ", "links"
 
@@ -53,13 +55,14 @@ class _Clock:
         thread = self.threads[event["pid"], event["tid"]]
         device = self.devices.get(event["pid"])
         if device is not None:
-            return f"{device}/{thread.removeprefix('stream ')}", "device", device
+            place = list(self.devices).index(event["pid"])
+            return Track(f"{device}/{thread.removeprefix('stream ')}", place)
         route = f"{event['args']['from']}>{event['args']['to']}"
-        return route if thread.startswith(f"{route} (") else thread, "link", ""
+        return Track(route if thread.startswith(f"{route} (") else thread)
 
 
 def pictures_of_trace(trace: Record, name: str, timeline: Mapping[str, Any]) -> Record:
-    """Return ``timelines`` and ``memories`` of a trace, as ``timeline_picture`` has them.
+    """Return the pictures of a trace, as ``pictures_of`` has them of a plan.
 
     Parameters
     ----------
@@ -74,18 +77,15 @@ def pictures_of_trace(trace: Record, name: str, timeline: Mapping[str, Any]) -> 
     Complexity: O(E log E) for E events.
     """
     both = trace["otherData"]["clock"] != "virtual"
-    virtual = _clock(trace["traceEvents"], SIMULATED if both else "")
-    named = f"{name}, virtual clock" if both else name
-    timelines = [_timeline(virtual, named, timeline, "virtual")] if virtual.tasks else []
-    if both:
-        wall = _clock(trace["traceEvents"], REAL)
-        timelines.append(_timeline(wall, f"{name}, wall clock", timeline, "wall"))
-    memory = _memory(virtual, named, timeline)
-    return {
-        "timelines": timelines,
-        "memories": [] if memory is None else [memory],
-        "left_out": [],
-    }
+    clocks = {SIMULATED: f"{name}, virtual clock", REAL: f"{name}, wall clock"}
+    found: Record = {"timeline": [], "utilization": [], "memory": []}
+    for prefix, named in clocks.items() if both else [("", name)]:
+        clock = _clock(trace["traceEvents"], prefix)
+        if clock.tasks:
+            _add(found, clock, named)
+        if prefix != REAL:
+            found["memory"] += _memory(clock, named, timeline)
+    return found
 
 
 def _clock(events: Sequence[Event], prefix: str) -> _Clock:
@@ -118,56 +118,44 @@ def _same(event: Event) -> tuple[Any, ...]:
     return event["cat"], event["name"], event["ts"], event["dur"], args["request"], repr(args)
 
 
-def _timeline(clock: _Clock, name: str, timeline: Mapping[str, Any], which: str) -> Record:
+def _add(found: Record, clock: _Clock, name: str) -> None:
     kept, left_out = whole_requests(
         [task[0]["args"]["request"] for task in clock.tasks], TASKS_MOST
     )
-    tasks = [clock.tasks[index] for index in kept]
-    devices = list(clock.devices.values())
-    ends = {device: place for place, device in enumerate(devices)}
-    tracks = _tracks(clock, tasks)
-    row_of = {track: place for place, track in enumerate(tracks)}
-    labels: dict[str, int] = {}
-    rows = []
-    for task in tasks:
-        first = task[0]
-        args = first["args"]
-        label = labels.setdefault(_label(first), len(labels))
-        device = clock.devices.get(first["pid"], args.get("to", ""))
-        values = (
-            read_nanoseconds(first["ts"]), read_nanoseconds(first["dur"]),
-            int(args["request"]), label,
-            ends.get(args.get("from", ""), -1), ends.get(device, -1),
-            int(args.get("bytes", 0)), int(bool(args.get("lost"))),
-        )  # fmt: skip
-        rows.append(([row_of[clock.track(one)] for one in task], values))
-    path = sorted(
-        (number for number, task in enumerate(tasks) if task[0]["args"].get("critical")),
-        key=lambda number: (rows[number][1][0], number),
-    )
-    return {
-        "name": name,
-        "strategy": name,
-        "clock": which,
-        "requests": int(timeline["requests"]),
-        "latency_s": timeline["latency_s"],
-        "cut": left_out,
-        "devices": devices,
-        "streams": [max(1, sum(pid == one for one, _ in clock.threads)) for pid in clock.devices],
-        "tracks": [{"name": of, "kind": kind, "device": device} for of, kind, device in tracks],
-        "labels": list(labels),
-        "path": packed(path),
-        "tasks": timeline_columns(rows),
+    drawn = [clock.tasks[index] for index in kept]
+    tracks = _tracks(clock, drawn)
+    tasks = [_task(clock, slices) for slices in drawn]
+    found["timeline"].append(timeline_picture(name, tracks, tasks, note=left_out))
+    streams = {
+        place: sum(pid == one for one, _ in clock.threads)
+        for place, pid in enumerate(clock.devices)
     }
+    found["utilization"].append(utilization_figure(name, tracks, tasks, streams))
+
+
+def _task(clock: _Clock, slices: Sequence[Event]) -> Task:
+    first = slices[0]
+    args = first["args"]
+    target = clock.devices.get(first["pid"], args.get("to", ""))
+    moved = way_of(args.get("from", ""), target, int(args.get("bytes", 0)), bool(args.get("lost")))
+    return Task(
+        tuple(map(clock.track, slices)),
+        read_nanoseconds(first["ts"]),
+        read_nanoseconds(first["dur"]),
+        int(args["request"]),
+        _label(first),
+        moved,
+        bool(args.get("critical")),
+    )
 
 
 def _tracks(clock: _Clock, tasks: Sequence[Sequence[Event]]) -> list[Track]:
     """Every stream and link that something is drawn on, and one stream of each device."""
     used = {(one["pid"], one["tid"]): clock.track(one) for task in tasks for one in task}
     found: list[Track] = []
-    for pid, device in clock.devices.items():
+    for place, (pid, device) in enumerate(clock.devices.items()):
         own = [used[key] for key in sorted(used) if key[0] == pid]
-        found += own or [(f"{device}/0", "device", device)]
+        found += own or [Track(f"{device}/0", place)]
     found += [used[key] for key in sorted(used) if key[0] not in clock.devices]
     return list(dict.fromkeys(found))
 
@@ -181,29 +169,14 @@ def _label(event: Event) -> str:
     return subgraph_label(name, args["ops"], args["nodes"], first, last)
 
 
-def _memory(clock: _Clock, name: str, timeline: Mapping[str, Any]) -> Record | None:
-    """Return the memory's picture; what each device has is in no trace."""
+def _memory(clock: _Clock, name: str, timeline: Mapping[str, Any]) -> list[Record]:
+    """The memory's figure; what each device has is in no trace."""
     if not clock.memory:
-        return None
-    weights = [
-        int(timeline["devices"].get(device, {}).get("weight_bytes") or 0)
-        for device in clock.devices.values()
-    ]
-    steps = [
-        clock.memory.get(device) or [(0, held)]
-        for device, held in zip(clock.devices.values(), weights, strict=True)
-    ]
-    return {
-        "name": name,
-        "cut": "",
-        "devices": packed(
-            {
-                "device": list(clock.devices.values()),
-                "capacity_bytes": [None] * len(steps),
-                "weight_bytes": weights,
-                "time_ns": [[at for at, _ in one] for one in steps],
-                "nbytes": [[held for _, held in one] for one in steps],
-            },
-            ("time_ns", "nbytes"),
-        ),
-    }
+        return []
+    rows = []
+    for device in clock.devices.values():
+        weights = int(timeline["devices"].get(device, {}).get("weight_bytes") or 0)
+        steps = clock.memory.get(device) or [(0, weights)]
+        times_s, held = [at / 1e9 for at, _ in steps], [nbytes for _, nbytes in steps]
+        rows.append(Held(device, times_s, held, weights))
+    return memory_figure(name, rows)

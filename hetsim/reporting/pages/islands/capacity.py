@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.load import load_picture, load_sections
 from hetsim.reporting.pages.islands.service import (
     MOST_SPANS,
     latency_section,
     lean,
-    load_sections,
     queue_sections,
     there,
+    use_pictures,
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section
@@ -36,7 +37,9 @@ def capacity_island(
     """
     record = _lean(record)
     best = record["rows"][0]
-    sections = [_rows(record), *load_sections(pictures.get("rates", []))]
+    rates = pictures.get("rates", [])
+    used = {} if best["at"] is None else use_pictures(best["at"])
+    sections = [_rows(record), *load_sections(rates)]
     if best["at"] is not None:
         sections += [latency_section(best["at"]), uses_section(best["at"], order=40)]
         sections += queue_sections(best["at"])
@@ -53,7 +56,7 @@ def capacity_island(
         ),
         tiles=tuple(_tiles(record)),
         sections=tuple(sections),
-        pictures=pictures,
+        pictures={**pictures, **load_picture(rates), **used},
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hetsim.reporting.pages.figures import GREEN, ORANGE, Bar, bars
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
-from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import (
     Found,
     between,
@@ -20,6 +20,8 @@ from hetsim.reporting.pages.islands.shared import (
     speeds_sections,
 )
 from hetsim.reporting.pages.islands.what_if import changes_section
+from hetsim.reporting.pages.subgraphs import subgraphs_section
+from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.tables.beside import SAME
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, percent, ratio
@@ -34,12 +36,14 @@ def comparison_island(record: Found, command: Sequence[str], pictures: Mapping[s
         As ``comparison_record`` gives it and JSON holds it, with what the verb adds.
     command : sequence of str
     pictures : mapping
-        What the record does not hold: timelines, memory, the graph.
+        What the record does not hold: timelines, memory, subgraphs.
     """
     best = record["rows"][0]
     sections = [_strategies(record)]
     if best["timeline"] is not None:
         whose = str(best["strategy"])
+        clock = "the virtual clock of the simulation"
+        sections += timeline_section(pictures, f"What each device and link did, by {clock}.")
         sections += [occupation_section(best["timeline"], whose),
                      memory_section(best["timeline"], whose)]  # fmt: skip
     return Island(
@@ -57,12 +61,30 @@ def comparison_island(record: Found, command: Sequence[str], pictures: Mapping[s
         sections=(
             *sections,
             *speeds_sections(pictures),
-            *graph_section(pictures),
+            *subgraphs_section(pictures),
             *changes_section(record),
             provenance_section(record["problem"]),
         ),
-        pictures=pictures,
+        pictures={**pictures, **_figures(record)},
     )
+
+
+def _figures(record: Found) -> dict[str, Any]:
+    """Strategies by their cost with its interval, and the bound that no plan is left of."""
+    counted, bound = _counted(record), record["lower_bound_s"]
+    rows = [
+        Bar(
+            row["strategy"],
+            row["cost_s"],
+            seconds(row["cost_s"]),
+            ORANGE if row["strategy"].startswith("single:") else GREEN if place else "--strong",
+            low=row["sure"] and row["sure"]["cost_s"]["p10"],
+            high=row["sure"] and row["sure"]["cost_s"]["p90"],
+        )
+        for place, row in enumerate(record["rows"])
+    ]
+    told = "" if bound is None else f"lower bound {seconds(bound)}"
+    return {"strategies": bars(rows, axis=counted, unit="seconds", line=bound, line_text=told)}
 
 
 def _counted(record: Found) -> str:
@@ -162,7 +184,7 @@ def _strategies(record: Found) -> Section:
         tables.append(table("Strategies without a plan", ("strategy", "why"), refused))
     if any(why != ABSENT for _, why in planned):
         tables.append(table("What each strategy did", ("strategy", "reason"), planned))
-    told = f"Each strategy's {counted} by the virtual clock, best first"
+    told = f"Each strategy's {counted} by the virtual clock, best first, devices alone in orange"
     told += (
         ", with what 80 % of the Monte Carlo samples of what figures may be off by are between"
         * drawn

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.base.text import to_compact_json
-from hetsim.reporting.pages.figures import bar, bars
+from hetsim.reporting.pages.figures import BLUE, GREEN, Bar, bars
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
 from hetsim.reporting.words.text import ABSENT, count, percent
@@ -143,11 +143,11 @@ def _row(record: Found, one: Found) -> tuple[str, ...]:
 
 def _bars(record: Found) -> dict[str, Any]:
     made = [
-        bar(
+        Bar(
             one["what"],
             one["after_s"],
             seconds(one["after_s"]),
-            strong=place == 0,
+            colour=BLUE if place else GREEN,
             more=f"{one['what']}; {one['change']['what']}",
         )
         for place, one in enumerate(record["findings"])
@@ -155,4 +155,4 @@ def _bars(record: Found) -> dict[str, Any]:
     before = record["before_s"]
     told = "" if before is None else f"as it is: {seconds(before)}"
     axis = f"{_what(record)} after the change"
-    return bars("findings", made, axis=axis, unit="seconds", line=before, line_text=told)
+    return {"findings": bars(made, axis=axis, unit="seconds", line=before, line_text=told)}

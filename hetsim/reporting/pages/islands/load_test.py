@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.load import latency_text
 from hetsim.reporting.pages.islands.service import (
     binds_text,
     latency_section,
-    latency_text,
     lean,
     queue_sections,
     requests_sections,
+    use_pictures,
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
@@ -35,7 +36,7 @@ def load_test_island(record: Found, command: Sequence[str], pictures: Mapping[st
         As ``load_test_record`` gives it and JSON holds it.
     command : sequence of str
     pictures : mapping
-        ``timelines``: requests one by one by both clocks, as ``timelines_of_requests`` gives them.
+        ``timeline``: requests one by one by both clocks, as ``timelines_of_requests`` gives them.
     """
     record = {**record, **{side: lean(record[side]) for side in ("simulated", "measured")}}
     real = record["measured"]
@@ -55,7 +56,7 @@ def load_test_island(record: Found, command: Sequence[str], pictures: Mapping[st
             _host(record),
             provenance_section(record["problem"]),
         ),
-        pictures=pictures,
+        pictures={**pictures, **use_pictures(real)},
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.base.text import tally, to_compact_json
-from hetsim.reporting.pages.figures import bar, bars
+from hetsim.reporting.pages.figures import Bar, bars, colour, pattern
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
-from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import Found, nbytes, provenance_section, seconds
+from hetsim.reporting.pages.subgraphs import subgraphs_section
 from hetsim.reporting.words.text import ABSENT, count, difference_text, listed, percent
 
 ROOM_BYTES = 200_000
@@ -31,7 +31,7 @@ def nodes_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
     record : mapping
     command : sequence of str
     pictures : mapping
-        ``graph``: of the plan, where there is one.
+        ``subgraphs``: of the plan, where there is one.
     """
     nodes = record["nodes"]
     devices = record["problem"]["devices"]
@@ -45,7 +45,7 @@ def nodes_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
             _say(record, devices), _binds(record), tuple(_levers(record)), _sure(record)
         ),
         tiles=tuple(_tiles(record, devices)),
-        sections=(*sections, *graph_section(pictures), provenance_section(record["problem"])),
+        sections=(*sections, *subgraphs_section(pictures), provenance_section(record["problem"])),
         pictures={**pictures, **_bars(record, nodes, devices)},
     )
 
@@ -194,20 +194,20 @@ def _units(record: Found, devices: Sequence[str]) -> Section:
 
 def _bars(record: Found, nodes: Sequence[Found], devices: Sequence[str]) -> dict[str, Any]:
     if record["strategy"] is None:
-        made = [
-            bar(name, number, f"{number} of {len(nodes)}", device=name)
-            for name, number in zip(devices, _takes(nodes, devices), strict=True)
+        figures = [(float(at), f"{at} of {len(nodes)}") for at in _takes(nodes, devices)]
+    else:
+        spent = [[node["seconds"] or 0.0 for node in nodes if node["device"] == name]
+                 for name in devices]  # fmt: skip
+        figures = [
+            (float(sum(own)), f"{seconds(sum(own))}, {count(len(own), 'node')}") for own in spent
         ]
-        return bars("units", made, axis="nodes that it takes", unit="count")
-    spent = [
-        (name, [node["seconds"] or 0.0 for node in nodes if node["device"] == name])
-        for name in devices
-    ]
     made = [
-        bar(name, sum(own), f"{seconds(sum(own))}, {count(len(own), 'node')}", device=name)
-        for name, own in spent
+        Bar(name, value, text, colour(place), pattern(place))
+        for place, (name, (value, text)) in enumerate(zip(devices, figures, strict=True))
     ]
-    return bars("units", made, axis="time of its kernels", unit="seconds")
+    if record["strategy"] is None:
+        return {"units": bars(made, axis="nodes that it takes", unit="count")}
+    return {"units": bars(made, axis="time of its kernels", unit="seconds")}
 
 
 def _nodes(record: Found) -> Section:

@@ -8,8 +8,6 @@ from typing import Any
 
 from hetsim.base.text import Record, tally
 from hetsim.base.units import format_bytes
-from hetsim.reporting.pages.differences.headline import headline
-from hetsim.reporting.pages.differences.leaves import leaf_text, leaves, unit_of
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.capacity import capacity_island
 from hetsim.reporting.pages.islands.compare import comparison_island
@@ -22,7 +20,8 @@ from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.pages.islands.service import service_island
 from hetsim.reporting.pages.islands.shared import provenance_section
 from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
-from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, Left, whole
+from hetsim.reporting.pages.leaves import headline, leaf_text, leaves, unit_of
+from hetsim.reporting.pages.reading import LIMIT_BYTES, TRACE, Left, whole
 from hetsim.reporting.words.text import ABSENT, count, listed
 
 Make = Callable[[Mapping[str, Any], Sequence[str], Mapping[str, Any]], Island]
@@ -58,14 +57,14 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
     pictures = left.pictures
     with whole(left):
         if left.rows and not pictures:
-            pictures = {"rows": rows_picture(left.rows)}
-        if "timelines" not in pictures:
+            pictures = {"points": rows_picture(left.rows)}
+        if "timeline" not in pictures:
             pictures = {**pictures, **left.timelines()}
         island = make(left.record, left.command or tuple(command), pictures)
         if left.too_long():
             island = replace(island, sections=tuple(map(_not_drawn, island.sections)))
         plan = left.record if left.kind == "plan" else left.plan
-        if plan is not None and "graph" not in left.pictures:
+        if plan is not None and "subgraphs" not in left.pictures:
             island = replace(island, sections=(*island.sections, _subgraphs(plan)))
     return island
 
@@ -75,7 +74,7 @@ def _figures_island(
 ) -> Island:
     """A report of a record that has no pictures of its own: all of its figures."""
     schema = str(record["schema"])
-    top = headline(Left("", KINDS.get(schema, schema), dict(record)))
+    top = headline(record)
     told = {path: leaf_text(unit_of(path), value) for path, value in top.items()}
     problem = record.get("problem")
     asked = isinstance(problem, dict) and "figures" in problem
@@ -138,10 +137,10 @@ def _subgraphs(plan: Record) -> Section:
     ]
     more = f", the first {ROWS_MOST} of {len(groups)}" if len(groups) > ROWS_MOST else ""
     return Section(
-        "graph",
+        "subgraphs",
         "Subgraphs",
         f"The plan of {plan['strategy']}: {count(len(groups), 'subgraph')}, {listed(devices)}. "
-        f"{plan['reason']}. The graph itself is in a report that the verb writes (--report).",
+        f"{plan['reason']}. What each node takes is in a report that the verb writes (--report).",
         (
             table(
                 f"Subgraphs{more}",

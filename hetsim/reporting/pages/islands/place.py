@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hetsim.reporting.pages.figures import bar, bars
+from hetsim.reporting.pages.figures import Bar, bars
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
+from hetsim.reporting.pages.islands.load import load_picture, load_sections
 from hetsim.reporting.pages.islands.service import (
     latency_section,
     lean,
-    load_sections,
     queue_sections,
     there,
+    use_pictures,
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, nbytes, provenance_section, seconds
@@ -37,6 +38,8 @@ def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
     """
     record = _lean(record)
     rows, service = record["rows"], record["service"]
+    rates = pictures.get("rates", [])
+    used = {} if service is None else use_pictures(service)
     sections = [_placements(record)]
     if rows:
         sections.append(_best(rows[0], service))
@@ -44,8 +47,7 @@ def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
         sections.append(_apart(record))
     sections.append(_sought(record))
     sections += [
-        replace(one, order=8, title="The best at other rates")
-        for one in load_sections(pictures.get("rates", []))
+        replace(one, order=8, title="The best at other rates") for one in load_sections(rates)
     ]
     if service is not None:
         sections += [latency_section(service), uses_section(service, order=40)]
@@ -67,7 +69,7 @@ def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
         ),
         tiles=tuple(_tiles(record)),
         sections=tuple(sections),
-        pictures={**pictures, **_bars(record)},
+        pictures={**pictures, **load_picture(rates), **used, **_bars(record)},
     )
 
 
@@ -194,8 +196,8 @@ def _bars(record: Found) -> dict[str, Any]:
     devices = [name for name in use if name.startswith("device ")]
     links = sorted((name for name in use if name not in devices), key=lambda name: -use[name])
     shown = devices + [name for name in links if use[name] >= 0.0005][:BESIDE]
-    made = [bar(name, use[name], percent(use[name])) for name in shown]
-    return bars("placed", made, axis="busy at what it carries", unit="share")
+    made = [Bar(name, use[name], percent(use[name])) for name in shown]
+    return {"placed": bars(made, axis="busy at what it carries", unit="share")}
 
 
 def _apart(record: Found) -> Section:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
-from hetsim.reporting.pages.islands.graph import graph_section
 from hetsim.reporting.pages.islands.shared import (
     Found,
     between,
@@ -20,6 +19,8 @@ from hetsim.reporting.pages.islands.shared import (
     speeds_sections,
 )
 from hetsim.reporting.pages.islands.what_if import changes_section
+from hetsim.reporting.pages.subgraphs import subgraphs_section
+from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 
@@ -43,7 +44,11 @@ def simulation_island(record: Found, command: Sequence[str], pictures: Mapping[s
         record=record,
         verdict=Verdict(f"{say}.", _binds(timeline), tuple(_levers(record)), _sure(record)),
         tiles=tuple(_tiles(record)),
-        sections=(*_sections(record), *speeds_sections(pictures), *graph_section(pictures)),
+        sections=(
+            *_sections(record, pictures),
+            *speeds_sections(pictures),
+            *subgraphs_section(pictures),
+        ),
         pictures=pictures,
     )
 
@@ -120,7 +125,7 @@ def run_island(
             _sure(record),
         ),
         tiles=tuple(tiles),
-        sections=(outputs, *_sections(record), *graph_section(pictures)),
+        sections=(outputs, *_sections(record, pictures), *subgraphs_section(pictures)),
         pictures=pictures,
     )
 
@@ -182,7 +187,7 @@ def _tiles(record: Found) -> list[Tile]:
     return tiles
 
 
-def _sections(record: Found) -> tuple[Section, ...]:
+def _sections(record: Found, pictures: Mapping[str, Any]) -> tuple[Section, ...]:
     timeline, plan = record["timeline"], record["plan"]
     rows = [("strategy", str(plan["strategy"])), ("reason", plan["reason"] or ABSENT)]
     rows += [(f"option {name}", str(value)) for name, value in plan["options"].items()]
@@ -201,20 +206,12 @@ def _sections(record: Found) -> tuple[Section, ...]:
         ("until the last ends", seconds(timeline["makespan_s"])),
         ("transfers", f"{timeline['transfers']}, {nbytes(timeline['transferred_bytes'])}"),
     ]
+    clock = "the virtual clock of the simulation"
+    if record["schema"] != "hetsim-simulation/1":
+        clock += " or the wall clock of the run"
     told = table("The plan, and what it takes", ("what", "which"), rows)
     return (
-        Section(
-            "timeline",
-            "Timeline",
-            "What each device and link did, by the virtual clock of the simulation"
-            + (
-                "."
-                if record["schema"] == "hetsim-simulation/1"
-                else " or the wall clock of the run."
-            ),
-            (told,),
-            order=30,
-        ),
+        *timeline_section(pictures, f"What each device and link did, by {clock}.", told),
         occupation_section(timeline, str(plan["strategy"])),
         memory_section(timeline, str(plan["strategy"])),
         *changes_section(record),

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hetsim.reporting.pages.figures import (
+    GREEN,
+    ORANGE,
+    RED,
+    figure,
+    label,
+    logarithmic,
+    remark,
+    rule,
+)
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.load import load_picture, load_sections
 from hetsim.reporting.pages.islands.service import (
     latency_section,
     lean,
-    load_sections,
     there,
+    use_pictures,
     uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
 from hetsim.reporting.tables.recommendation import amount, counts_text
 from hetsim.reporting.words.text import ABSENT, big, percent, ratio
+
+SORTS = (("meets", "circle", GREEN), ("undecided", "circle-open", ORANGE), ("misses", "x", RED))
+"""Answers for a platform, and how each is drawn."""
 
 
 def recommendation_island(
@@ -35,14 +50,15 @@ def recommendation_island(
         ``vectors``: what was tried, and the cheapest at other prices, as ``vectors_picture``
         gives it; ``rates``: the answer, as ``rates_picture`` gives it.
     """
+    rates, used = pictures.get("rates", []), {}
     sections = [_front(record, pictures), *_prices(pictures), _excuses(record)]
     sections += [
-        replace(one, order=8, title="The answer at other rates")
-        for one in load_sections(pictures.get("rates", []))
+        replace(one, order=8, title="The answer at other rates") for one in load_sections(rates)
     ]
     answer = record["answer"]
     if answer is not None:
         service = answer["service"]
+        used = use_pictures(service)
         sections += [latency_section(service), uses_section(service, order=40)]
         sections.append(provenance_section(service["problem"]))
     if record.get("priced"):
@@ -59,7 +75,7 @@ def recommendation_island(
         ),
         tiles=tuple(_tiles(record)),
         sections=tuple(sections),
-        pictures=pictures,
+        pictures={**pictures, **load_picture(rates), **used, **_front_picture(record, pictures)},
     )
 
 
@@ -179,6 +195,66 @@ def _front(record: Found, pictures: Mapping[str, Any]) -> Section:
         (table("Platforms that were tried", names, rows, marked=marked),),
         order=5,
     )
+
+
+def _front_picture(record: Found, pictures: Mapping[str, Any]) -> dict[str, Any]:
+    """Platforms that were tried by cost and latency; the line joins those that none beats."""
+    tried = [one for one in pictures.get("vectors", {}).get("tried", []) if one["latency_s"]]
+    if not tried:
+        return {}
+    traces: list[dict[str, Any]] = []
+    for sort, symbol, hue in SORTS:
+        mine = [one for one in tried if one["answer"] == sort]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": sort,
+                "x": [one["cost"] for one in mine],
+                "y": [one["latency_s"] for one in mine],
+                "marker": {
+                    "symbol": symbol,
+                    "size": [18 if one["chosen"] else 11 for one in mine],
+                    "color": hue,
+                    "line": {"width": 2, "color": hue},
+                },
+                "customdata": [
+                    [label(counts_text(one["counts"])), label(money(record, one["cost"])),
+                     seconds(one["latency_s"])]
+                    for one in mine
+                ],
+                "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}<br>"
+                f"{sort}<extra></extra>",
+            }
+        )  # fmt: skip
+    best: list[dict[str, Any]] = []
+    meets = [one for one in tried if one["answer"] == "meets"]
+    for one in sorted(meets, key=lambda one: (one["cost"], one["latency_s"])):
+        if not best or one["latency_s"] < best[-1]["latency_s"]:
+            best.append(one)
+    line = {"color": GREEN, "width": 2, "shape": "hv"}
+    traces.append({"type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
+                   "x": [one["cost"] for one in best], "y": [one["latency_s"] for one in best],
+                   "line": line})  # fmt: skip
+    limits = sorted({one["limit_s"] for one in tried})
+    shapes = [rule("y", limit, "--bad") for limit in limits]
+    notes = [
+        remark(f"asked: {seconds(limit)}", "--bad", xref="paper", x=1, xanchor="right",
+               y=math.log10(limit), yanchor="bottom")
+        for limit in limits
+    ]  # fmt: skip
+    layout = {
+        "shapes": shapes,
+        "annotations": notes,
+        "showlegend": True,
+        "margin": {"t": 46},
+        "legend": {"y": 1.1},
+        "xaxis": {"title": {"text": f"cost, {record['unit']}"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "latency nearest to its limit (logarithmic)"},
+                  **logarithmic([*(one["latency_s"] for one in tried), *limits])},
+    }  # fmt: skip
+    alt = "Platforms by cost and latency; the table has them"
+    return {"front": [figure(traces, layout, alt=alt, height=420)]}
 
 
 def _prices(pictures: Mapping[str, Any]) -> list[Section]:

@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
+from hetsim.base.text import Record
+from hetsim.reporting.pages.figures import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    ORANGE,
+    SECONDS,
+    Bar,
+    bars,
+    figure,
+    label,
+)
+from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.islands.load import (
+    interval_text,
+    latency_text,
+    load_picture,
+    load_sections,
+)
 from hetsim.reporting.pages.islands.shared import (
     Found,
     provenance_section,
     seconds,
     sensitivity_levers,
 )
+from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.words.text import ABSENT, big, joules, percent
 from hetsim.workloads import slo
 
@@ -33,7 +52,7 @@ def service_island(record: Found, command: Sequence[str], pictures: Mapping[str,
     command : sequence of str
     pictures : mapping
         ``rates``: a row a deployment, as ``rates_picture`` gives them;
-        ``timelines``: requests one by one, as ``timelines_of_requests`` gives them.
+        ``timeline``: requests one by one, as ``timelines_of_requests`` gives them.
     """
     record = lean(record)
     rates = pictures.get("rates", [])
@@ -57,7 +76,7 @@ def service_island(record: Found, command: Sequence[str], pictures: Mapping[str,
             *queue_sections(record),
             provenance_section(record["served"][0]["problem"]),
         ),
-        pictures=pictures,
+        pictures={**pictures, **load_picture(rates), **use_pictures(record)},
     )
 
 
@@ -130,16 +149,6 @@ def _whether(service: Found) -> str:
     return "missed" if "misses" in answers else "met" if answers == {"meets"} else "undecided"
 
 
-def latency_text(one: Found) -> str:
-    """Return a percentile with its interval."""
-    if one["latency_s"] is None:
-        return "beyond what was answered"
-    interval = _interval(one)
-    if interval == ABSENT:
-        return f"{seconds(one['latency_s'])} (too few for an interval)"
-    return f"{seconds(one['latency_s'])} ({interval})"
-
-
 def _sure(record: Found) -> str:
     text = "Intervals of 95 % are of chance in what comes, not of what the figures may be off by"
     worse = record["bad_end"]
@@ -189,70 +198,66 @@ def _tiles(record: Found) -> list[Tile]:
     return found
 
 
-def load_sections(rates: Sequence[Found]) -> list[Section]:
-    """View of latency over rate, with a table a deployment; none where no rate was simulated."""
-    tables = [one for row in rates for one in _curve_tables(row, len(rates) > 1)]
-    if not tables:
-        return []
-    text = (
-        "The same requests closer together or further apart, on the virtual clock: the percentile "
-        "that is asked for with its 95 % interval, the limit, and what is busiest. Hollow: so many "
-        "requests do not decide it. The slider stops at each rate that was simulated; the command "
-        "beside it prints the same figures."
-    )
-    left = dict.fromkeys(
-        f"{one['name']}: {one['why_not']}" if one["name"] else str(one["why_not"])
-        for one in rates
-        if one.get("why_not")
-    )
-    if left:
-        text += f" Not simulated at other rates: {'; '.join(left)}."
-    return [Section("load", "Latency over rate", text, tuple(tables), order=5)]
+def use_pictures(service: Found) -> Record:
+    """Return ``uses`` and ``queues`` of a service, as far as there is anything to draw."""
+    kinds = {"device": (BLUE, ""), "link": (ORANGE, "/"), "instance": (GREEN, "x")}
+    rows = [("device", name, one) for name, one in service["devices"].items()]
+    rows += [("link", name, one) for name, one in service["links"].items()]
+    rows += [
+        ("instance", f"{k} of {model['model']}", one)
+        for model in service["models"]
+        for k, one in enumerate(model["instances"])
+    ]
+    drawn = [
+        Bar(
+            f"{kind} {name}",
+            one["utilization"],
+            percent(one["utilization"]),
+            *kinds[kind],
+            *_ends(one["utilization_interval"]),
+        )
+        for kind, name, one in rows
+    ]
+    found = {"uses": bars(drawn, axis="of the time", unit="share"), "queues": _queues(service)}
+    return {view: figures for view, figures in found.items() if figures}
 
 
-def _curve_tables(row: Found, several: bool) -> list[Table]:
-    curve = row.get("curve")
-    if curve is None:
+def _ends(interval: Found | None) -> tuple[float | None, float | None]:
+    if interval is None or not interval["enough"]:
+        return None, None
+    return interval["low"], interval["high"]
+
+
+def _queues(service: Found) -> list[Record]:
+    traces: list[Record] = []
+    for at, model in enumerate(service["models"]):
+        queue = model["queue"]
+        x = [(k + 0.5) * queue["window_s"] for k in range(len(queue["inside"]))]
+        for key, what, dash in (("inside", "waiting or served", "solid"),
+                                ("waiting", "waiting", "dot")):  # fmt: skip
+            line = {"color": COLOURS[at % len(COLOURS)], "width": 2, "dash": dash}
+            name = label(f"{model['model']}: {what}", 50)
+            traces.append({"type": "scatter", "mode": "lines", "x": x, "y": queue[key],
+                           "line": line, "name": name})  # fmt: skip
+    if not any(trace["x"] for trace in traces):
         return []
-    found = []
-    for stream in curve["streams"]:
-        names = ["#requests a second", f"#p{stream['percentile']:g}", "#95 % interval", "verdict",
-                 "it is", "busiest", "#used"]  # fmt: skip
-        rows = []
-        for k, factor in enumerate(curve["factor"]):
-            one = {key: stream[key][k] for key in ("latency_s", "low_s", "high_s", "enough")}
-            rows.append(
-                (
-                    f"{factor * row['rate_per_s']:.4g}",
-                    seconds(one["latency_s"]),
-                    _interval(one),
-                    ", ".join(stream["verdict"][k]) or ABSENT,
-                    curve["state"][k],
-                    curve["bottleneck"][k],
-                    percent(curve["used"][k]),
-                )
-            )
-        of = f" of {stream['name']}" if len(curve["streams"]) > 1 else ""
-        by = f", {row['name']}" if several else ""
-        count = "all its" if row["requests"] is None else f"the first {row['requests']}"
-        found.append(table(f"Latency{of} over rate{by}: {count} requests", names, rows))
-    return found
+    layout = {
+        "showlegend": True,
+        "margin": {"t": 40},
+        "xaxis": {"title": {"text": "virtual time"}, **SECONDS},
+        "yaxis": {"title": {"text": "requests"}, "rangemode": "tozero"},
+    }
+    alt = "Requests that wait, over time; the table has its figures"
+    return [figure(traces, layout, alt=alt, height=360)]
 
 
 def requests_sections(pictures: Mapping[str, Any]) -> list[Section]:
     """Return the view of requests one by one; none where none are drawn."""
-    if not pictures.get("timelines"):
-        return []
-    return [
-        Section(
-            "timeline",
-            "Requests",
-            "Which batch of which instance served each request, and who waited: pick a request, or "
-            "point at one. A batch is drawn once for each of its requests.",
-            (),
-            order=30,
-        )
-    ]
+    caption = (
+        "Which batch of which instance served each request, and who waited: pick a request, or "
+        "point at one. A batch is drawn once for each of its requests."
+    )
+    return timeline_section(pictures, caption)
 
 
 def latency_section(record: Found) -> Section:
@@ -260,7 +265,7 @@ def latency_section(record: Found) -> Section:
     streams = record["streams"]
     asked = [(each["name"], *_asked(one)) for each in streams for one in each["objectives"]]
     rows = [
-        (each["name"], f"p{one['percentile']:g}", seconds(one["latency_s"]), _interval(one))
+        (each["name"], f"p{one['percentile']:g}", seconds(one["latency_s"]), interval_text(one))
         for each in streams
         for one in each["percentiles"]
     ]
@@ -291,13 +296,6 @@ def _asked(one: Found) -> tuple[str, ...]:
     more = big(one["more_requests"]) if one["more_requests"] else ABSENT
     valid = "valid" if one["mlperf"]["valid"] else "invalid"
     return slo_text(one), percent(one["on_time"]), one["verdict"], more, valid
-
-
-def _interval(one: Found) -> str:
-    """Both ends of a percentile's interval; a dash where a run is too short for one."""
-    if not one["enough"] or one["high_s"] is None:
-        return ABSENT
-    return f"{seconds(one['low_s'])} to {seconds(one['high_s'])}"
 
 
 def uses_section(record: Found, *, order: int) -> Section:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsim.base.text import Record
-from hetsim.reporting.pages.differences.leaves import leaf
-from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
+from hetsim.reporting.pages.figures import COLOURS
+from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table, told
 from hetsim.reporting.pages.islands.shared import Found
+from hetsim.reporting.pages.leaves import leaf
 from hetsim.reporting.tables.sweep import figure
 from hetsim.reporting.words.text import ABSENT, count
 from hetsim.sweeping.front import LARGER, NUMBERS
@@ -18,32 +19,48 @@ from hetsim.sweeping.rows import ASKED, OF_LOAD, OF_PLAN, Row
 MOST = 8000
 """Rows that a page holds; their file has all."""
 
+USUAL = ("p99_s", "latency_s", "energy_per_1000_j", "energy_j", "request_s")
+"""Figures that are drawn first, where nothing is wished."""
+
 SHOWN = 200
 """Rows of the front in a table."""
 
 
-def rows_picture(rows: Sequence[Row]) -> Record:
-    """Return rows as columns: those that say something, and what of them is a number."""
+def rows_picture(rows: Sequence[Row], wished: Sequence[str] = ()) -> Record:
+    """Return rows as columns: those that say something, and what of them is a number.
+
+    The two `first` that are drawn are the `wished` ones, else those that are usual.
+    """
     kept = rows[:MOST]
     names = [
         name
         for name in (*ASKED, *OF_PLAN, *OF_LOAD, "error")
         if any(row[name] is not None for row in kept)
     ]
+    numbers = [name for name in NUMBERS if name in names]
+    picked = list(
+        dict.fromkeys([*(name for name in (*wished, *USUAL) if name in numbers), *numbers])
+    )
     return {
-        "columns": {name: [leaf(row[name]) for row in kept] for name in names},
+        "columns": {name: [_shown(row[name]) for row in kept] for name in names},
         "axes": [
             name for name in ASKED if name in names and len({str(row[name]) for row in kept}) > 1
         ],
-        "numbers": [name for name in NUMBERS if name in names],
+        "numbers": numbers,
         "larger": [name for name in NUMBERS if name in LARGER],
+        "first": [*picked[:2], *picked[:1]][:2],
+        "colours": list(COLOURS),
         "left_out": len(rows) - len(kept),
     }
 
 
+def _shown(value: Any) -> Any:
+    return told(value) if isinstance(value, str) else leaf(value)
+
+
 def sweep_island(record: Found, command: Sequence[str], pictures: Mapping[str, Any]) -> Island:
-    """Return what a sweep's record shows; ``rows`` of the pictures is ``rows_picture``."""
-    rows = pictures.get("rows", {"columns": {}, "axes": [], "numbers": [], "left_out": 0})
+    """Return what a sweep's record shows; ``points`` of the pictures is ``rows_picture``."""
+    rows = pictures.get("points", {"columns": {}, "axes": [], "numbers": [], "left_out": 0})
     return Island(
         kind="sweep",
         title=f"A sweep of {count(record['points'], 'point')}",

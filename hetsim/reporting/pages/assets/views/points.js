@@ -1,118 +1,79 @@
-// The points of a grid by any two of their figures, with what no other beats in both.
+// The points of a grid by any two of their figures, with those that no other beats in both.
 "use strict";
 (() => {
-  const UNITS = [["_per_s", "requests a second"], ["_s", "s"], ["_j", "J"], ["_bytes", "bytes"]];
-  const unitOf = (name) => (UNITS.find(([end]) => name.endsWith(end)) || ["", ""])[1];
-  const figure = (name, value) => {
-    if (value === null || value === undefined) return "-";
-    if (name.endsWith("_per_s")) return `${Number(value.toPrecision(4))}/s`;
-    if (name.endsWith("_s")) return hetsim.seconds(value);
-    if (name.endsWith("_j")) return `${Number(value.toPrecision(3))} J`;
-    if (name.endsWith("_bytes")) return hetsim.bytes(value);
-    if (name === "on_time" || name === "utilization") return hetsim.percent(value);
-    return typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
-  };
+  const { element, island } = hetsim;
+  const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star"];
+  const ROWS_MOST = 200;
+  const UNITS = [["_per_s", "/s"], ["_s", "s"], ["_j", "J"], ["_bytes", "B"], ["", ""]];
+  const unit = (name) => UNITS.find(([end]) => name.endsWith(end))[1];
+  const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const short = (value) => (typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value ?? "none"));
 
-  hetsim.view({
-    id: "points",
-    title: "Points",
-    order: 5,
-    shows: (island) => Boolean(island.pictures.rows && island.pictures.rows.numbers.length),
-    draw(box, island) {
-      const { element, label, colour, COLOURS } = hetsim;
-      const { columns, axes, numbers, larger } = island.pictures.rows;
-      const count = Object.values(columns)[0].length;
-      const wished = island.record.front_of.map((text) => text.split(" ")[0]);
-      const usual = ["p99_s", "latency_s", "energy_per_1000_j", "energy_j", "request_s"].filter((name) => numbers.includes(name));
-      const picked = [...new Set([...wished, ...usual, ...numbers])];
-      let [x, y] = [picked[0], picked[1] || picked[0]];
-      let by = axes[0] || null;
-      const only = {};
-      const option = (name, chosen) => element("option", { value: name, selected: name === chosen, text: hetsim.told(name, 60) });
-      const chooser = (name, list, chosen, moved) => {
-        const made = element("select", {}, ...list.map((one) => option(one, chosen)));
-        made.addEventListener("change", () => moved(made.value));
-        return element("label", {}, `${name}: `, made);
-      };
-      const tools = element("div", { class: "tools" });
-      const picture = element("div", { class: "picture" });
-      const tables = element("div");
-      box.append(tools, picture, tables);
-      let redraw = () => {};
-      let scale = "linear";
-      const better = (name) => (larger.includes(name) ? -1 : 1);
-      const kept = () => {
-        const found = [];
-        for (let k = 0; k < count; k++) {
-          if (columns[x][k] === null || columns[y][k] === null) continue;
-          if (Object.entries(only).some(([axis, value]) => value !== null && String(columns[axis][k] ?? "none") !== value)) continue;
-          found.push(k);
-        }
-        return found;
-      };
-      const front = (rows) => {
-        const [sx, sy] = [better(x), better(y)];
-        const order = [...rows].sort((a, b) => sx * (columns[x][a] - columns[x][b]) || sy * (columns[y][a] - columns[y][b]));
-        const found = [];
-        let least = Infinity;
-        let at = null;
-        for (const k of order) {
-          const mine = sy * columns[y][k];
-          const equal = at !== null && columns[x][k] === columns[x][at] && columns[y][k] === columns[y][at];
-          if (mine < least || equal) {
-            found.push(k);
-            least = Math.min(least, mine);
-            at = k;
-          }
-        }
-        return found;
-      };
-      const told = () => {
-        const rows = kept();
-        const best = front(rows);
-        const names = [...axes, x, ...(y === x ? [] : [y])];
-        const line = (k) => names.map((name) => (numbers.includes(name) ? figure(name, columns[name][k]) : String(columns[name][k] ?? "-")));
-        const heads = names.map((name) => ({ name, figures: numbers.includes(name) }));
-        tables.replaceChildren(
-          hetsim.table({ title: `What no other beats in ${x} and ${y}`, columns: heads, rows: best.map(line), open: true }),
-          hetsim.table({ title: "All that is drawn", columns: heads, rows: rows.map(line) }));
-      };
-      const again = () => { told(); redraw(); };
-      tools.append(
-        chooser("Across", numbers, x, (value) => { x = value; again(); }),
-        chooser("Up", numbers, y, (value) => { y = value; again(); }),
-        ...(axes.length ? [chooser("Colour by", axes, by, (value) => { by = value; again(); })] : []),
-        ...axes.map((axis) => {
-          const values = [...new Set(columns[axis].map((value) => String(value ?? "none")))];
-          return chooser(axis, ["all", ...values], "all", (value) => { only[axis] = value === "all" ? null : value; again(); });
-        }));
-      const logarithmic = hetsim.button("Logarithmic", () => {
-        scale = scale === "log" ? "linear" : "log";
-        logarithmic.setAttribute("aria-pressed", String(scale === "log"));
-        redraw();
-      }, { "aria-pressed": "false" });
-      tools.append(logarithmic);
-      told();
-      const make = () => {
-        const rows = kept();
-        const best = front(rows);
-        const groups = by ? [...new Set(columns[by].map((value) => String(value ?? "none")))] : [""];
-        const symbols = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star"];
-        const traces = groups.map((name, at) => {
-          const mine = rows.filter((k) => !by || String(columns[by][k] ?? "none") === name);
-          return { type: "scatter", mode: "markers", name: label(name || "points", 40), x: mine.map((k) => columns[x][k]), y: mine.map((k) => columns[y][k]),
-            marker: { size: 10, color: COLOURS[at % COLOURS.length], symbol: symbols[at % symbols.length], opacity: 0.85 },
-            customdata: mine.map((k) => [axes.map((axis) => label(`${axis} ${columns[axis][k] ?? "none"}`)).join("<br>"), figure(x, columns[x][k]), figure(y, columns[y][k])]),
-            hovertemplate: "%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}<extra></extra>" };
-        }).filter((trace) => trace.x.length);
-        traces.push({ type: "scatter", mode: "lines", name: "front", x: best.map((k) => columns[x][k]), y: best.map((k) => columns[y][k]),
-          line: { color: colour("ink"), width: 2, dash: "dot" }, hoverinfo: "skip" });
-        return { traces, layout: { showlegend: true, margin: { t: 50 },
-          xaxis: { type: scale, title: { text: `${x}${unitOf(x) ? `, ${unitOf(x)}` : ""}` }, rangemode: "tozero" },
-          yaxis: { type: scale, title: { text: `${y}${unitOf(y) ? `, ${unitOf(y)}` : ""}` }, rangemode: "tozero" } } };
-      };
-      return hetsim.plot(picture, make, { alt: "Points of the grid by two figures; the tables have them", height: 440,
-        then: (inner, library, draw) => { redraw = draw; } });
-    },
-  });
+  function table(title, names, rows) {
+    const line = (kind, cells) => element("tr", {}, ...cells.map((text) => element(kind, { text })));
+    return element("details", { class: "tables", open: true }, element("summary", { text: title }),
+      element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, element("table", {},
+        element("thead", {}, line("th", names)), element("tbody", {}, ...rows.map((row) => line("td", row))))));
+  }
+
+  hetsim.views.points = async (box) => {
+    const { columns, axes, numbers, larger, first, colours } = island.pictures.points;
+    if (!numbers.length) return;
+    const all = Object.values(columns)[0].map((_, k) => k);
+    let [x, y] = first, by = axes[0], scale = "linear";
+    const only = {};
+    const kept = () => all.filter((k) => columns[x][k] !== null && columns[y][k] !== null
+      && Object.entries(only).every(([axis, value]) => short(columns[axis][k]) === value));
+    const front = (rows) => {
+      const value = (name, k) => (larger.includes(name) ? -1 : 1) * columns[name][k];
+      const order = [...rows].sort((a, b) => value(x, a) - value(x, b) || value(y, a) - value(y, b));
+      let best = -1;
+      return order.filter((k) => {
+        const better = best < 0 || value(y, k) < value(y, best);
+        const equal = best >= 0 && columns[x][k] === columns[x][best] && columns[y][k] === columns[y][best];
+        if (better) best = k;
+        return better || equal;
+      });
+    };
+    const axis = (name) => ({ type: scale, title: { text: name }, rangemode: "tozero", tickformat: "~s", ticksuffix: unit(name) });
+    const make = () => {
+      const rows = kept(), best = front(rows);
+      const groups = by ? [...new Set(columns[by].map(short))] : ["points"];
+      const of = (name, some) => some.map((k) => columns[name][k]);
+      const data = groups.map((group, place) => {
+        const mine = by ? rows.filter((k) => short(columns[by][k]) === group) : rows;
+        return { type: "scatter", mode: "markers", name: escaped(group), x: of(x, mine), y: of(y, mine),
+          marker: { size: 10, color: colours[place % colours.length], symbol: SYMBOLS[place % SYMBOLS.length], opacity: 0.85 },
+          customdata: mine.map((k) => axes.map((name) => escaped(`${name} ${short(columns[name][k])}`)).join("<br>")),
+          hovertemplate: "%{customdata}<br>%{x}, %{y}<extra></extra>" };
+      }).filter((trace) => trace.x.length);
+      data.push({ type: "scatter", mode: "lines", name: "front", x: of(x, best), y: of(y, best), hoverinfo: "skip",
+        line: { color: "--ink", width: 2, dash: "dot" } });
+      return { data, height: 440, alt: `Points of the grid by ${x} and ${y}; the table has the front`,
+        layout: { showlegend: true, margin: { t: 50 }, xaxis: axis(x), yaxis: axis(y) } };
+    };
+    const tools = element("div", { class: "tools" }), picture = element("div"), tables = element("div");
+    box.append(tools, picture, tables);
+    const chart = await hetsim.plot(picture, make);
+    const tabled = () => {
+      const names = [...new Set([...axes, x, y])], best = front(kept());
+      tables.replaceChildren(table(`Rows that no other beats in ${x} and ${y}`, names,
+        best.slice(0, ROWS_MOST).map((k) => names.map((name) => (numbers.includes(name)
+          ? hetsim.figure(columns[name][k], unit(name)) : short(columns[name][k]))))));
+    };
+    const again = (change) => { change(); tabled(); chart.redraw(); };
+    const pick = (what, names, chosen, set) => hetsim.choice(what, names, (place) => again(() => set(place)), chosen);
+    tools.append(
+      pick("Across", numbers, numbers.indexOf(x), (place) => { x = numbers[place]; }),
+      pick("Up", numbers, numbers.indexOf(y), (place) => { y = numbers[place]; }),
+      ...(axes.length ? [pick("Colour by", axes, 0, (place) => { by = axes[place]; })] : []),
+      ...axes.map((axis) => {
+        const values = [...new Set(columns[axis].map(short))];
+        return pick(axis, ["all", ...values], 0, (place) => {
+          if (place) only[axis] = values[place - 1]; else delete only[axis];
+        });
+      }),
+      pick("Scale", ["linear", "log"], 0, (place) => { scale = ["linear", "log"][place]; }));
+    if (!island.record.front_of.length) tabled();
+  };
 })();

@@ -1,4 +1,4 @@
-"""The columns that the graph's view draws, by what they are defined as."""
+"""Which device has which node, as a page holds it, by what the columns are defined as."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from hetsim.base.text import to_compact_json
 from hetsim.errors import Infeasible, PartitionError
 from hetsim.placement.planning import plan
 from hetsim.plans.plan import Plan
-from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.packing import packed, unpacked
-from hetsim.reporting.pages.subgraphs import graph_picture
+from hetsim.reporting.pages.subgraphs import plans_picture, subgraphs_section
 from sweeps import examples
 
 
 def columns(*plans: Plan, **about: Any) -> dict[str, Any]:
-    picture = graph_picture(plans, **about)
-    assert picture is not None
+    picture = plans_picture(plans, **about)["subgraphs"]
     found = unpacked(json.loads(to_compact_json(picture)))
     assert isinstance(found, dict)
     return found
@@ -40,25 +38,9 @@ def test_columns_are_those_of_the_problem(problem: Problem) -> None:
         # A kernel that is no pattern, of a node that runs nowhere alone, is no fair question.
         return
     found = columns(made)
-    nodes, edges, values = found["nodes"], found["edges"], found["values"]
-    assert nodes["name"] == list(problem.node_names)
+    assert found["name"] == list(problem.node_names)
     assert [found["ops"][index] for index in found["op"]] == list(problem.op_types)
-    told = [
-        (values["from"][value], to, values["bytes"][value])
-        for value, to in zip(edges["value"], edges["to"], strict=True)
-    ]
-    read = [(v.producer, to, v.nbytes) for v in problem.values for to in v.consumers]
-    assert sorted(told) == sorted(each for each in read if each[0] != GRAPH_INPUT)
     for node in range(problem.n):
-        of = problem.values
-        assert nodes["writes"][node] == sum(v.nbytes for v in of if v.producer == node)
-        assert nodes["reads"][node] == sum(v.nbytes for v in of if node in v.consumers)
-        assert nodes["given"][node] == sum(
-            v.nbytes for v in of if node in v.consumers and v.producer == GRAPH_INPUT
-        )
-        assert nodes["weights"][node] == sum(
-            c.nbytes for c in problem.constants if node in c.consumers
-        )
         for device in range(len(problem.devices)):
             time = found["times"][device][node]
             assert (time is not None) == bool(problem.runnable[node, device])
@@ -72,8 +54,7 @@ def test_columns_are_those_of_the_problem(problem: Problem) -> None:
         seconds = problem.group_seconds(device, group.nodes)
         assert isclose(shown["groups"]["seconds"][index], seconds, rel_tol=1e-4, abs_tol=1e-30)
         # Shares of a subgraph's nodes are what its device takes, less what it costs to start.
-        shared = dict(zip(shown["shared"]["node"], shown["shared"]["seconds"], strict=True))
-        own = sum(shared.get(v, problem.seconds[v, device]) for v in group.nodes)
+        own = sum(shown["seconds"][v] for v in group.nodes)
         taken = sum(s for _, s in problem.kernels(device, group.nodes))
         assert isclose(own, taken, rel_tol=1e-4, abs_tol=1e-12)
 
@@ -98,8 +79,11 @@ def test_what_does_not_fit_is_left_out_and_said() -> None:
     assert [each["name"] for each in one["plans"]] == ["heft"]
     assert "all plans but heft" in one["cut"]
     less = columns(*plans, budget_bytes=packed_size(one) - 1)
-    assert "times" not in less
+    assert less["times"] is None
     assert "what other devices take" in less["cut"]
+    (section,) = subgraphs_section({"subgraphs": less})
+    assert less["cut"] in section.caption
+    assert {row[-1] for row in section.tables[1].rows} == {"-"}
     assert columns(*plans, budget_bytes=packed_size(less) - 1).keys() == {"cut"}
 
 
@@ -116,10 +100,9 @@ def test_a_dealt_plan_is_a_choice_a_replica() -> None:
     assert names == ["both, replica 1 of 2", "both, replica 2 of 2"]
 
 
-def test_a_graph_without_a_node_is_no_picture() -> None:
+def test_of_no_node_there_is_nothing() -> None:
     empty = Problem.from_arrays(np.zeros((0, 1)))
-    assert graph_picture([Plan(empty, "none", ())]) is None
-    assert graph_picture([]) is None
+    assert plans_picture([Plan(empty, "none", ())]) == plans_picture([]) == {}
 
 
 @pytest.mark.parametrize("broken", ["", "H4sI", "%%", "AAAA"])

@@ -1,8 +1,8 @@
-"""Records as paths to their figures, so that two of them can be put beside each other."""
+"""Records as paths to their figures, so that any two can be put beside each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from typing import Any
@@ -145,4 +145,80 @@ def _words(key: str) -> str:
 def _name(entry: Any) -> str | None:
     if not isinstance(entry, Mapping):
         return str(entry) if isinstance(entry, str) else None
+    if isinstance(entry.get("percentile"), (int, float)):
+        return f"p{entry['percentile']:g}"
     return next((str(entry[key]) for key in _NAMES if isinstance(entry.get(key), str)), None)
+
+
+_UNDER_LOAD = (
+    "state", "streams.*.percentiles.*.latency_s", "streams.*.latency_mean_s", "bottleneck",
+    "on_time", "requests", "energy_j", "streams.*.throughput_per_s",
+)  # fmt: skip
+_OF_MANY = ("latency_mean_s", "latency_p99_s", "makespan_s", "requests_per_s")
+_PLAYED = (
+    "timeline.latency_s", *(f"timeline.{key}" for key in _OF_MANY), "timeline.transferred_bytes",
+    "timeline.transfer_s", "timeline.energy_j", "bitwise_equal", "plan.strategy", "plan.subgraphs",
+)  # fmt: skip
+_FIRST = "rows.0."
+
+HEADLINES: Mapping[str, Sequence[str]] = {
+    "hetsim-comparison/1": (
+        f"{_FIRST}strategy", f"{_FIRST}cost_s", "lower_bound_s", "best_single", "speedup_ceiling",
+        "rows.*.cost_s",
+    ),
+    "hetsim-simulation/1": _PLAYED,
+    "hetsim-run/1": _PLAYED,
+    "hetsim-service/1": _UNDER_LOAD,
+    "hetsim-load-test/1": tuple(f"measured.{path}" for path in _UNDER_LOAD),
+    "hetsim-capacity/1": (
+        f"{_FIRST}name", f"{_FIRST}answer", f"{_FIRST}highest_per_s", f"{_FIRST}ceiling_per_s",
+        "rate_per_s", "bound_per_s",
+    ),
+    "hetsim-recommendation/1": (
+        "answer.counts.*", "answer.cost", "answer.policy", "binding.what", "impossible", "vectors",
+    ),
+    "hetsim-placement/1": (
+        f"{_FIRST}answer", f"{_FIRST}factor", f"{_FIRST}binds", "rate_per_s", "impossible",
+    ),
+    "hetsim-lint/1": (
+        "strategy", "before_s", "infeasible", "findings.0.what", "findings.0.after_s",
+        "findings.0.gain_s",
+    ),
+    "hetsim-nodes/1": ("strategy", "wanted"),
+    "hetsim-plan/1": ("strategy",),
+    "hetsim-plan/2": ("strategy",),
+    "hetsim-sweep/1": ("points", "failed"),
+}  # fmt: skip
+"""Where the few figures stand that an answer is about, by its schema; ``*``: of each entry."""
+
+
+def headline(record: Mapping[str, Any]) -> dict[tuple[str, ...], Leaf]:
+    """Return the figures that an answer is about; what is missing in the record is left out."""
+    found: dict[tuple[str, ...], Leaf] = {}
+    timeline = record.get("timeline")
+    of_one = isinstance(timeline, Mapping) and timeline.get("requests") == 1
+    for path in HEADLINES.get(str(record.get("schema")), ()):
+        keys = path.split(".")
+        if not (of_one and keys[-1] in _OF_MANY):
+            found.update(_at(record, keys, ()))
+    return found
+
+
+def _at(value: Any, keys: list[str], names: tuple[str, ...]) -> dict[tuple[str, ...], Leaf]:
+    """The leaves that a path leads to, by the entries that it goes through and its last key."""
+    if not keys:
+        return {names: leaf(value)}
+    key, *rest = keys
+    if key == "*":
+        entries: Iterable[tuple[str, Any]] = ()
+        if isinstance(value, Mapping):
+            entries = ((str(name), inner) for name, inner in value.items())
+        elif isinstance(value, list):
+            entries = ((_name(one) or str(place), one) for place, one in enumerate(value))
+        found = [_at(inner, rest, (*names, name)) for name, inner in entries]
+        return {path: one for part in found for path, one in part.items()}
+    if key == "0" and isinstance(value, list):
+        return _at(value[0], rest, (*names, "best")) if value else {}
+    if not isinstance(value, Mapping) or key not in value:
+        return {}
+    return _at(value[key], rest, names if rest else (*names, key))

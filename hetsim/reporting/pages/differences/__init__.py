@@ -1,1 +1,0 @@
-"""Two answers beside each other: what moved, and what of their questions differs."""

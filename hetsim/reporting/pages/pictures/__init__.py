@@ -1,1 +1,0 @@
-"""What pictures are drawn from, where a record does not hold it."""
