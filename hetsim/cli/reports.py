@@ -104,7 +104,7 @@ def report_of_load_test(
 
 def _requests(service: Service, simulated: Service | None = None) -> list[Record]:
     """The requests that were kept, as timelines; none where none were."""
-    from hetsim.reporting.pages.timeline_of_requests import timelines_of_requests
+    from hetsim.reporting.pages.timeline_of_trace import timelines_of_requests
     from hetsim.reporting.service_trace import service_trace
 
     if service.kept is None:

@@ -27,7 +27,7 @@ KEPT = 10_000
 
 def kept() -> int:
     """Return how many requests are kept one by one for what is left of them."""
-    from hetsim.reporting.pages.timeline_of_requests import REQUESTS_MOST
+    from hetsim.reporting.pages.timeline_of_trace import REQUESTS_MOST
 
     invocation = current()
     if invocation.trace is not None or invocation.out is not None:

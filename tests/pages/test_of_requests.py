@@ -19,7 +19,7 @@ from hetsim.execution.serving import serve as serving
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.pages.reading import read_left
-from hetsim.reporting.pages.timeline_of_requests import WAITING_MOST, timelines_of_requests
+from hetsim.reporting.pages.timeline_of_trace import WAITING_MOST, timelines_of_requests
 from hetsim.reporting.service_trace import service_trace
 from hetsim.service.serving import serve
 from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy

@@ -15,8 +15,7 @@ from hetsim.base.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.island import SCHEMA
 from hetsim.reporting.pages.packing import check_packed, unpacked
-from hetsim.reporting.pages.timeline_of_requests import timelines_of_requests
-from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace
+from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace, timelines_of_requests
 
 RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"
 TRACE = "trace.json"

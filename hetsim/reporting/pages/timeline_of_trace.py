@@ -1,9 +1,9 @@
-"""A timeline as columns again, and memory over time: from the trace that a verb left."""
+"""What is drawn of a trace that a verb left: of plans, and of requests under load."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -23,32 +23,50 @@ from hetsim.reporting.pages.timeline import (
 )
 from hetsim.reporting.trace import REAL, SIMULATED
 from hetsim.reporting.trace_counters import read_nanoseconds
+from hetsim.reporting.trace_tracks import rows
 
 Event = Mapping[str, Any]
+
+REQUESTS_MOST = 2000
+"""Requests that a page draws: the first ones."""
+
+WAITING_MOST = 8
+"""Rows of requests of one stream that wait at one time."""
+
 _KINDS = ("compute", "transfer", "failure")
 _DEVICE, _LINKS = "device ", "links"
+_MODEL, _STREAM, _DOWN = "model ", "requests of ", "devices that were down"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Clock:
-    """What one clock says in a trace.
+    """What one clock of a trace says.
 
     Attributes
     ----------
-    devices : dict of int to str
-        By process, in their order.
-    threads : dict of (int, int) to str
-        By process and thread, those of devices and links.
-    tasks : list of list of mapping
-        Slices, in the trace's order; those of one task, on all that it holds, are together.
-    memory : dict of str to list of (int, int)
-        By device: from which nanosecond on so many bytes.
+    processes, devices : mapping of int to str
+        Names by process; devices are some of these.
+    threads : mapping of (int, int) to str
+        Names by process and thread.
+    slices, memory : sequence of mapping
+        Events of these processes in the trace's order, and counters of devices' memory.
     """
 
-    devices: dict[int, str] = field(default_factory=dict)
-    threads: dict[tuple[int, int], str] = field(default_factory=dict)
-    tasks: list[list[Event]] = field(default_factory=list)
-    memory: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    processes: Mapping[int, str]
+    devices: Mapping[int, str]
+    threads: Mapping[tuple[int, int], str]
+    slices: Sequence[Event]
+    memory: Sequence[Event]
+
+    def of(self, pid: int) -> list[Event]:
+        """Return the slices of a process."""
+        return [event for event in self.slices if event["pid"] == pid]
+
+    def tasks(self) -> list[list[Event]]:
+        """Return the slices of devices and links; those of one task, on all it holds, together."""
+        mine = self.devices.keys() | {pid for pid, name in self.processes.items() if name == _LINKS}
+        drawn = [one for one in self.slices if one["pid"] in mine and one["cat"] in _KINDS]
+        return [list(same) for _, same in groupby(drawn, key=_same)]
 
     def track(self, event: Event) -> Track:
         """Return the row that a slice is on; of a route without contention it is one."""
@@ -59,6 +77,31 @@ class _Clock:
             return Track(f"{device}/{thread.removeprefix('stream ')}", place)
         route = f"{event['args']['from']}>{event['args']['to']}"
         return Track(route if thread.startswith(f"{route} (") else thread)
+
+
+def _read(events: Sequence[Event], prefix: str) -> _Clock:
+    """Read the processes whose names begin so."""
+    processes: dict[int, str] = {}
+    threads: dict[tuple[int, int], str] = {}
+    for event in events:
+        if event["ph"] == "M" and event["name"] == "process_name":
+            name = str(event["args"]["name"])
+            if name.startswith(prefix):
+                processes[event["pid"]] = name.removeprefix(prefix)
+        elif event["ph"] == "M" and event["name"] == "thread_name":
+            threads[event["pid"], event["tid"]] = str(event["args"]["name"])
+    devices = {pid: name.removeprefix(_DEVICE) for pid, name in processes.items()
+               if name.startswith(_DEVICE)}  # fmt: skip
+    slices = [one for one in events if one["ph"] == "X" and one["pid"] in processes]
+    counted = [one for one in events if one["ph"] == "C" and one["pid"] in devices]
+    memory = [one for one in counted if one["name"] == "memory"]
+    return _Clock(processes, devices, threads, slices, memory)
+
+
+def _same(event: Event) -> tuple[Any, ...]:
+    """What all slices of one task have in common, and no two tasks that follow each other."""
+    args = event["args"]
+    return event["cat"], event["name"], event["ts"], event["dur"], args["request"], repr(args)
 
 
 def pictures_of_trace(trace: Record, name: str, timeline: Mapping[str, Any]) -> Record:
@@ -80,49 +123,20 @@ def pictures_of_trace(trace: Record, name: str, timeline: Mapping[str, Any]) -> 
     clocks = {SIMULATED: f"{name}, virtual clock", REAL: f"{name}, wall clock"}
     found: Record = {"timeline": [], "utilization": [], "memory": []}
     for prefix, named in clocks.items() if both else [("", name)]:
-        clock = _clock(trace["traceEvents"], prefix)
-        if clock.tasks:
-            _add(found, clock, named)
+        clock = _read(trace["traceEvents"], prefix)
+        _add(found, clock, named)
         if prefix != REAL:
             found["memory"] += _memory(clock, named, timeline)
     return found
 
 
-def _clock(events: Sequence[Event], prefix: str) -> _Clock:
-    """Read what is named and drawn of the processes whose names begin so."""
-    found, links = _Clock(), set()
-    for event in events:
-        if event["ph"] == "M" and event["name"] == "process_name":
-            name = str(event["args"]["name"])
-            if name.startswith(prefix + _DEVICE):
-                found.devices[event["pid"]] = name.removeprefix(prefix + _DEVICE)
-            elif name == prefix + _LINKS:
-                links.add(event["pid"])
-    mine = found.devices.keys() | links
-    here = [event for event in events if event["pid"] in mine]
-    for event in here:
-        if event["ph"] == "M" and event["name"] == "thread_name":
-            found.threads[event["pid"], event["tid"]] = str(event["args"]["name"])
-        elif event["ph"] == "C" and event["name"] == "memory":
-            device = found.devices[event["pid"]]
-            change = read_nanoseconds(event["ts"]), int(event["args"]["bytes"])
-            found.memory.setdefault(device, []).append(change)
-    slices = [event for event in here if event["ph"] == "X" and event["cat"] in _KINDS]
-    found.tasks = [list(same) for _, same in groupby(slices, key=_same)]
-    return found
-
-
-def _same(event: Event) -> tuple[Any, ...]:
-    """What all slices of one task have in common, and no two tasks that follow each other."""
-    args = event["args"]
-    return event["cat"], event["name"], event["ts"], event["dur"], args["request"], repr(args)
-
-
 def _add(found: Record, clock: _Clock, name: str) -> None:
-    kept, left_out = whole_requests(
-        [task[0]["args"]["request"] for task in clock.tasks], TASKS_MOST
-    )
-    drawn = [clock.tasks[index] for index in kept]
+    made = clock.tasks()
+    if not made:
+        return
+    requests = [slices[0]["args"]["request"] for slices in made]
+    kept, left_out = whole_requests(requests, TASKS_MOST)
+    drawn = [made[index] for index in kept]
     tracks = _tracks(clock, drawn)
     tasks = [_task(clock, slices) for slices in drawn]
     found["timeline"].append(timeline_picture(name, tracks, tasks, note=left_out))
@@ -173,10 +187,141 @@ def _memory(clock: _Clock, name: str, timeline: Mapping[str, Any]) -> list[Recor
     """The memory's figure; what each device has is in no trace."""
     if not clock.memory:
         return []
-    rows = []
-    for device in clock.devices.values():
+    held = []
+    for pid, device in clock.devices.items():
         weights = int(timeline["devices"].get(device, {}).get("weight_bytes") or 0)
-        steps = clock.memory.get(device) or [(0, weights)]
-        times_s, held = [at / 1e9 for at, _ in steps], [nbytes for _, nbytes in steps]
-        rows.append(Held(device, times_s, held, weights))
-    return memory_figure(name, rows)
+        steps = [one for one in clock.memory if one["pid"] == pid]
+        times_s = [read_nanoseconds(one["ts"]) / 1e9 for one in steps] or [0.0]
+        nbytes = [int(one["args"]["bytes"]) for one in steps] or [weights]
+        held.append(Held(device, times_s, nbytes, weights))
+    return memory_figure(name, held)
+
+
+def timelines_of_requests(trace: Record, *, most: int = REQUESTS_MOST) -> list[Record]:
+    """Return what the timeline's view draws of a trace of requests under load.
+
+    Parameters
+    ----------
+    trace : Record
+        As ``service_trace_json`` writes it.
+    most : int
+        Requests that are drawn, the first ones.
+
+    Returns
+    -------
+    list of Record
+        A timeline a clock, as ``timeline_picture`` has them. A row is an instance, in the colour of
+        its model, with an entry for each request of a batch; below are rows of requests that wait,
+        and of devices that were down.
+
+    Raises LookupError, TypeError, ValueError or ArithmeticError where the trace is damaged.
+    Complexity: O(E log E) for E events.
+    """
+    about = trace["otherData"]
+    clocks = {REAL: "wall", SIMULATED: "virtual"}
+    if about["clock"] == "virtual":
+        clocks = {"": "virtual"}
+    return [
+        _requests(_read(trace["traceEvents"], prefix), clock, int(about["requests"]), most)
+        for prefix, clock in clocks.items()
+    ]
+
+
+def _requests(clock: _Clock, which: str, requests: int, most: int) -> Record:
+    models = {
+        pid: name.removeprefix(_MODEL)
+        for pid, name in clock.processes.items()
+        if name.startswith(_MODEL)
+    }
+    tasks = [
+        task
+        for place, (pid, model) in enumerate(models.items())
+        for task in _batches(clock, pid, (model, place), most, several=len(models) > 1)
+    ]
+    beyond = 0
+    for pid, name in clock.processes.items():
+        if name.startswith(_STREAM):
+            waits, more = _waiting(clock.of(pid), name.removeprefix(_STREAM), most)
+            tasks += waits
+            beyond += more
+        elif name == _DOWN:
+            tasks += _downs(clock, pid)
+    tracks = list(dict.fromkeys(track for task in tasks for track in task.tracks))
+    tasks.sort(key=lambda task: (task.start_ns, task.duration_ns, task.request))
+    told = _cut(requests, most, beyond)
+    return timeline_picture(f"requests, {which} clock", tracks, tasks, note=told, of="requests")
+
+
+def _batches(
+    clock: _Clock, pid: int, of: tuple[str, int], most: int, *, several: bool
+) -> list[Task]:
+    """The requests of each batch, by instance: rows in the order of instances."""
+    found = []
+    model, place = of
+    of_thread: dict[tuple[int, int], list[Event]] = {}
+    for event in clock.of(pid):
+        of_thread.setdefault((pid, event["tid"]), []).append(event)
+    for thread in sorted(of_thread):
+        name = clock.threads[thread].removesuffix(" (1)")
+        row = Track(f"{name}, {model}" if several else name, place)
+        for event in of_thread[thread]:
+            batch = [int(one) for one in event["args"]["requests"]]
+            label = f"batch of {len(batch)}" if len(batch) > 1 else "served"
+            at = read_nanoseconds(event["ts"]), read_nanoseconds(event["dur"])
+            found += [Task((row,), *at, one, label) for one in batch if one < most]
+    return found
+
+
+def _waiting(events: Sequence[Event], stream: str, most: int) -> tuple[list[Task], int]:
+    """Who waits, on as few rows as there are at a time, and how many found no row."""
+    spans: list[tuple[int, int, int, str]] = []
+    # On a row of the trace a request stands before what it is made of.
+    last: dict[int, int] = {}
+    for event in events:
+        args = event.get("args") or {}
+        start_ns, length_ns = read_nanoseconds(event["ts"]), read_nanoseconds(event["dur"])
+        if "request" in args:
+            last[event["tid"]] = int(args["request"])
+        request = last[event["tid"]]
+        label = (
+            "waiting" if event["name"] == "waiting" else cut(str(args.get("why", "")), LABEL_MOST)
+        )
+        if request < most and label:
+            spans.append((start_ns, length_ns, request, label))
+    made: list[str] = []
+
+    def row(_: str) -> tuple[int, int]:
+        made.append(f"waiting: {stream}" + (f" ({len(made) + 1})" if made else ""))
+        return 0, len(made) - 1
+
+    on = rows([(start, start + length) for start, length, *_ in spans], "", row)
+    found = [
+        Task((Track(made[place]),), start, length, request, label)
+        for (_, place), (start, length, request, label) in zip(on, spans, strict=True)
+        if place < WAITING_MOST
+    ]
+    found.sort(key=lambda task: (made.index(task.tracks[0].name), task.start_ns))
+    return found, len(spans) - len(found)
+
+
+def _downs(clock: _Clock, pid: int) -> list[Task]:
+    return [
+        Task(
+            (Track(f"down: {clock.threads[pid, event['tid']]}"),), read_nanoseconds(event["ts"]),
+            read_nanoseconds(event["dur"]), -1, cut(str(event["name"]), LABEL_MOST),
+        )
+        for event in clock.of(pid)
+    ]  # fmt: skip
+
+
+def _cut(requests: int, most: int, beyond: int) -> str:
+    said = []
+    if requests > most:
+        said.append(f"the first {most} of {requests} requests are drawn")
+    if beyond:
+        said.append(
+            f"{beyond} that waited beside {WAITING_MOST} others of their stream are not drawn "
+            "waiting"
+        )
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if said else ""

@@ -147,7 +147,7 @@ const hetsim = (() => {
   // A narrow picture has short names, titles in lines, and no texts beside its marks.
   function narrowed({ data, layout }) {
     for (const [key, axis] of Object.entries(layout)) {
-      if (/^xaxis/.test(key) && axis.title) axis.title.text = lines(axis.title.text);
+      if (/^xaxis/.test(key) && axis.title.text) axis.title.text = lines(axis.title.text);
       if (/^yaxis/.test(key) && axis.ticktext) {
         axis.ticktext = axis.ticktext.map((text) =>
           (text.length > SHORT && !text.includes("&") ? `${text.slice(0, SHORT - 3)}...` : text));

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetsim.base.text import Record, tally
 from hetsim.base.units import format_bytes
-from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
+from hetsim.reporting.pages.island import Island, Section, Verdict, table
 from hetsim.reporting.pages.islands.capacity import capacity_island
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.islands.lint import lint_island
@@ -18,11 +18,10 @@ from hetsim.reporting.pages.islands.place import place_island
 from hetsim.reporting.pages.islands.plan import run_island, simulation_island
 from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.pages.islands.service import service_island
-from hetsim.reporting.pages.islands.shared import provenance_section
 from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
-from hetsim.reporting.pages.leaves import headline, leaf_text, leaves, unit_of
+from hetsim.reporting.pages.leaves import leaf_text, leaves, unit_of
 from hetsim.reporting.pages.reading import LIMIT_BYTES, TRACE, Left, whole
-from hetsim.reporting.words.text import ABSENT, count, listed
+from hetsim.reporting.words.text import count, listed
 
 Make = Callable[[Mapping[str, Any], Sequence[str], Mapping[str, Any]], Island]
 
@@ -39,7 +38,7 @@ ISLANDS: Mapping[str, Make] = {
     "hetsim-lint/1": lint_island,
     "hetsim-nodes/1": nodes_island,
 }
-"""What makes a report of a record, by its schema; of others its figures are told one by one."""
+"""What makes a report of a record, by its schema; all others are of plans."""
 
 ROWS_MOST = 1000
 """Figures that are told one by one; nodes of subgraphs that are named."""
@@ -53,7 +52,7 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
     InvalidInput
         Where its record lacks fields, as one of another version may.
     """
-    make = ISLANDS.get(left.record["schema"], _figures_island)
+    make = ISLANDS.get(left.record["schema"], _plan_island)
     pictures = left.pictures
     with whole(left):
         if left.rows and not pictures:
@@ -69,35 +68,24 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
     return island
 
 
-def _figures_island(
+def _plan_island(
     record: Mapping[str, Any], command: Sequence[str], pictures: Mapping[str, Any]
 ) -> Island:
-    """A report of a record that has no pictures of its own: all of its figures."""
-    schema = str(record["schema"])
-    top = headline(record)
-    told = {path: leaf_text(unit_of(path), value) for path, value in top.items()}
-    problem = record.get("problem")
-    asked = isinstance(problem, dict) and "figures" in problem
-    skipped = {"problem", "served", "groups", "schema"}
+    """A report of a saved plan: all that it tells but for its subgraphs."""
     rows = [
         (" / ".join(path), leaf_text(unit_of(path), value))
         for key, part in record.items()
-        if key not in skipped
+        if key not in ("groups", "schema")
         for path, value in leaves(part, (key,))
     ]
     more = f", the first {ROWS_MOST}" if len(rows) > ROWS_MOST else ""
-    kind = schema.removeprefix("hetsim-").partition("/")[0]
-    verdict = record.get("verdict")
-    said = verdict.get("say") if isinstance(verdict, dict) else None
-    first = [f"{' / '.join(path)} {text}" for path, text in told.items() if text != ABSENT][:3]
-    name = problem.get("name") if isinstance(problem, dict) else None
+    groups = count(len(record["groups"]), "subgraph")
     return Island(
         kind="record",
-        title=f"A {kind}" + (f" of {name}" if name else ""),
+        title="A plan",
         command=tuple(command),
         record=record,
-        verdict=Verdict(str(said) if said else f"A {kind}: {', '.join(first) or 'as below'}."),
-        tiles=tuple(Tile(" / ".join(path), text) for path, text in list(told.items())[:6]),
+        verdict=Verdict(f"A plan of {record['strategy']} in {groups}."),
         sections=(
             Section(
                 "figures",
@@ -107,7 +95,6 @@ def _figures_island(
                 open=True,
                 order=10,
             ),
-            *((provenance_section(problem),) if asked and isinstance(problem, dict) else ()),
         ),
         pictures=pictures,
     )
