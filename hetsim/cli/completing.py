@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import click
@@ -146,10 +147,18 @@ def offered(
     return found
 
 
-def _models(context: click.Context) -> list[str]:
-    from hetsim.graph.zoo.models import names
+def _of(home: str, form: str = "{}") -> Names:
+    """Return what gives the names that a function or a collection (``module:name``) has."""
 
-    return [f"{ZOO}{name}" for name in names()]
+    def names(context: click.Context) -> list[str]:
+        module, _, attribute = home.partition(":")
+        found = getattr(import_module(module), attribute)
+        return [form.format(name) for name in (found() if callable(found) else found)]
+
+    return names
+
+
+_MODELS = _of("hetsim.graph.zoo.models:names", f"{ZOO}{{}}")
 
 
 def _platforms(context: click.Context) -> list[str]:
@@ -191,12 +200,6 @@ def _both(context: click.Context) -> list[str]:
     return [*strategy_names(), *(one.name for one in methods())]
 
 
-def _costs(context: click.Context) -> Iterable[str]:
-    from hetsim.cost.registry import cost_models
-
-    return cost_models()
-
-
 def _executed(context: click.Context) -> list[str]:
     return [
         f"{device}={precision}"
@@ -235,31 +238,13 @@ def _settings(context: click.Context) -> list[str]:
     return sorted({f"{key}=" for name in named for key in option_types(name)})
 
 
-def _rules(context: click.Context) -> list[str]:
-    from hetsim.cli.partition_rules import KEYS
-
-    return [f"{key}=" for key in KEYS]
-
-
-def _columns(context: click.Context) -> Iterable[str]:
-    from hetsim.sweeping.front import NUMBERS
-
-    return NUMBERS
-
-
-def _providers(context: click.Context) -> Iterable[str]:
-    from hetsim.device.kernels.timing import PROVIDERS
-
-    return PROVIDERS
-
-
 NAMES: Mapping[str, Names] = {
-    "model": _models,
-    "source": _models,
+    "model": _MODELS,
+    "source": _MODELS,
     "platform": _platforms,
     "strategy": _strategies,
     "strategies": _strategies,
-    "cost": _costs,
+    "cost": _of("hetsim.cost.registry:cost_models"),
     "execute": _executed,
     "runtime": _runtimes,
     "profiles": _keyed,
@@ -272,9 +257,9 @@ NAMES: Mapping[str, Names] = {
     "priority": _devices,
     "settings": _settings,
     "method": _methods,
-    "front": _columns,
-    "provider": _providers,
-    "models": _models,
+    "front": _of("hetsim.sweeping.front:NUMBERS"),
+    "provider": _of("hetsim.device.kernels.timing:PROVIDERS"),
+    "models": _MODELS,
 }
 """By the name of a parameter, wherever it is."""
 
@@ -283,7 +268,7 @@ OF_VERB: Mapping[tuple[str, str], Names] = {
     ("devices query", "name"): _platforms,
     ("strategies", "name"): _both,
     ("recommend", "catalog"): _platforms,
-    ("partition", "settings"): _rules,
+    ("partition", "settings"): _of("hetsim.cli.partition_rules:KEYS", "{}="),
     ("nodes", "device"): _devices,
     ("lint", "device"): _devices,
 }

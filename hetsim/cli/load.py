@@ -15,10 +15,7 @@ from hetsim.cli.told_where import check_strategies
 from hetsim.errors import InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.cli.invocation import Canonical
     from hetsim.hardware.price import Price
-    from hetsim.placement.objective import Objective
-    from hetsim.problem.parts import Contention
     from hetsim.workloads.arrivals.closed import Closed
     from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Loading
     from hetsim.workloads.failing import ByDevice, Failing
@@ -103,11 +100,6 @@ OF_PLAN = {
 """Options that are of one plan, or not simulated under load, and what to do."""
 
 
-_OF_INVOCATION = (
-    "platform", "canonical", "contention", "objective", "strategy", "dims", "shapes",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Load:
     """What the words of the command line say of requests and of who serves them.
@@ -116,13 +108,8 @@ class Load:
     """
 
     source: str | None = None
-    platform: str | None = None
-    canonical: Canonical | None = None
-    contention: Contention | None = None
-    objective: Objective | None = None
     strategy: str | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int = 0
     requests: int | None = None
     workload: str | None = None
@@ -160,7 +147,7 @@ class Load:
 def said(**others: Any) -> Load:
     """Return what the verb's options say; `others` in the place of what they say themselves."""
     params, invocation = click.get_current_context().params, current()
-    kept = {one: getattr(invocation, one) for one in _OF_INVOCATION}
+    kept = {"strategy": invocation.strategy, "dims": invocation.dims}
     found = {one.name: params[one.name] for one in fields(Load) if one.name in params}
     return Load(**(kept | found | others))
 

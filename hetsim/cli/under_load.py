@@ -134,17 +134,17 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
         saved = read_plan(load.source, load.strategy, plays=True)
         return _of_plan(load, saved)
     asked = Asked(
-        canonical=load.canonical,
+        canonical=invocation.canonical,
         extensions=invocation.extensions,
         freeze=invocation.frozen,
-        shapes=load.shapes,
+        shapes=invocation.shapes,
         inputs=invocation.inputs,
-        contention=load.contention or "fifo",
+        contention=invocation.contention or "fifo",
         cost=invocation.cost or DEFAULT_COST,
         execute=invocation.execute,
         pessimistic=invocation.pessimistic,
         profiles=invocation.profiles,
-        objective=load.objective,
+        objective=invocation.objective,
     )
     return load, read_platform(), asked
 
@@ -182,7 +182,7 @@ def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
         extensions=model.extensions,
         freeze=model.frozen,
         shapes=model.shapes,
-        contention=load.contention or problem.contention,
+        contention=current().contention or problem.contention,
         cost=problem.cost,
         pessimistic=problem.pessimistic,
         profiles={device: share.profile.source for device, share in problem.profiles.items()},

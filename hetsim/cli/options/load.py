@@ -138,6 +138,8 @@ def _each_batching(
     return tuple(one for one in read if one is not None)
 
 
+_BATCHING = "Let requests that wait run as batches, the oldest waiting so long for others."
+
 _workload = click.option(
     "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
 )
@@ -249,7 +251,7 @@ load_options = all_of(
         "--batching",
         metavar="MAX[:MICROSECONDS]",
         callback=_batching,
-        help="Let requests that wait run as batches, the oldest waiting so long for others.",
+        help=_BATCHING,
     ),
     click.option(
         "--mtbf",
@@ -294,7 +296,7 @@ _batchings = click.option(
     metavar="MAX[:MICROSECONDS]",
     multiple=True,
     callback=_each_batching,
-    help="Let requests that wait run as batches, the oldest waiting so long for others.",
+    help=_BATCHING,
 )
 
 capacity_options = all_of(
