@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from statistics import NormalDist
 
 import numpy as np
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import off_by, problems
-from hetsim.analysis.sureness import draw, spread
+from hetsim.analysis.sureness import LEAST_SHARE, costs_over, draw, normals, part_sd, spread
 from hetsim.errors import InvalidInput, UsageError
+from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import Objective, measure
-from hetsim.problem.evidence import Z80, Evidence
+from hetsim.problem.evidence import Z80, Evidence, uncertainty_of
+from hetsim.problem.evidence_of_platform import BY_KERNEL
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
 from hetsim.reporting.result import comparison_record
@@ -153,3 +156,144 @@ def test_an_interval_of_many_requests() -> None:
     assert found.latency_s.low == pytest.approx(8 / 3 * low, rel=1e-3)
     assert found.latency_s.high == pytest.approx(8 / 3 * high, rel=1e-3)
     assert found.makespan_s.high == pytest.approx(100 + 2 * high, rel=1e-3)
+
+
+NONE = np.zeros((3, 3, 0))
+
+
+@pytest.mark.parametrize("count", [2, 7, 200])
+@pytest.mark.parametrize("sources", [1, 2, 5, 12])
+def test_each_source_alone_is_as_even_as_it_can_be(count: int, sources: int) -> None:
+    drawn = normals(count, sources, 3)
+    quantiles = [NormalDist().inv_cdf((k + 0.5) / count) for k in range(count)]
+    assert drawn.shape == (count, sources)
+    for column in drawn.T:
+        assert sorted(column) == quantiles
+
+
+@pytest.mark.parametrize("sources", [2, 4, 8])
+def test_sources_are_independent(sources: int) -> None:
+    drawn = normals(2000, sources, 0)
+    assert np.cov(drawn.T) == pytest.approx(np.eye(sources), abs=0.06)
+    # How often one is larger than another, and two are large together.
+    for a in range(sources):
+        for b in range(a):
+            assert (drawn[:, a] > drawn[:, b]).mean() == pytest.approx(0.5, abs=0.02)
+            both = (drawn[:, a] > 1) & (drawn[:, b] > 1)
+            assert both.mean() == pytest.approx(0.1587**2, abs=0.01)
+
+
+def test_each_point_stands_beside_its_mirror_image() -> None:
+    drawn = normals(200, 6, 1)
+    assert drawn[:100] == pytest.approx(-drawn[100:])
+
+
+def test_the_same_seed_gives_the_same_draws_and_another_gives_others() -> None:
+    assert (normals(50, 3, 5) == normals(50, 3, 5)).all()
+    assert not (normals(50, 3, 5) == normals(50, 3, 6)).all()
+
+
+def test_what_is_one_thing_has_one_draw() -> None:
+    devices = [
+        Evidence("a", "x", "fitted", 0.4, 0.4, kin="k"),
+        Evidence("b", "y", "fitted", 0.2, 0.2, kin="k"),
+        Evidence("c", "z", "fitted", 0.3),
+    ]
+    found = draw(uncertainty_of(devices, (), NONE), 200, 0)
+    assert found.devices[:, 0] == pytest.approx(found.devices[:, 1] ** 2)
+    assert (found.routes == 1).all()
+    logs = np.log(found.devices)
+    assert logs.std(axis=0) == pytest.approx([0.4, 0.2, 0.3], rel=0.02)
+    assert abs(np.corrcoef(logs[:, 0], logs[:, 2])[0, 1]) < 0.1
+
+
+def test_80_percent_of_the_draws_are_within_the_interval() -> None:
+    devices = [Evidence("a", "x", "fitted", 0.5, 0.3, kin="k")]
+    found = draw(uncertainty_of(devices, (), np.zeros((1, 1, 0))), 2000, 0).devices[:, 0]
+    end = np.exp(1.2815515655446004 * 0.5)
+    assert ((found > 1 / end) & (found < end)).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_without_sources_nothing_is_off() -> None:
+    found = draw(uncertainty_of((), (), np.zeros((0, 0, 0))), 4, 0)
+    assert found.devices.shape == (4, 0)
+    exact = draw(uncertainty_of([Evidence("a", "a", "measured", 0.0)] * 3, (), NONE), 4, 0)
+    assert (exact.devices == 1).all()
+
+
+@cache
+def problem() -> hetsim.Problem:
+    return hetsim.Problem.of(hetsim.load_model("zoo:resnet18"), hetsim.load_platform("laptop"))
+
+
+def split_at(cut: int, first: str = "gpu", then: str = "npu") -> hetsim.Plan:
+    """The nodes before a place on one device, the others on another."""
+    asked = problem()
+    nodes = range(asked.n)
+    groups = (Group(first, tuple(nodes[:cut])), Group(then, tuple(nodes[cut:])))
+    made = hetsim.Plan(asked, "split", tuple(group for group in groups if group.nodes))
+    made.validate()
+    return made
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu", "npu"])
+def test_the_interval_of_the_whole_is_that_of_its_device(device: str) -> None:
+    asked = problem()
+    plan = hetsim.plan(asked, f"single:{device}")
+    assert not part_sd(plan).any()
+    drawn = draw(asked.uncertainty, 200, 0)
+    assert (drawn.of_devices(plan) == drawn.devices).all()
+    assert (part_sd(hetsim.plan(asked, "multi:cpu,gpu")) == 0).all()
+
+
+def test_a_part_is_as_much_less_sure_as_its_share_is_small() -> None:
+    asked = problem()
+    gpu = asked.device_index("gpu")
+    whole_s = asked.group_seconds(gpu, range(asked.n)) - asked.dispatch_s[gpu]
+    sd = asked.evidence[gpu].sd
+    for cut in range(1, asked.n):
+        plan = split_at(cut)
+        share = (asked.group_seconds(gpu, range(cut)) - asked.dispatch_s[gpu]) / whole_s
+        share = min(max(share, LEAST_SHARE), 1.0)
+        found = part_sd(plan)[gpu]
+        assert found**2 == pytest.approx(BY_KERNEL * sd**2 * (1 / share - 1), rel=1e-6, abs=1e-12)
+    assert part_sd(split_at(5))[gpu] > part_sd(split_at(20))[gpu] > part_sd(split_at(40))[gpu] > 0
+
+
+def test_draws_of_a_part_are_wider_by_that_and_those_of_devices_are_the_same() -> None:
+    asked = problem()
+    gpu, plan = asked.device_index("gpu"), split_at(12)
+    drawn = draw(asked.uncertainty, 4000, 0)
+    whole, part = (np.log(f[:, gpu]) for f in (drawn.devices, drawn.of_devices(plan)))
+    expected = np.hypot(asked.evidence[gpu].sd, part_sd(plan)[gpu])
+    assert part_sd(plan)[gpu] > 0.1 * asked.evidence[gpu].sd
+    assert whole.std() == pytest.approx(asked.evidence[gpu].sd, rel=0.01)
+    assert part.std() == pytest.approx(expected, rel=0.03)
+    assert abs(np.corrcoef(part - whole, whole)[0, 1]) < 0.05
+
+
+def test_the_interval_of_a_split_is_wider_than_with_one_factor_a_device() -> None:
+    plan = split_at(12)
+    asked = plan.problem
+    blunt = replace(asked, evidence=tuple(replace(one, by_kernel=0.0) for one in asked.evidence))
+    wide, narrow = spread(plan), spread(replace(plan, problem=blunt))
+    assert wide is not None
+    assert narrow is not None
+    assert wide.latency_s.high / wide.latency_s.low > narrow.latency_s.high / narrow.latency_s.low
+    drawn = draw(asked.uncertainty, 200, 0)
+    costs = costs_over(plan, drawn, "latency")
+    assert (np.quantile(costs, 0.9) - np.quantile(costs, 0.1)) > 0
+
+
+def test_replicas_are_as_sure_as_the_parts_that_they_are() -> None:
+    asked = problem()
+    whole, halves = hetsim.plan(asked, "single:gpu"), split_at(12)
+    gpu = asked.device_index("gpu")
+    dealt = hetsim.Plan.dealt([whole, halves], [0, 1], strategy="both")
+    assert 0 < part_sd(dealt)[gpu] < part_sd(halves)[gpu]
+
+
+def test_what_is_given_as_arrays_has_one_factor_a_device() -> None:
+    found = hetsim.Problem.from_arrays([[1.0, 2.0], [2.0, 1.0]], edges=[(0, 1, 8)], sd=0.3)
+    plan = hetsim.plan(found, "heft")
+    assert not part_sd(plan).any()
