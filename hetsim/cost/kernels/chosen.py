@@ -21,11 +21,15 @@ def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
     Those of the type; where the device has no peak for it those of the type in which it is
     computed instead; else those of the nearest type, with the rate by the ratio of the peaks: of
     floats for floats and of integers for integers where there are some, then by size, then the
-    wider. The device has figures of one precision at least. O(precisions).
+    wider. On a device that executes in another precision, integers are priced by the figures of
+    that precision. The device has figures of one precision at least. O(precisions).
     """
     known = device.kernels
     if dtype in known:
         return known[dtype], ""
+    if device.executes in known and "float" not in dtype:
+        # Fitted to whole networks in that precision, whose indices and masks are in them.
+        return known[device.executes], ""
     used = dtype if dtype in device.flops_per_s else instead(device, dtype)
     if used in known:
         return known[used], f"no {dtype} peak, taken as {used}"

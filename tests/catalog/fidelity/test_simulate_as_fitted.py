@@ -62,6 +62,7 @@ def differences(model: Model, device: str) -> dict[str, float]:
 NETWORKS = sorted(path.removesuffix(".onnx") for path in graphs().entries)
 QUICK = [
     ("bert_base_384", "nvidia-l40s"),
+    ("openai_clip_vit_b_16", "nvidia-h100-sxm5-80g"),
     ("quicksrnet_small_x4_128", "snapdragon-8-gen-3-npu"),
     ("quicksrnet_small_x4_128", "hailo-8"),
     ("mobilenet_v2_0.35_128", "google-edge-tpu"),
