@@ -12,12 +12,10 @@ import sys
 from typing import Any
 
 from catalog import judging
-from catalog.donors import donors
-from catalog.errors import left_out
+from catalog.judging import best, donors, left_out, pairs
 from catalog.kin_fits import Measurements
 from catalog.leaving_out import Unseen
 from catalog.measured import measured_folder
-from catalog.orders import best, pairs
 
 
 def main(kins: list[str]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 import hetsim
-from catalog.comparable import BULK_BATCH
-from catalog.precisions import precision_of
+from catalog.measured import BULK_BATCH, precision_of
 from hetsim.analysis.sustaining import Sustaining
 from hetsim.errors import OutOfMemory
 from mixed_rows.networks import Networks, Row, network_of

@@ -13,7 +13,7 @@ import onnx
 from onnx import numpy_helper
 
 import hetsim
-from catalog.precisions import precision_of
+from catalog.measured import precision_of
 from hetsim.hardware.spec import Platform
 from mixed_rows.networks import Networks, Row, network_of
 from mixed_rows.platforms import platform_of

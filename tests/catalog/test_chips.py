@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.chips import centre, of_cores, read_chips
 from catalog.measured import measured_folder, read_rows
-from catalog.points import Series, points_of
+from catalog.points import Series, centre, of_cores, points_of, read_chips
 from hetsim.hardware.cores import CORES
 from hetsim.hardware.datasheet import COVARIATES, FAMILIES, Datasheet, about, covariates
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from catalog.chips import read_chips
 from catalog.measured import measured_folder
+from catalog.points import read_chips
 from hetsim.hardware.files.catalog_files import catalog_folder
 
 CHIPS = read_chips(measured_folder())

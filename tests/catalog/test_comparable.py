@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.comparable import BULK_BATCH, LeftOut, Sample, sample_of
-from catalog.precisions import precision_of
+from catalog.measured import BULK_BATCH, LeftOut, Sample, precision_of, sample_of
 
 _NET = [{"file": "resnet50.onnx", "quality": "same", "why": ""}]
 _ONE_THREAD = {"threads": 1, "powersave": 0}

@@ -7,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catalog import sisters
-from catalog.donors import donors
+from catalog import kin_data
+from catalog.judging import donors
+from catalog.kin_data import KinData, Prior, chip_groups, prior_of
 from catalog.leaving_out import without_network_on_chip
 from catalog.mixed import fit_kin
-from catalog.observing import KinData
-from catalog.priors import Prior, prior_of
-from catalog.sisters import chip_groups
 from kin_builders import DEVICES, KIN, NETWORKS, kin
 
 
@@ -62,7 +60,7 @@ def test_a_donor_has_run_the_network_and_is_no_part_of_its_own_factor(made: KinD
 def test_one_chip_under_two_names_is_no_donor_and_is_left_out_with_it(
     made: KinData, prior: Prior, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sisters, "LEAST_NETWORKS", NETWORKS)
+    monkeypatch.setattr(kin_data, "LEAST_NETWORKS", NETWORKS)
     times = made.log_seconds.reshape(DEVICES, NETWORKS).copy()
     times[1] = times[4] + np.where(np.arange(NETWORKS) % 2, 0.01, -0.01)
     data = with_times(made, times)

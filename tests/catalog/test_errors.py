@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from catalog.errors import LeftOut, error_of, widths
+from catalog.judging import LeftOut, error_of, widths
 from catalog.leaving_out import Unseen
 from catalog.points import Point, Series
 from hetsim.hardware.kernel_figures import HALF_WIDTH

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from catalog.figures import kin_text, write_fitted
+from catalog.kin_data import KinData, Prior, prior_of
 from catalog.leaving_out import without_chip, without_family, without_network_on_chip
 from catalog.likeness import called, kin_of, said, traits_of_keys
 from catalog.mixed import KinFit, fit_kin
-from catalog.observing import KinData
-from catalog.priors import Prior, prior_of
-from catalog.writing import kin_text, write_fitted
 from hetsim.cost.kernels.likeness import Likeness
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import read_kin

@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catalog.hearing import (
+from catalog.figures import kin_text
+from catalog.leaving_out import (
     SHARES,
     USUAL_ALIKE,
     USUAL_SQUARES,
+    Unseen,
     are_relatives,
     heard_of,
     misses,
     with_heard,
 )
-from catalog.leaving_out import Unseen
 from catalog.points import Point, Series
-from catalog.writing import kin_text
 from figure_builders import kin_block, kin_record
 from hetsim.cost.kernels.likeness import Likeness
 from hetsim.cost.kernels.table import KernelTable, network_table

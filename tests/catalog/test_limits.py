@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.kin_data import prior_of
 from catalog.likeness import OF_ONE_SOURCE, agreed
 from catalog.mixed import fit_kin
-from catalog.priors import prior_of
 from hetsim.cost.kernels.families import family_of, groups_of
 from hetsim.hardware.catalog import device_names, load_device
 from hetsim.hardware.files.catalog_files import find

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from catalog import mixed
-from catalog.common_mean import FAR, common_mean
+from catalog.kin_data import Prior, prior_of
 from catalog.leaving_out import without_chip, without_family, without_network_on_chip
-from catalog.mixed import KinFit, fit_kin
-from catalog.priors import Prior, prior_of
+from catalog.mixed import FAR, KinFit, common_mean, fit_kin
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 from kin_builders import DEVICES, KIN, NETWORKS, NOISE, kin
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from catalog.kin_data import KinData, Prior, prior_of
 from catalog.leaving_out import without_chip
-from catalog.mixed import fit_kin
-from catalog.observing import KinData
-from catalog.pace import SLOWER, slopes_of, slopes_of_parameters
-from catalog.priors import Prior, prior_of
+from catalog.mixed import SLOWER, fit_kin, slopes_of, slopes_of_parameters
 from hetsim.cost.kernels.totals import log_total
 from hetsim.hardware.datasheet import COVARIATES, FAMILIES
 from hetsim.hardware.kernel_figures import PARAMETERS

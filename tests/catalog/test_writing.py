@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from catalog.catalog import picked
-from catalog.figures import figures_of
-from catalog.kin_fits import Measurements
+from catalog.figures import figures_of, fitted_text, write_fitted
+from catalog.kin_fits import Measurements, picked
 from catalog.measured import measured_folder
-from catalog.writing import fitted_text, write_fitted
 from hetsim.base.units import significant
 from hetsim.errors import PlatformError
 from hetsim.hardware.files.catalog_files import catalog_folder

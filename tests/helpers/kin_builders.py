@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from catalog.observing import KinData
+from catalog.kin_data import KinData, Prior
 from catalog.points import Point, Series
-from catalog.priors import Prior
 from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
 from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.hardware.datasheet import COVARIATES

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catalog.fidelity.server.points import Alone, ServerPoint
-from catalog.fidelity.server.systems import ServerSystem
+from catalog.fidelity.server.points import Alone, ServerPoint, ServerSystem
 
 SYSTEM = ServerSystem(
     round="v1.0",

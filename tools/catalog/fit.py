@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 from catalog.fidelity.writing import write_judged
-from catalog.figures import figures_of, record_of
+from catalog.figures import figures_of, record_of, write_fitted
 from catalog.kin_fits import Measurements
 from catalog.measured import measured_folder
-from catalog.writing import write_fitted
 from hetsim.errors import HetsimError, UsageError, nearest
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.kernel_figures import KernelFigures

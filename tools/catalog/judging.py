@@ -1,18 +1,273 @@
-"""How right the fits are: what was left out, in figures that can be compared."""
+"""Errors of predictions of what was left out: their measures, right orders, and a rival's."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
+from numpy.typing import NDArray
 
-from catalog.errors import LeftOut, widths
+from catalog.kin_data import KinData, chip_groups
+from catalog.kin_fits import FittedKin
 from catalog.leaving_out import Unseen
-from catalog.orders import Run
-from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, batch_range
+from catalog.points import Series
+from hetsim.cost.kernels.families import groups_of
+from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, FigureError, batch_range
+
+KIN_NETWORKS = 8.0
+"""How many networks of its own a device's spread must have to count as much as its kin's."""
+SD_LEAST = 0.03
+KNOWN = 0.5
+"""Variance of what kin say of a network, relative to the usual one of networks that they did not
+run, below which they have run it, or its like."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Predictions of points without their network, in two ways.
+
+    Attributes
+    ----------
+    of_device : sequence of Unseen
+        Without the device's rows of it.
+    of_kin : sequence of Unseen
+        Without any rows of it.
+    """
+
+    of_device: Sequence[Unseen]
+    of_kin: Sequence[Unseen]
+
+    def of_batch(self, batch: str) -> LeftOut:
+        """Return those of a range of batch sizes."""
+        return self._only(lambda one: batch_range(one.point.batch) == batch)
+
+    def of_series(self, series: Series) -> LeftOut:
+        """Return those of one series."""
+        return self._only(lambda one: one.series == series)
+
+    def without(self, networks: Collection[str]) -> LeftOut:
+        """Return those of other networks."""
+        return self._only(lambda one: one.point.network not in networks)
+
+    def known(self) -> list[Unseen]:
+        """Return those of networks that others of the kin have run, or their like."""
+        return [one for one in self.of_device if one.surer < KNOWN]
+
+    def _only(self, wanted: Callable[[Unseen], bool]) -> LeftOut:
+        return LeftOut(
+            [one for one in self.of_device if wanted(one)],
+            [one for one in self.of_kin if wanted(one)],
+        )
+
+
+def left_out(kin: FittedKin, with_rows: bool) -> LeftOut:
+    """Return what was left out of a kin, for devices with rows of their own or without.
+
+    Without, chips were left out, and the network was told by the kin that ran it, or by others.
+    """
+    if with_rows:
+        return LeftOut(kin.of_chip_out, kin.networks_out)
+    return LeftOut(kin.chips_out, [replace(one, effect=one.by_others) for one in kin.chips_out])
+
+
+def errors_of(kin: FittedKin, series: Series | None) -> tuple[FigureError, ...]:
+    """Return the errors of a device by range of batch sizes.
+
+    Parameters
+    ----------
+    kin : FittedKin
+    series : Series or None
+        What the device stands on; None for a device without rows.
+    """
+    every = left_out(kin, series is not None)
+    found = []
+    for batch in BATCHES:
+        pool = every.of_batch(batch)
+        own = pool if series is None else pool.of_series(series)
+        if own.of_kin:
+            found.append(error_of(batch, own, pool))
+    return tuple(found)
+
+
+def error_of(batch: str, own: LeftOut, pool: LeftOut) -> FigureError:
+    """Return the error of a device of which `own` was left out, among the `pool` of its kin.
+
+    Widths of intervals are those by which 80 % of the misses are inside, of the device and of its
+    kin weighed together on the log scale, widened by Student's t for as few networks as the kin
+    has. Of a network that nobody ran it is `sd`; where kin have run it what is left of that
+    without `common`.
+    """
+    misses = _relative(own.of_device or own.of_kin)
+    unseen = _relative(own.of_kin)
+    spreads = [one.point.spread for one in own.of_kin if one.point.spread is not None]
+    sd = _width(own.of_kin, pool.of_kin)
+    known = pool.known()
+    # Where no two ran a network, nothing says what they have in common.
+    alone = min(_width(own.known(), known), sd) if known else sd * math.sqrt(0.5)
+    return FigureError(
+        batch=batch,
+        networks=len({one.point.network for one in own.of_kin}),
+        rows=sum(one.point.rows for one in own.of_kin),
+        median=float(np.median(misses)),
+        p90=float(np.quantile(misses, 0.9)),
+        spread=float(np.median(spreads)) if spreads else None,
+        sd=sd,
+        common=math.sqrt(sd**2 - alone**2),
+        unseen_median=float(np.median(unseen)),
+        unseen_p90=float(np.quantile(unseen, 0.9)),
+    )
+
+
+def widths(
+    pool: LeftOut, wanted: Collection[Series], of_device: bool, noise: float
+) -> Iterator[tuple[Unseen, float | None]]:
+    """Give predictions of a pool the sd of their intervals, by the misses of other families alone.
+
+    None where there is no other network.
+
+    Parameters
+    ----------
+    pool : LeftOut
+        Of one range of batch sizes.
+    wanted : collection of Series
+        Whose predictions are asked for.
+    of_device : bool
+        Which of them.
+    noise : float
+        Least width of what is not in common.
+    """
+    asked: defaultdict[tuple[str, Series], list[Unseen]] = defaultdict(list)
+    for one in pool.of_device if of_device else pool.of_kin:
+        if one.series in wanted:
+            asked[one.point.network, one.series].append(one)
+    group = groups_of({one.point.network for one in (*pool.of_device, *pool.of_kin)})
+    others: dict[str, LeftOut] = {}
+    for (network, series), ones in asked.items():
+        of = group[network]
+        if of not in others:
+            others[of] = pool.without({name for name, its in group.items() if its == of})
+        rest = others[of]
+        own = rest.of_series(series)
+        error = error_of(BATCHES[0], own if own.of_kin else rest, rest) if rest.of_kin else None
+        for one in ones:
+            yield one, None if error is None else error.sd_of(one.surer, noise)
+
+
+def _relative(found: Sequence[Unseen]) -> NDArray[np.float64]:
+    return np.abs(np.expm1([one.total for one in found]))
+
+
+def _width(own: Sequence[Unseen], pool: Sequence[Unseen]) -> float:
+    """Sd of a normal distribution of which as many are within as are of misses."""
+    networks = len({one.point.network for one in own})
+    of_kin = len({one.point.network for one in pool})
+    logs = networks * math.log(_inside(own)) + KIN_NETWORKS * math.log(_inside(pool))
+    width = math.exp(logs / (networks + KIN_NETWORKS))
+    few = float(scipy.stats.t.ppf(0.9, max(of_kin - 1, 1))) / HALF_WIDTH
+    return max(width * min(few, 2.0), SD_LEAST)
+
+
+def _inside(found: Sequence[Unseen]) -> float:
+    if not found:
+        return SD_LEAST
+    return max(float(np.quantile([abs(one.total) for one in found], 0.8)) / HALF_WIDTH, SD_LEAST)
+
+
+APART = 1.3
+"""Times that two must be apart for their order to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One of those that can be chosen among.
+
+    Attributes
+    ----------
+    case : hashable
+        What they have in common: a network at a batch, and the chip where units of one are told.
+    name : str
+        Of the device or unit: choosing another run of the same one is no mistake.
+    setting : str
+        What else tells it from other runs, for ties.
+    measured_s, predicted_s : float
+    """
+
+    case: Hashable
+    name: str
+    setting: str
+    measured_s: float
+    predicted_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """How many pairs were measured apart, and how many of them are predicted in that order."""
+
+    count: int
+    right: int
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Of choices: how many, how many took the best, and what they cost beyond it.
+
+    Attributes
+    ----------
+    count, right : int
+    regrets : tuple of float
+        Of each choice: measured time of what was taken over that of the best, less 1; sorted.
+    """
+
+    count: int
+    right: int
+    regrets: tuple[float, ...]
+
+    @property
+    def mean_regret(self) -> float:
+        """Mean of `regrets`; 0 without choices."""
+        return sum(self.regrets) / max(self.count, 1)
+
+
+def pairs(runs: Iterable[Run]) -> Pairs:
+    """Count pairs of unlike names of a case that were measured more than `APART` times apart."""
+    count = right = 0
+    for found in _cases(runs):
+        for index, one in enumerate(found):
+            for other in found[:index]:
+                apart = math.log(one.measured_s / other.measured_s)
+                if one.name != other.name and abs(apart) > math.log(APART):
+                    count += 1
+                    right += (one.predicted_s - other.predicted_s) * apart > 0
+    return Pairs(count, right)
+
+
+def best(runs: Iterable[Run]) -> Best:
+    """Take of each case the run that is predicted fastest.
+
+    It is right where the run that was measured fastest is of the same name. Cases of one name
+    alone are no choice.
+    """
+    right, regrets = 0, []
+    for found in _cases(runs):
+        if len({run.name for run in found}) < 2:
+            continue
+        fastest = min(found, key=lambda run: (run.measured_s, run.name, run.setting))
+        taken = min(found, key=lambda run: (run.predicted_s, run.name, run.setting))
+        right += taken.name == fastest.name
+        regrets.append(taken.measured_s / fastest.measured_s - 1)
+    return Best(len(regrets), right, tuple(sorted(regrets)))
+
+
+def _cases(runs: Iterable[Run]) -> list[list[Run]]:
+    cases: defaultdict[Hashable, list[Run]] = defaultdict(list)
+    for run in runs:
+        cases[run.case].append(run)
+    return list(cases.values())
+
 
 LEAST_NETWORKS = 5
 """Of a series, for its predictions to be judged."""
@@ -142,3 +397,38 @@ def record(found: Judged | None) -> Mapping[str, float] | None:
         "within_2_%": round(100 * found.within_2, 1),
         "log_p90": round(found.log_p90, 2),
     }
+
+
+LEAST_COMMON = 3
+"""Networks that two must have in common beside the one that is predicted."""
+
+
+def donors(data: KinData, series: Series) -> dict[int, float]:
+    """Return log seconds by index of the points of `series`, of one factor from the best donor.
+
+    The donor is the series of another chip, no sister, that ran the network at the batch and whose
+    times of the other networks follow those of `series` best, by the median of what a factor
+    leaves; the factor is the median over those. It has run the network: it knows more than a
+    prediction of what nobody ran. Points without a donor are absent.
+
+    O(points * series * keys).
+    """
+    times = np.full((len(data.series), len(data.keys)), np.nan)
+    times[data.owner, data.key] = data.log_seconds
+    group = chip_groups(data)
+    own = data.series.index(series)
+    found = {}
+    for at in np.flatnonzero(data.owner == own).tolist():
+        key = data.key[at]
+        others = data.network != data.network[key]
+        ratios = times[own, others] - times[:, others]
+        may = (~np.isnan(ratios)).sum(axis=1) >= LEAST_COMMON
+        may &= (group != group[own]) & ~np.isnan(times[:, key])
+        if not may.any():
+            continue
+        candidates = np.flatnonzero(may)
+        factors = np.nanmedian(ratios[candidates], axis=1)
+        left = np.nanmedian(np.abs(ratios[candidates] - factors[:, None]), axis=1)
+        best = int(np.argmin(left))
+        found[at] = float(times[candidates[best], key] + factors[best])
+    return found

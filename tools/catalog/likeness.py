@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from catalog.kins import runtime_of
+from catalog.graphs import kin_bytes
+from catalog.kin_data import KinData, dies
 from catalog.mixed import Floats, KinFit
-from catalog.observing import KinData
-from catalog.sisters import dies
-from catalog.tables import kin_bytes
+from catalog.points import runtime_of
 from hetsim.cost.kernels.likeness import LENGTH, Likeness, Placed, covariance, traits
 from hetsim.cost.kernels.table import of_batch
 from hetsim.hardware.files.kin_schema import MOST_NETWORKS

@@ -1,37 +1,147 @@
-"""Figures of all devices of a kin at once, by a mixed-effects fit.
-
-The model of a measured time, series s, network and batch k::
-
-    log t[s, k] = log f(theta_s; k) + eta_k + noise,   theta_s = mu + c_s B + delta_s
-
-``f`` is the form of kernels' seconds, ``theta`` the logs of its parameters. ``mu`` is the kin's
-mean; ``c_s B`` what the datasheet adds to it (``catalog.pace``); ``delta_s ~ N(0, Sigma)``
-a device's own; ``eta_k`` what the form misses of a network under this runtime, on all devices
-alike, Student-t with scale `tau`, and nearly the same at all batches of a network; the noise is
-robust (Huber), scale `eps`.
-Without ``eta`` the mean would take forty networks on thirty devices for twelve hundred.
-
-In turns: mu from the averages of networks (``catalog.common_mean``), then Gauss-Newton in
-delta and eta at once, where delta is eliminated series by series, so that a step costs O(series x
-points x parameters^2). Variances by EM from the posterior of the linear model, eps by the freedom
-that all unknowns leave. All counts of iterations are fixed.
-References: Lindstrom and Bates, Nonlinear mixed effects models for repeated measures data,
-Biometrics 46 (1990); Lange, Little and Taylor, Robust statistical modeling using the t
-distribution, JASA 84 (1989).
-"""
+"""Mixed model of a kin: its mean, what datasheets add, each device's own, and the fit of all."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.common_mean import common_mean
-from catalog.observing import KinData
-from catalog.pace import slopes_of, slopes_of_parameters
-from catalog.priors import Prior
+from catalog.kin_data import KinData, Prior
+from hetsim.hardware.datasheet import COVARIATES, FAMILIES
+from hetsim.hardware.kernel_figures import PARAMETERS
+
+FAR = 0.8
+"""Standard deviations from which a network's pull on the mean no longer grows."""
+_STEPS = 3
+_LONGEST, _SETTLED = 0.8, 0.02
+_DAMPING = 1e-3
+
+
+def common_mean(
+    kin: KinData, prior: Prior, mean: Floats, apart: Floats, tau: float, eps: float
+) -> Floats:
+    """Return the mean [parameters] of a kin whose devices lie `apart` [series, parameters] from it.
+
+    Parameters
+    ----------
+    kin : KinData
+    prior : Prior
+    mean : array [parameters]
+        To begin from.
+    apart : array [series, parameters]
+    tau, eps : float
+        Scales of what is common to a network, and of one point about it.
+
+    Gauss-Newton with a fixed count of steps; O(points * parameters + parameters^3) each.
+    """
+    seen = kin.weights > 0
+    keys = len(kin.keys)
+    devices = np.bincount(kin.key[seen], minlength=keys).astype(np.float64)
+    ran = devices > 0
+    batches = np.bincount(kin.network[ran], minlength=int(kin.network.max()) + 1)[kin.network]
+    each = np.maximum(devices, 1.0)
+    # Batches of one network are no independent networks.
+    sd = np.sqrt((tau**2 + eps**2 / each) * np.sqrt(np.maximum(batches, 1)))
+    pull = prior.mean_sd**-2.0
+    for _ in range(_STEPS):
+        logs, slopes = kin.logs_and_slopes(mean + apart)
+        left = np.bincount(kin.key[seen], (kin.log_seconds - logs)[seen], keys) / each
+        average = np.zeros((keys, mean.size))
+        np.add.at(average, kin.key[seen], slopes[seen])
+        average /= each[:, None]
+        weight = np.minimum(1.0, FAR / np.maximum(np.abs(left / sd), 1e-9)) / sd**2
+        weight = np.where(ran, weight, 0.0)
+        system = average.T @ (average * weight[:, None]) + np.diag(pull)
+        right = average.T @ (weight * left) - pull * (mean - prior.mean)
+        step = np.linalg.solve(system + _DAMPING * np.diag(np.diag(system)), right)
+        longest = float(np.abs(step).max())
+        mean = mean + step * min(1.0, _LONGEST / max(longest, 1e-12))
+        if longest < _SETTLED:
+            break
+    return mean
+
+
+_NUMBERS = len(COVARIATES) - len(FAMILIES)
+_SLOPE_SD = 0.25
+
+_TIMES = {
+    "rate_tflops": -1.0, "bandwidth_gbytes_s": -1.0, "weights_gbytes_s": -1.0,
+    "io_gbytes_s": -1.0, "launch_us": 1.0, "dispatch_us": 1.0,
+}  # fmt: skip
+SLOWER = np.array([_TIMES.get(one.name, 0.0) for one in PARAMETERS])
+"""What logs of parameters gain where all seconds are e times as long."""
+
+_ROUNDS = 12
+USUAL, USUAL_CHIPS = 0.35, 4.0
+"""Usual deviation of chips from what their datasheets say, and how many chips it counts for."""
+
+
+def slopes_of(kin: KinData, prior: Prior, mean: Floats) -> tuple[Floats, Floats]:
+    """Return slopes [covariates, parameters] of a kin, and how much its series [series] count.
+
+    Parameters
+    ----------
+    kin : KinData
+        Points of weight 0 are not seen.
+    prior : Prior
+    mean : array [parameters]
+        Of the kin, at its usual covariates.
+    """
+    left = kin.log_seconds - kin.logs(mean + kin.covariates @ prior.slopes)
+    seen = kin.weights > 0
+    ran = np.bincount(kin.owner, seen, len(kin.series)) > 0
+    late = np.zeros(len(kin.series))
+    for index, part in enumerate(kin.slices()):
+        if ran[index]:
+            late[index] = np.median(left[part][seen[part]])
+    settings = Counter(one for one, is_so in zip(kin.silicon, ran, strict=True) if is_so)
+    once = np.array([1 / max(settings[one], 1) for one in kin.silicon]) * ran
+    pace, trust = _regressed(kin.covariates, late, once, prior.pace_sd)
+    return prior.slopes + np.outer(pace, SLOWER), trust
+
+
+def slopes_of_parameters(covariates: Floats, own: Floats, trust: Floats, prior: Prior) -> Floats:
+    """Return slopes [covariates, parameters] of what devices differ by [series, parameters].
+
+    Of figures of datasheets alone: that parameters differ between families, few chips tell.
+    """
+    found = np.zeros((covariates.shape[1], own.shape[1]))
+    if not trust.any():
+        return found
+    numbers = covariates[:, :_NUMBERS]
+    square = numbers.T @ (numbers * trust[:, None])
+    apart = own - np.average(own, axis=0, weights=trust)
+    for parameter, sd in enumerate(prior.own_sd):
+        pull = (sd / min(_SLOPE_SD, 5 * sd)) ** 2 * np.eye(_NUMBERS)
+        right = numbers.T @ (trust * apart[:, parameter])
+        found[:_NUMBERS, parameter] = np.linalg.solve(square + pull, right)
+    return found
+
+
+def _regressed(covariates: Floats, late: Floats, once: Floats, sd: Floats) -> tuple[Floats, Floats]:
+    """Return slopes [covariates] of `late` [series], and the weights that they were found by."""
+    trust = once.copy()
+    if not once.any():
+        return np.zeros(covariates.shape[1]), trust
+    design = np.column_stack([np.ones(len(late)), covariates])
+    scale = 2 * USUAL
+    found = np.zeros(design.shape[1])
+    for _ in range(_ROUNDS):
+        square = design.T @ (design * trust[:, None])
+        inverse = np.linalg.inv(square + np.diag([1e-9, *(scale / sd) ** 2]))
+        found = inverse @ (design.T @ (trust * late))
+        far = np.abs(late - design @ found)
+        clipped = np.minimum(far, HUBER * scale)
+        # What the slopes take of the chips is no freedom: four chips and two slopes fit anything.
+        freedom = max(float(once.sum() - np.trace(inverse @ square)), 0.0)
+        usual = USUAL_CHIPS * USUAL**2
+        scale = float(np.sqrt((once @ clipped**2 + usual) / (freedom + USUAL_CHIPS)))
+        trust = once * np.minimum(1.0, HUBER * scale / np.maximum(far, 1e-9))
+    return found[1:], trust
+
 
 Floats = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from catalog.chips import Chips, read_chips
-from catalog.fidelity.server.systems import ServerSystem, server_systems
+from catalog.fidelity.server.points import ServerSystem, server_systems
 from catalog.measured import measured_folder, read_rows
+from catalog.points import Chips, read_chips
 
 
 @pytest.fixture(scope="session")

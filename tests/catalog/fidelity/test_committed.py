@@ -9,21 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catalog.catalog import catalog_asks
-from catalog.chips import Chips
-from catalog.fidelity import shipped
-from catalog.fidelity.guard import losses
-from catalog.fidelity.kept_tables import read_tables
-from catalog.fidelity.points import FidelityPoint, Predicted, read_points
+from catalog.fidelity import judged
+from catalog.fidelity.judged import alone_s, platform_of, read_tables, with_shipped
+from catalog.fidelity.points import FidelityPoint, Predicted, losses, read_points
+from catalog.fidelity.sections import Summary
 from catalog.fidelity.server.points import read_server
-from catalog.fidelity.shipped import with_shipped
-from catalog.fidelity.summary import Summary
-from catalog.fidelity.whole import alone_s, platform_of
 from catalog.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES, told
 from catalog.graphs import Graphs, read_graphs
-from catalog.measured import measured_folder
-from catalog.points import points_of
-from catalog.precisions import ITEM_BYTES
+from catalog.kin_fits import catalog_asks
+from catalog.measured import ITEM_BYTES, measured_folder
+from catalog.points import Chips, points_of
 from hetsim.cost.kernels.table import KernelTable, network_table
 from hetsim.hardware.kernel_figures import BATCHES, INDEX, batch_range
 from hetsim.hardware.spec import DeviceSpec
@@ -127,7 +122,7 @@ def test_a_changed_figure_is_named_point_by_point(
     tables: dict[str, KernelTable],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    device = shipped.device_of
+    device = judged.device_of
 
     def slower(name: str) -> DeviceSpec:
         spec = device(name)
@@ -140,7 +135,7 @@ def test_a_changed_figure_is_named_point_by_point(
         kernels = {**spec.kernels, "int8": replace(figures, values=tuple(values))}
         return replace(spec, kernels=kernels)
 
-    monkeypatch.setattr(shipped, "device_of", slower)
+    monkeypatch.setattr(judged, "device_of", slower)
     lost = losses(today, with_shipped(COMMITTED, tables))
     assert not lost.gone
     assert lost.uncovered
@@ -155,12 +150,12 @@ def test_figures_that_are_gone_are_lost_points(
     tables: dict[str, KernelTable],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    device = shipped.device_of
+    device = judged.device_of
 
     def bare(name: str) -> DeviceSpec:
         return replace(device(name), kernels={}) if name == "nvidia-t4" else device(name)
 
-    monkeypatch.setattr(shipped, "device_of", bare)
+    monkeypatch.setattr(judged, "device_of", bare)
     lost = losses(today, with_shipped(COMMITTED, tables))
     assert len(lost.gone) == sum(key[0] == "nvidia-t4" for key in PREDICTED) > 0
 
@@ -184,7 +179,7 @@ def test_points_are_priced_as_users_have_them_priced(
 ) -> None:
     """The whole network on the device alone, and its input and output as they moved."""
     (now,) = [one for one in today if one.key == point.key]
-    figures = shipped.figures_of(point.device, point.precision)
+    figures = judged.figures_of(point.device, point.precision)
     assert figures is not None
     assert now.shipped is not None
     model, platform = graphs.load(f"{point.network}.onnx"), platform_of(point.device)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catalog.fidelity.errors_sections import errors_sections
 from catalog.fidelity.points import Predicted
+from catalog.fidelity.sections import errors_sections
 from fidelity_builders import point
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog.fidelity.guard import losses
+from catalog.fidelity.points import losses
 from fidelity_builders import point
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.fidelity.orders import chip_of, runs_of
 from catalog.fidelity.points import FidelityPoint
-from catalog.orders import Best, Pairs, best, pairs
+from catalog.fidelity.sections import chip_of, runs_of
+from catalog.judging import Best, Pairs, best, pairs
 from fidelity_builders import point
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.fidelity.kept_tables import read_tables, tables_bytes
+from catalog.fidelity.judged import read_tables, tables_bytes
 from catalog.fidelity.points import Predicted, points_text, read_points
-from catalog.fidelity.summary import Summary, spread
+from catalog.fidelity.sections import Summary, spread
 from fidelity_builders import point
 from hetsim.cost.kernels.table import network_table
 from hetsim.errors import UsageError

@@ -8,11 +8,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from catalog.fidelity.shipped import device_of, figures_of
-from catalog.fidelity.whole import alone_s
+from catalog.fidelity.judged import alone_s, device_of, figures_of
 from catalog.graphs import Graphs, read_graphs
-from catalog.measured import measured_folder
-from catalog.precisions import ITEM_BYTES
+from catalog.measured import ITEM_BYTES, measured_folder
 from cost.kernels.test_as_floats import quantized_model
 from hetsim.cost.kernels.kin import likeness_of
 from hetsim.cost.kernels.table import KernelTable, network_table

@@ -1,21 +1,38 @@
-"""The points of the catalog's devices, each predicted without having been seen."""
+"""Predictions of every point: of its kin without it, of the catalog shipped, of whole problems."""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catalog.donors import donors
-from catalog.errors import left_out, widths
 from catalog.fidelity.points import FidelityPoint, Key, Predicted, grouped
+from catalog.graphs import Graphs
+from catalog.judging import donors, left_out, widths
 from catalog.kin_fits import FittedKin, Measurements
 from catalog.leaving_out import Unseen
+from catalog.measured import ITEM_BYTES
 from catalog.points import Series
-from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, batch_range
-from hetsim.problem.evidence_of_platform import DATASHEET_SD
+from hetsim.cost.kernels.kin import likeness_of
+from hetsim.cost.kernels.table import KernelTable
+from hetsim.cost.kernels.totals import Networks, log_total
+from hetsim.errors import HetsimError
+from hetsim.graph.model import Model
+from hetsim.hardware.catalog import device_names, load_device, load_platform
+from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, KernelFigures, batch_range
+from hetsim.hardware.kin import Likely
+from hetsim.hardware.runtimes import EVERY, by_runtime
+from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.placement.planning import plan
+from hetsim.problem.evidence_of_platform import DATASHEET_SD, device_evidence
+from hetsim.problem.problem import Problem
+from hetsim.simulation.simulate import simulate
 
 _At = tuple[Series, str, int]
 _Predictions = dict[_At, Predicted]
@@ -112,3 +129,194 @@ def _at(one: Unseen) -> _At:
 
 def _predicted(one: Unseen, sd: float) -> Predicted:
     return Predicted(one.predicted_s, math.exp(HALF_WIDTH * sd))
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A point that the catalog predicts: by which figures, from which kernels."""
+
+    index: int
+    point: FidelityPoint
+    figures: KernelFigures
+    table: KernelTable
+    likely: Likely | None
+
+    @property
+    def io_bytes(self) -> float:
+        return self.table.io_bytes(self.point.batch, ITEM_BYTES[self.point.precision])
+
+    @property
+    def network(self) -> tuple[Floats, Floats, float, float]:
+        each = ITEM_BYTES[self.point.precision]
+        return self.table.laid(self.point.batch, each, each)
+
+    def predicted(self, seconds: float) -> Predicted:
+        """The prediction of which the formula says `seconds`, before the kin's say."""
+        if self.likely is not None:
+            around = self.figures.dispatch_s + self.io_bytes / self.figures.value("io_gbytes_s")
+            seconds = around + (seconds - around) * self.likely.factor
+        spec, batch = device_of(self.point.device), self.point.batch
+        evidence = device_evidence("", spec, self.figures, batch, None, self.likely)
+        return Predicted(seconds, math.exp(HALF_WIDTH * evidence.sd))
+
+
+def with_shipped(
+    points: Iterable[FidelityPoint], tables: Mapping[str, KernelTable]
+) -> list[FidelityPoint]:
+    """Return the points with what the catalog predicts today; None where it predicts nothing.
+
+    Kernels of the network's table by the figures of the precision, what its kin say of the
+    network, one dispatch, and inputs and outputs as they moved in what was measured.
+    O(kernels of all points).
+    """
+    found = [replace(point, shipped=None) for point in points]
+    said: dict[tuple[str, str, str, int], Likely | None] = {}
+    asked = []
+    for index, point in enumerate(found):
+        figures, table = figures_of(point.device, point.precision), tables.get(point.network)
+        if figures is None or table is None:
+            continue
+        key = (figures.kin, figures.likeness, point.network, point.batch)
+        if key not in said:
+            said[key] = _likely(figures, table, point.batch)
+        asked.append(_Asked(index, point, figures, table, said[key]))
+    if not asked:
+        return found
+    sets: dict[tuple[float, ...], int] = {}
+    for one in asked:
+        sets.setdefault(one.figures.values, len(sets))
+    logs = log_total(
+        np.log(np.array(list(sets))),
+        Networks.of(one.network for one in asked),
+        np.array([sets[one.figures.values] for one in asked], dtype=np.int64),
+    )
+    for one, log in zip(asked, logs.tolist(), strict=True):
+        found[one.index] = replace(one.point, shipped=one.predicted(math.exp(log)))
+    return found
+
+
+def _likely(figures: KernelFigures, table: KernelTable, batch: int) -> Likely | None:
+    """What the kin say of a network at a batch, as a problem at that batch asks it."""
+    if not figures.likeness:
+        return None
+    return likeness_of(figures.kin, figures.likeness).of_table(table, batch)
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(device_names())
+
+
+def figures_of(device: str, precision: str) -> KernelFigures | None:
+    """Return the figures of a device of the catalog in a precision, if it has them."""
+    name, _, runtime = device.partition(":")
+    if name not in _names() or (runtime and runtime not in device_of(name).runtimes):
+        return None
+    return device_of(device).kernels.get(precision)
+
+
+@cache
+def device_of(name: str) -> DeviceSpec:
+    """Return a device of the catalog, by the runtime after a colon; each is read once."""
+    device, _, runtime = name.partition(":")
+    return by_runtime(device_of(device), runtime, name) if runtime else load_device(device)
+
+
+def forget() -> None:
+    """Forget figures that were read: files of the catalog were written since."""
+    device_of.cache_clear()
+
+
+def with_whole(
+    points: Iterable[FidelityPoint], graphs: Graphs, tables: Mapping[str, KernelTable]
+) -> list[FidelityPoint]:
+    """Return the points with what problems of the network on the device alone take, at batch 1.
+
+    Where the device takes the network, that is what the catalog is judged by: what ``simulate``
+    says, with inputs and outputs moved as they were in what was measured.
+    Times of the cost model ``roofline`` are by the device's datasheet and op classes. 60 ms a
+    point, and a second a network to load it.
+    """
+    found = list(points)
+    by_network: dict[str, list[int]] = {}
+    for index, point in enumerate(found):
+        if point.batch == 1:
+            by_network.setdefault(point.network, []).append(index)
+    platforms: dict[str, Platform] = {}
+    for network in sorted(by_network):
+        model = graphs.load(f"{network}.onnx")
+        for index in by_network[network]:
+            point = found[index]
+            if point.device not in platforms:
+                platforms[point.device] = platform_of(point.device)
+            platform = platforms[point.device]
+            fitted_s = alone_s(model, platform, point.precision, "fitted")
+            figures = figures_of(point.device, point.precision)
+            if fitted_s is not None and figures is not None:
+                item_bytes = ITEM_BYTES[point.precision]
+                nbytes = tables[network].io_bytes(1, item_bytes)
+                fitted_s += nbytes / figures.value("io_gbytes_s")
+            judged = point.shipped
+            if fitted_s is not None and judged is not None:
+                judged = replace(judged, seconds=fitted_s)
+            found[index] = replace(
+                point,
+                shipped=judged,
+                priced_s=None if figures is None else fitted_s,
+                roofline_s=alone_s(model, platform, point.precision, "roofline"),
+            )
+    return found
+
+
+def platform_of(device: str) -> Platform:
+    """Return the platform of one device, by the runtime after a colon."""
+    name, _, runtime = device.partition(":")
+    return load_platform(name, {EVERY: runtime} if runtime else None)
+
+
+def alone_s(model: Model, platform: Platform, precision: str, cost: str) -> float | None:
+    """Return the seconds of a model on a platform of one device; None where it takes not all."""
+    (name,) = platform.devices
+    try:
+        problem = Problem.of(model, platform, cost=cost, execute={name: precision})
+        return simulate(plan(problem, "single")).latency_s
+    except HetsimError:
+        return None
+
+
+def tables_bytes(tables: Mapping[str, KernelTable]) -> bytes:
+    """Return the file of tables: the same bytes for the same tables."""
+    names = sorted(tables)
+    found = [tables[name] for name in names]
+    out = io.BytesIO()
+    np.savez_compressed(
+        out,
+        names=np.array(names),
+        elements=np.concatenate([one.elements for one in found]),
+        stored=np.concatenate([one.stored for one in found]),
+        counts=np.concatenate([one.counts for one in found]),
+        first=np.cumsum([0, *(len(one.counts) for one in found)]),
+        io_elements=np.array([one.io_elements for one in found]),
+        io_stored=np.array([one.io_stored for one in found]),
+    )
+    return out.getvalue()
+
+
+def read_tables(path: Path) -> dict[str, KernelTable]:
+    """Read a file of tables: by the name of the network, as points have it."""
+    with np.load(path, allow_pickle=False) as held:
+        kept = dict(held)
+    parts = [slice(a, b) for a, b in zip(kept["first"][:-1], kept["first"][1:], strict=True)]
+    return {
+        str(name): KernelTable(
+            elements=kept["elements"][part],
+            stored=kept["stored"][part],
+            counts=kept["counts"][part],
+            io_elements=int(kept["io_elements"][index]),
+            io_stored=int(kept["io_stored"][index]),
+        )
+        for index, (name, part) in enumerate(zip(kept["names"], parts, strict=True))
+    }

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catalog.fidelity.errors_sections import errors_sections
+from catalog.fidelity.judged import device_of
 from catalog.fidelity.points import FidelityPoint, Predicted, grouped
+from catalog.fidelity.sections import (
+    Summary,
+    errors_of,
+    errors_sections,
+    milliseconds,
+    percent,
+    share,
+    spread,
+    worst_section,
+)
 from catalog.fidelity.server.points import ServerPoint
 from catalog.fidelity.server.section import server_section
-from catalog.fidelity.shipped import device_of
-from catalog.fidelity.summary import Summary, spread
-from catalog.fidelity.words import errors_of, milliseconds, percent, share
-from catalog.fidelity.worst import worst_section
 from hetsim.hardware.catalog import device_names
 
 

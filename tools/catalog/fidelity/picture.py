@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from catalog.fidelity.points import FidelityPoint, Predicted
-from catalog.fidelity.summary import Choose
+from catalog.fidelity.sections import Choose
 
 _SIDE, _GAP, _BELOW, _TOP, _LEFT = 250, 40, 40, 46, 44
 _INK, _GRID, _IN, _OUT = "#333", "#ddd", "#2166ac", "#d6604d"

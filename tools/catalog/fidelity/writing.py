@@ -6,22 +6,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from catalog.chips import read_chips
-from catalog.fidelity.guard import Losses, losses
-from catalog.fidelity.judged import judged_points
-from catalog.fidelity.kept_tables import read_tables, tables_bytes
+from catalog.fidelity.judged import (
+    device_of,
+    forget,
+    judged_points,
+    read_tables,
+    tables_bytes,
+    with_shipped,
+    with_whole,
+)
 from catalog.fidelity.page import page_text
 from catalog.fidelity.picture import scatter, strips
-from catalog.fidelity.points import FidelityPoint, grouped, points_text, read_points
-from catalog.fidelity.server.guard import missed
-from catalog.fidelity.server.points import ServerPoint, read_server, server_text
-from catalog.fidelity.server.predicting import predicted
-from catalog.fidelity.server.systems import server_systems
-from catalog.fidelity.shipped import device_of, forget, with_shipped
-from catalog.fidelity.whole import with_whole
+from catalog.fidelity.points import FidelityPoint, Losses, grouped, losses, points_text, read_points
+from catalog.fidelity.server.judged import predicted
+from catalog.fidelity.server.points import (
+    ServerPoint,
+    missed,
+    read_server,
+    server_systems,
+    server_text,
+)
 from catalog.graphs import read_graphs
 from catalog.kin_fits import Measurements
 from catalog.measured import measured_folder, read_rows
+from catalog.points import read_chips
 from hetsim.base.files import whole_file
 
 CHECKOUT = Path(__file__).parents[3]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.fidelity.server import arrivals_in_batches
-from catalog.fidelity.server.arrivals_in_batches import MOST, best_carried, carried, late_of
+from catalog.fidelity.server import batches
+from catalog.fidelity.server.batches import MOST, best_carried, carried, late_of
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
@@ -71,7 +71,7 @@ def test_a_lone_request_that_is_late_leaves_no_rate() -> None:
 
 
 def test_the_best_setting_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals_in_batches, "QUERIES", arrivals_in_batches.LOOK)
+    monkeypatch.setattr(batches, "QUERIES", batches.LOOK)
     # Half of a batch of 8 is there for one: batches pay, until they take too long.
     seconds = np.append(0.0, (7.0 + np.arange(1, MOST + 1)) / 1000)
     limit_s = 0.06
@@ -80,7 +80,7 @@ def test_the_best_setting_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> Non
             seconds[: instances * batch + 1 : instances],
             2 * instances,
             limit_s,
-            arrivals_in_batches.LOOK,
+            batches.LOOK,
         )
         for instances in (1, 2, 4, 8, 16, 32)
         for batch in (1, 2, 4, 8, 16, 32)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catalog.chips import Chips
-from catalog.comparable import BULK_BATCH
-from catalog.fidelity.server.arrivals_in_batches import MOST
-from catalog.fidelity.server.batch_times import GRID, OF_CHIPS, batch_times
+from catalog.fidelity.server.batches import GRID, MOST, OF_CHIPS, batch_times
+from catalog.measured import BULK_BATCH
+from catalog.points import Chips
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.complaints import read_file
 from hetsim.hardware.files.device_schema import DeviceModel

@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from catalog.fidelity.kept_tables import read_tables
+from catalog.fidelity.judged import read_tables
 from catalog.fidelity.points import read_points
-from catalog.fidelity.server.guard import missed
-from catalog.fidelity.server.judged import GOAL, RateErrors, anchored
-from catalog.fidelity.server.points import Alone, ServerPoint, read_server, server_text
-from catalog.fidelity.server.predicting import predicted
-from catalog.fidelity.server.systems import ServerSystem
+from catalog.fidelity.server.judged import RateErrors, anchored, predicted
+from catalog.fidelity.server.points import (
+    GOAL,
+    Alone,
+    ServerPoint,
+    ServerSystem,
+    missed,
+    read_server,
+    server_text,
+)
 from catalog.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES
 from sweeps import sweep
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog.fidelity.guard import Losses
-from catalog.fidelity.server.guard import missed
+from catalog.fidelity.points import Losses
 from catalog.fidelity.server.judged import (
     RateErrors,
     anchored,
@@ -17,7 +16,7 @@ from catalog.fidelity.server.judged import (
     naive,
     sizing,
 )
-from catalog.fidelity.server.points import read_server, server_text
+from catalog.fidelity.server.points import missed, read_server, server_text
 from hetsim.errors import UsageError
 from server_builders import served
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from catalog.chips import Chips
-from catalog.fidelity.server.systems import LIMITS_S, ServerSystem, server_systems
+from catalog.fidelity.server.points import LIMITS_S, ServerSystem, server_systems
+from catalog.points import Chips
 
 CHIPS = Chips({"Chip, other name": "Chip"}, {})
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from catalog.fidelity.points import grouped
-from catalog.fidelity.server.arrivals_in_batches import QUERIES
+from catalog.fidelity.sections import errors_of, percent, share
+from catalog.fidelity.server.batches import QUERIES
 from catalog.fidelity.server.judged import (
-    GOAL,
     NEEDED,
     SHORT,
     Rate,
@@ -16,11 +16,10 @@ from catalog.fidelity.server.judged import (
     by_others,
     each_once,
     naive,
+    reason,
     sizing,
 )
-from catalog.fidelity.server.points import Alone, ServerPoint
-from catalog.fidelity.server.reasons import reason
-from catalog.fidelity.words import errors_of, percent, share
+from catalog.fidelity.server.points import GOAL, Alone, ServerPoint
 
 _WORST = 12
 _ERRORS = f"| results | median | 90 % | within {percent(GOAL)} | over measured | naive |"
