@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hetsim.execution.transports.abandoned import TEMP_PREFIX
-from hetsim.execution.transports.processes import descendants
+from hetsim.execution.transports.processes import TEMP_PREFIX, descendants
 
 
 @dataclass(frozen=True, slots=True)

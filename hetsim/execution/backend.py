@@ -1,27 +1,264 @@
-"""hetsim as an ONNX backend: a model split over like devices, and run by an executor.
-
-Follows ``onnx.backend.base``, so that whatever drives an ONNX backend, its official test suite
-among it, can drive a partitioned model.
-"""
+"""An ONNX backend that runs any model in pieces on several devices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from hetsim.base import checks
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
-from hetsim.execution.backend_cuts import Split, split
-from hetsim.execution.backend_single_node import model_of_node, present
-from hetsim.execution.run import run
+from hetsim.execution.inputs_outputs import check_wait
+from hetsim.execution.run import EXECUTORS, run
+from hetsim.graph.dag import topological_order
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.graph.reading.arrays import plain
+from hetsim.graph.reading.onnx_runtime import check_versions
+from hetsim.partitioning.groups import Group
+from hetsim.plans.plan import Plan
+from hetsim.problem.of_model import values_of
+from hetsim.problem.problem import Problem
+
+MOST_DEVICES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a model is split.
+
+    Attributes
+    ----------
+    devices : int
+        How many like devices there are.
+    assignment : "random" or sequence of int
+        Device by node, each node then a subgraph of its own; ``random`` draws them.
+    cuts : int or None
+        Into how many subgraphs the nodes are divided at random, the graph of subgraphs
+        acyclic; a model of fewer nodes has one each. None: every node alone.
+    seed : int
+        Of all that is drawn.
+    executor : "threads" or "ray"
+    address : str or None
+        Of the Ray to join; None: as ``hetsim.run`` says.
+    timeout_s : float
+        For compiling, and again for running.
+    """
+
+    devices: int = 3
+    assignment: Literal["random"] | Sequence[int] = "random"
+    cuts: int | None = None
+    seed: int = 0
+    executor: Literal["threads", "ray"] = "threads"
+    address: str | None = None
+    timeout_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("devices", 1), ("cuts", 1), ("seed", 0)):
+            number = getattr(self, name)
+            if name == "cuts" and number is None:
+                continue
+            if isinstance(number, bool) or not isinstance(number, int) or number < least:
+                raise UsageError(
+                    f"{name} cannot be {checks.shown(number)}",
+                    hint=f"give a whole number of {least} or more",
+                )
+        if self.devices > MOST_DEVICES:
+            raise UsageError(
+                f"{self.devices} devices are too many", hint=f"give up to {MOST_DEVICES}"
+            )
+        check_wait("timeout_s", self.timeout_s)
+        if self.address is not None:
+            checks.text(self.address, "address")
+        if not isinstance(self.assignment, str):
+            checks.sequence(checks.whole())(self.assignment, "assignment")
+        checks.text(self.executor, "executor")
+        if self.executor not in EXECUTORS:
+            raise UsageError(
+                f"there is no executor '{self.executor}'",
+                hint=nearest(str(self.executor), EXECUTORS),
+            )
+        if isinstance(self.assignment, str):
+            if self.assignment != "random":
+                raise UsageError(
+                    f"there is no assignment '{self.assignment}'",
+                    hint="give 'random', or the index of a device for every node",
+                )
+        elif self.cuts is not None:
+            raise UsageError(
+                "cuts and an assignment are both given",
+                hint="an assignment is of single nodes: give one of them",
+            )
+
+
+def split(model: Model, how: Split) -> Plan:
+    """Return the plan that splits `model` as `how` says.
+
+    Raises UsageError where the assignment does not fit the model. O((V + E) log V).
+    """
+    graph = model.graph
+    problem = like_devices(model, [f"cpu.{index}" for index in range(how.devices)])
+    n = len(graph.nodes)
+    generator = np.random.default_rng([how.seed, n])
+    if isinstance(how.assignment, str):
+        parts = _alone(n) if how.cuts is None else _cut(problem, how.cuts, generator)
+        chosen = [int(device) for device in generator.integers(0, how.devices, len(parts))]
+    else:
+        parts = _alone(n)
+        chosen = _given(how.assignment, n, how.devices, model.name)
+    groups = tuple(
+        Group(problem.devices[device], tuple(sorted(nodes)))
+        for device, nodes in zip(chosen, parts, strict=True)
+    )
+    reason = f"{len(groups)} subgraphs of {n} nodes on {how.devices} devices, seed {how.seed}"
+    plan = Plan(problem, "backend", groups, reason)
+    plan.validate()
+    return plan
+
+
+def _alone(n: int) -> list[tuple[int, ...]]:
+    return [(node,) for node in range(n)]
+
+
+def _cut(problem: Problem, cuts: int, generator: np.random.Generator) -> list[tuple[int, ...]]:
+    """Cut a random topological order at random places.
+
+    Every partition with an acyclic graph of groups can come out: it is a cut of some order.
+    """
+    n = problem.n
+    order = topological_order(problem.dag.succs, generator.permutation(n).tolist())
+    if order is None:
+        raise AssertionError("a model's graph has no cycle")
+    count = min(cuts, n)
+    places = np.sort(generator.permutation(max(0, n - 1))[: max(0, count - 1)]) + 1
+    bounds = [0, *places.tolist(), n]
+    return [tuple(order[a:b]) for a, b in pairwise(bounds) if a < b]
+
+
+def _given(assignment: Sequence[int], n: int, devices: int, name: str) -> list[int]:
+    if len(assignment) != n:
+        raise UsageError(
+            f"the assignment names {len(assignment)} devices for {n} nodes",
+            where=f"model '{name}'",
+            hint="give one for every node; Constant nodes and those no output needs do not count",
+        )
+    for device in assignment:
+        if not 0 <= device < devices:
+            raise UsageError(
+                f"the assignment has device {device}",
+                where=f"model '{name}'",
+                hint=f"give 0 .. {devices - 1}",
+            )
+    return [int(device) for device in assignment]
+
+
+def like_devices(model: Model, devices: Sequence[str]) -> Problem:
+    """Return the problem of `model` on devices that take every node, the first of them the host.
+
+    A second a node on any of them: what is asked is where, not how long. O(V + E).
+    """
+    graph = model.graph
+    problem = Problem.from_arrays(
+        np.ones((len(graph.nodes), len(devices))),
+        devices=devices,
+        host=0,
+        name=model.name,
+    )
+    return replace(
+        problem,
+        # A backend gets models with open sizes, and nothing here depends on them.
+        values=values_of(graph, open_bytes=0),
+        node_names=tuple(node.name for node in graph.nodes),
+        op_types=tuple(node.op_type for node in graph.nodes),
+        origins=tuple(node.origins for node in graph.nodes),
+        model=model,
+    )
+
+
+def present(names: Iterable[str]) -> list[str]:
+    """The names that are not those of absent values."""
+    return [name for name in names if name]
+
+
+def model_of_node(
+    node: onnx.NodeProto, values: Sequence[Any], version: int | None
+) -> onnx.ModelProto:
+    """Return the model; `version` is that of the node's operator set, None the newest.
+
+    Raises RequestError where the values are not those that the node reads, or tell no type.
+    """
+    names = present(node.input)
+    if len(values) != len(names):
+        raise RequestError(
+            f"{len(values)} values for {len(names)} inputs",
+            where=f"node '{node.name or node.op_type}'",
+            hint="give one for every input that has a name",
+        )
+    graph = onnx.helper.make_graph(
+        [node],
+        node.op_type,
+        [
+            onnx.helper.make_value_info(name, _type_of(value))
+            for name, value in zip(names, values, strict=True)
+        ],
+        [onnx.ValueInfoProto(name=name) for name in present(node.output)],
+    )
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    chosen = _imports({"": _newest_opset(), domain: version or _newest_version(node, domain)})
+    return onnx.helper.make_model(
+        graph,
+        opset_imports=chosen,
+        ir_version=onnx.helper.find_min_ir_version_for(chosen, ignore_unknown=True),
+    )
+
+
+def _imports(versions: Mapping[str, int]) -> list[onnx.OperatorSetIdProto]:
+    return [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
+
+
+def _newest_version(node: onnx.NodeProto, domain: str) -> int:
+    """The newest version of the op's domain; of one that ONNX does not define, the first."""
+    if not domain:
+        return _newest_opset()
+    try:
+        return int(onnx.defs.get_schema(node.op_type, domain).since_version)
+    except onnx.defs.SchemaError:
+        return 1
+
+
+@cache
+def _newest_opset() -> int:
+    """The newest that the installed onnx and ONNX Runtime both know."""
+    for version in range(onnx.defs.onnx_opset_version(), 1, -1):
+        chosen = _imports({"": version})
+        trial = onnx.ModelProto(ir_version=onnx.helper.find_min_ir_version_for(chosen))
+        trial.opset_import.extend(chosen)
+        try:
+            check_versions(trial, "operator set")
+        except ModelError:
+            continue
+        return version
+    return 1
+
+
+def _type_of(value: NDArray[Any] | list[Any]) -> onnx.TypeProto:
+    if isinstance(value, list):
+        if not value:
+            raise RequestError(
+                "the type of an empty sequence is not known", hint="run a model that declares it"
+            )
+        return onnx.helper.make_sequence_type_proto(_type_of(np.asarray(value[0])))
+    strings = value.dtype.kind in "OUT"
+    kind = onnx.TensorProto.STRING if strings else onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+    return onnx.helper.make_tensor_type_proto(kind, value.shape)
+
 
 __all__ = [
     "HetsimBackend",

@@ -1,23 +1,332 @@
-"""A file of Ray's cluster launcher, read without Ray: which devices its nodes stand for.
-
-Its form is checked against the JSON Schema that Ray ships; what a device needs is checked here.
-"""
+"""Devices on the nodes of a cluster: what its file or a node offers, and versions that match."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from hetsim.errors import InvalidInput, PlatformError, nearest
-from hetsim.execution.cluster_offers import LABEL_VALUE, RESOURCE_PREFIX, Means, offers
+from hetsim.errors import ClusterError, InvalidInput, NotOffered, PlatformError, nearest
 from hetsim.hardware.files.complaints import broken
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+
+RESOURCE_PREFIX = "hetsim_"
+"""A node that offers ``hetsim_gpu`` takes the actor of device ``gpu``."""
+
+LABEL_VALUE = "1"
+"""A node with the label ``hetsim_gpu=1`` takes the actor of device ``gpu``."""
+
+SHARE = 0.001
+"""Of a node's resource an actor: it says where, and keeps nobody else out."""
+
+Means = Literal["resource", "label"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster, as Ray describes it.
+
+    Attributes
+    ----------
+    id, ip : str
+    alive : bool
+    resources : mapping of str to float
+    labels : mapping of str to str
+    """
+
+    id: str
+    ip: str
+    alive: bool
+    resources: Mapping[str, float]
+    labels: Mapping[str, str]
+
+    @property
+    def offers(self) -> dict[str, Means]:
+        """The devices that it stands for."""
+        return offers(self.resources, self.labels) if self.alive else {}
+
+
+def offers(resources: Mapping[str, float], labels: Mapping[str, str]) -> dict[str, Means]:
+    """Return the devices that resources and labels name, and by which of them."""
+    found: dict[str, Means] = {}
+    for name, value in labels.items():
+        if name.startswith(RESOURCE_PREFIX) and value == LABEL_VALUE:
+            found[name.removeprefix(RESOURCE_PREFIX)] = "label"
+    for name, amount in resources.items():
+        if name.startswith(RESOURCE_PREFIX) and amount > 0:
+            found[name.removeprefix(RESOURCE_PREFIX)] = "resource"
+    return dict(sorted(found.items()))
+
+
+def nodes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
+    """Return what ``ray.nodes()`` gives as records, those that are alive first."""
+    nodes = [
+        Node(
+            record["NodeID"],
+            record["NodeManagerAddress"],
+            bool(record["Alive"]),
+            dict(sorted(record.get("Resources", {}).items())),
+            dict(sorted(record.get("Labels", {}).items())),
+        )
+        for record in records
+    ]
+    return tuple(sorted(nodes, key=lambda node: (not node.alive, node.ip, node.id)))
+
+
+def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
+    """Return Ray's options that put the actor of each device where it belongs.
+
+    None where no living node stands for any device: actors then go anywhere. A device that
+    one node offers as a resource and another by a label goes by the resource.
+
+    Raises
+    ------
+    ExecutionError
+        Where some device has a node and others have none: Ray would wait for ever.
+    """
+    means: dict[str, Means] = {}
+    for node in nodes:
+        for device, how in node.offers.items():
+            if how == "resource" or device not in means:
+                means[device] = how
+    if not means:
+        return {device: {} for device in devices}
+    missing = [device for device in devices if device not in means]
+    if missing:
+        raise NotOffered(
+            f"no node of the Ray cluster offers {named(missing)}",
+            hint=start_hint(missing[0]),
+            devices=tuple(missing),
+        )
+    options: dict[Means, Any] = {
+        "resource": lambda name: {"resources": {name: SHARE}},
+        "label": lambda name: {"label_selector": {name: LABEL_VALUE}},
+    }
+    return {device: options[means[device]](RESOURCE_PREFIX + device) for device in devices}
+
+
+def full(
+    devices: Sequence[str], nodes: Sequence[Node], available: Mapping[str, float]
+) -> list[str]:
+    """Return the devices whose resource others have used up, on every node that offers it.
+
+    Parameters
+    ----------
+    available : mapping of str to float
+        What ``ray.available_resources()`` gives; a resource without any left is not in it.
+    """
+    found = []
+    for device in devices:
+        means = {node.offers[device] for node in nodes if device in node.offers}
+        if means and "resource" in means and available.get(RESOURCE_PREFIX + device, 0.0) < SHARE:
+            found.append(device)
+    return found
+
+
+def named(devices: Sequence[str]) -> str:
+    """Return the resources of devices as errors name them."""
+    return ", ".join(f"'{RESOURCE_PREFIX}{device}'" for device in devices)
+
+
+def start_hint(device: str) -> str:
+    """Return what to do where no node offers a device."""
+    return f"start a node with --resources='{{\"{RESOURCE_PREFIX}{device}\": 1}}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What is installed where a process runs; None for what is not there.
+
+    Attributes
+    ----------
+    python, hetsim, ray, onnxruntime, onnx, numpy : str or None
+    code : str or None
+        Digest of hetsim's source files: two checkouts of one version may differ.
+    machine : str or None
+        Instruction set, such as ``x86_64``.
+    """
+
+    python: str | None
+    hetsim: str | None
+    code: str | None
+    ray: str | None
+    onnxruntime: str | None
+    onnx: str | None
+    numpy: str | None
+    machine: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not the same on a node.
+
+    Attributes
+    ----------
+    name : str
+        Field of ``Versions``.
+    here, there : str or None
+    refused : bool
+        Whether it rules the node out.
+    why : str
+        What it does to a run.
+    """
+
+    name: str
+    here: str | None
+    there: str | None
+    refused: bool
+    why: str
+
+    def __str__(self) -> str:
+        what = _SHOWN.get(self.name, self.name)
+        return f"{what} is {_said(self.there)} there, {_said(self.here)} here"
+
+
+_SHOWN = {"code": "the source of hetsim", "machine": "the machine"}
+_BITS = "other kernels give other last bits"
+_RULES: Mapping[str, tuple[int | None, str]] = {
+    # Parts of the version that must be equal, None for all of it; 0 for a note alone.
+    "hetsim": (None, "driver and actors speak to each other in hetsim's own records"),
+    "code": (None, "driver and actors speak to each other in hetsim's own records"),
+    "onnxruntime": (None, _BITS),
+    "python": (2, "Ray and pickled objects need one minor version"),
+    "ray": (None, "Ray's processes need one version"),
+    "numpy": (1, "arrays are pickled in another form"),
+    "onnx": (0, "actors take compiled bytes and do not read models with it"),
+    "machine": (0, _BITS),
+}
+
+
+def version_reader() -> Callable[[], dict[str, str | None]]:
+    """Return a function that gives the fields of ``Versions`` for the process that calls it.
+
+    It stands on the standard library alone and is pickled by value, so that it can also be
+    sent to a process that has no hetsim, or another.
+    """
+
+    # Only a function within a function is pickled with its code.
+    def read() -> dict[str, str | None]:
+        import hashlib
+        import importlib
+        import importlib.metadata
+        import platform
+        from pathlib import Path
+
+        def installed(name: str) -> str | None:
+            try:
+                return importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                return None
+
+        found: dict[str, str | None] = {
+            "python": platform.python_version(),
+            "machine": platform.machine() or None,
+            "hetsim": None,
+            "code": None,
+            **{name: installed(name) for name in ("ray", "onnxruntime", "onnx", "numpy")},
+        }
+        try:
+            package = importlib.import_module("hetsim")
+        except ImportError:
+            return found
+        found["hetsim"] = getattr(package, "__version__", None)
+        digest = hashlib.sha256()
+        for folder in map(Path, package.__path__):
+            for file in sorted(folder.rglob("*.py"), key=lambda file: file.parts):
+                digest.update(file.relative_to(folder).as_posix().encode() + b"\0")
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+        found["code"] = digest.hexdigest()[:12]
+        return found
+
+    return read
+
+
+@cache
+def own_versions() -> Versions:
+    """Return the versions of this process. Reads hetsim's source files once a process."""
+    return versions_of(version_reader()())
+
+
+def versions_of(record: Mapping[str, str | None]) -> Versions:
+    """Return what a ``version_reader`` told."""
+    return Versions(**{field.name: record.get(field.name) for field in fields(Versions)})
+
+
+def differences(here: Versions, there: Versions) -> tuple[Difference, ...]:
+    """Return what differs between two processes, those that refuse first."""
+    one, other = asdict(here), asdict(there)
+    found = [
+        Difference(name, one[name], other[name], _refused(one[name], other[name], parts), why)
+        for name, (parts, why) in _RULES.items()
+        if one[name] != other[name]
+    ]
+    if any(entry.name == "hetsim" for entry in found):
+        # Another version is another source.
+        found = [entry for entry in found if entry.name != "code"]
+    return tuple(sorted(found, key=lambda entry: not entry.refused))
+
+
+def check_versions(here: Versions, there: Versions, where: str) -> tuple[Difference, ...]:
+    """Return what differs between a driver and a worker and may differ.
+
+    Parameters
+    ----------
+    here, there : Versions
+        Of the driver and of the worker.
+    where : str
+        What errors call the worker: ``device 'gpu'``, ``node 10.0.0.2``.
+
+    Raises
+    ------
+    ClusterError
+        Where hetsim (its version or its source), onnxruntime, the minor version of Python,
+        ray or the major version of numpy differ: the run would fail, or its outputs would
+        not be those of the whole model to the last bit.
+    """
+    found = differences(here, there)
+    refused = [entry for entry in found if entry.refused]
+    if refused:
+        raise ClusterError(
+            "; ".join(f"{entry} ({entry.why})" for entry in refused),
+            where=where,
+            hint=advice(found),
+        )
+    return found
+
+
+def advice(found: tuple[Difference, ...]) -> str:
+    """Return what to do about the differences that refuse."""
+    steps: list[str] = []
+    packages = [
+        f"'{entry.name}=={entry.here}'"
+        for entry in found
+        if entry.refused and entry.name in ("onnxruntime", "ray", "numpy") and entry.here
+    ]
+    names = {entry.name for entry in found if entry.refused}
+    if "python" in names:
+        steps.append("use one minor version of Python everywhere")
+    if packages:
+        steps.append(f"pip install {' '.join(packages)} there")
+    if names & {"hetsim", "code"}:
+        steps.append("install this hetsim there")
+    return ", and ".join(steps)
+
+
+def _refused(here: str | None, there: str | None, parts: int | None) -> bool:
+    if parts is None or here is None or there is None:
+        return parts != 0
+    return here.split(".")[:parts] != there.split(".")[:parts]
+
+
+def _said(version: str | None) -> str:
+    return version or "absent"
+
 
 _OF_START = re.compile(r"--(resources|labels)(?:=|$)(.*)", re.DOTALL)
 _SHELL = re.compile(r"[$`]")
@@ -189,3 +498,102 @@ def _resources(said: str) -> dict[str, float]:
         return {name: float(amount) for name, amount in json.loads(said).items()}
     except (ValueError, TypeError, AttributeError):
         raise ValueError(f"--resources={said} is no JSON of names and numbers") from None
+
+
+State = Literal["node", "on demand", "unstated", "anywhere", "full", "none"]
+"""What becomes of a device's actor.
+
+``node``: there is one for it. ``on demand``: a node type offers it, and none is started.
+``unstated``: machines say themselves what they offer, so only a live cluster can tell.
+``anywhere``: no node stands for any device, so that actors go anywhere. ``full``: others have
+used up the resource on every node that offers it. ``none``: nothing offers it.
+"""
+
+SERVED: frozenset[State] = frozenset({"node", "unstated", "anywhere"})
+"""States of a device that a run may hope for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where the actor of a device goes.
+
+    Attributes
+    ----------
+    device : str
+    state : State
+    nodes : tuple of str
+        Names of the node types, or ids of the nodes.
+    """
+
+    device: str
+    state: State
+    nodes: tuple[str, ...]
+
+
+def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[Seat, ...]:
+    """Return where the file has a node for each device, or for each device that it names.
+
+    Complexity: devices times node types.
+    """
+    started = [kind for kind in cluster.node_types if kind.least > 0]
+    every = sorted({device for kind in cluster.node_types for device in kind.offers})
+    unstated = [kind for kind in started if not kind.stated]
+    bound = any(kind.offers for kind in started)
+    seats = []
+    for device in every if devices is None else devices:
+        nodes = tuple(kind.name for kind in started if device in kind.offers)
+        asked = tuple(kind.name for kind in cluster.node_types if device in kind.offers)
+        if nodes:
+            seats.append(Seat(device, "node", nodes))
+        elif unstated:
+            seats.append(Seat(device, "unstated", tuple(kind.name for kind in unstated)))
+        elif asked:
+            seats.append(Seat(device, "on demand", asked))
+        else:
+            seats.append(Seat(device, "none" if bound else "anywhere", ()))
+    return tuple(seats)
+
+
+def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return (node type, device) for what the file offers and the platform does not have."""
+    return tuple(
+        (kind.name, device)
+        for kind in cluster.node_types
+        for device in kind.offers
+        if device not in devices
+    )
+
+
+def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
+    """Raise where some device has no node.
+
+    Raises
+    ------
+    NotOffered
+        With the resources that are not offered, and what to do.
+    """
+    unserved = [seat.device for seat in seats if seat.state not in SERVED]
+    if not unserved:
+        return
+    states = {seat.device: seat.state for seat in seats}
+    if all(states[device] == "full" for device in unserved):
+        raise NotOffered(
+            f"others have used up {named(unserved)} on every node that offers it",
+            where=where,
+            hint="end what holds it, or start another node that offers it",
+            devices=tuple(unserved),
+        )
+    if all(states[device] == "on demand" for device in unserved):
+        raise NotOffered(
+            f"no node that offers {named(unserved)} is started",
+            where=where,
+            hint="write 'min_workers: 1' under its node type",
+            devices=tuple(unserved),
+        )
+    missing = [device for device in unserved if states[device] != "full"]
+    hint = start_hint(missing[0])
+    if not any(seat.nodes for seat in seats):
+        hint = f"{hint}, or offer no '{RESOURCE_PREFIX}...' at all"
+    raise NotOffered(
+        f"no node offers {named(missing)}", where=where, hint=hint, devices=tuple(missing)
+    )

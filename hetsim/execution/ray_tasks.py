@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection import ray_connection
-from hetsim.execution.transports.ray_store import out_of_store
+from hetsim.execution.transports.ray_errors import out_of_store
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")

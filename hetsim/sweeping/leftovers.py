@@ -12,7 +12,7 @@ from pathlib import Path
 from hetsim.base.files import read_regular, whole_file
 from hetsim.base.room import out_of_room
 from hetsim.errors import SweepError
-from hetsim.execution.transports.abandoned import end_if_abandoned
+from hetsim.execution.transports.processes import end_if_abandoned
 
 RUNNING = "running.json"
 

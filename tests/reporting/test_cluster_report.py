@@ -6,11 +6,8 @@ from dataclasses import replace
 
 from rich.console import Console, RenderableType
 
-from hetsim.execution.cluster_check import Seat
-from hetsim.execution.cluster_offers import Node
-from hetsim.execution.cluster_versions import Versions, differences
-from hetsim.execution.transports.link_probe import Transfer
-from hetsim.execution.transports.live_cluster import LiveCluster, NodeReport
+from hetsim.execution.cluster import Node, Seat, Versions, differences
+from hetsim.execution.transports.live_cluster import LiveCluster, NodeReport, Transfer
 from hetsim.reporting.tables.cluster import live_record, live_report, transfers_report
 
 HERE = Versions("3.11.7", "0.1.0", "abc", "2.60.0", "1.31.0", "1.23.0", "2.3.1", "x86_64")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from hetsim.execution.transports.abandoned import INSIDE, OWNER, owned
+from hetsim.execution.transports.processes import INSIDE, OWNER, owned
 from hetsim.sweeping import leftovers
 
 THOUSAND = """\

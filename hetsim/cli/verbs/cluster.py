@@ -14,7 +14,7 @@ from hetsim.cli.options.output import common_options, json_option
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.execution.cluster_check import Seat
+    from hetsim.execution.cluster import Seat
     from hetsim.execution.transports.live_cluster import LiveCluster
     from hetsim.hardware.spec import Platform
 
@@ -47,7 +47,7 @@ def check(file: str | None, address: str | None, measure: bool) -> None:
     platform = invocation.platform
     if measure and (address is None or platform is None):
         raise UsageError("--measure needs --address and --platform")
-    from hetsim.execution.transports.ray_address import split_address
+    from hetsim.execution.transports.ray_health import split_address
     from hetsim.hardware.catalog import load_platform
 
     if address is not None and address != "auto":
@@ -73,7 +73,7 @@ def check(file: str | None, address: str | None, measure: bool) -> None:
 
 
 def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> HetsimError | None:
-    from hetsim.execution.cluster_check import refuse_unserved
+    from hetsim.execution.cluster import refuse_unserved
 
     refused = _version_faults(live)
     if refused:
@@ -88,8 +88,7 @@ def _fault(where: str, seats: Sequence[Seat], live: LiveCluster | None) -> Hetsi
 def _check_file(
     file: str, devices: tuple[str, ...] | None, record: dict[str, Any]
 ) -> tuple[Seat, ...]:
-    from hetsim.execution.cluster import read_cluster_file
-    from hetsim.execution.cluster_check import seats_of_file, strangers
+    from hetsim.execution.cluster import read_cluster_file, seats_of_file, strangers
     from hetsim.reporting.tables.cluster import file_record, file_report
     from hetsim.reporting.tables.hardware import errors_record
     from hetsim.reporting.words.text import count
@@ -153,7 +152,7 @@ def _version_faults(live: LiveCluster | None) -> str:
 
 
 def _measure(address: str, platform: Platform, record: dict[str, Any]) -> None:
-    from hetsim.execution.transports.link_probe import measure_links
+    from hetsim.execution.transports.live_cluster import measure_links
     from hetsim.reporting.tables.cluster import transfers_record, transfers_report
 
     invocation = current()

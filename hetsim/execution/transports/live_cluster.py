@@ -1,24 +1,34 @@
-"""A live Ray cluster looked at: its nodes, what each offers, and what is installed there."""
+"""A live Ray cluster: its nodes, what each offers and has installed, transfers between them."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from hetsim.errors import NotOffered
-from hetsim.execution.cluster_check import Seat
-from hetsim.execution.cluster_offers import Node, full, named, nodes_of, start_hint
-from hetsim.execution.cluster_versions import (
+import numpy as np
+
+from hetsim.errors import ClusterError, NotOffered
+from hetsim.execution.cluster import (
     Difference,
+    Node,
+    Seat,
     Versions,
     differences,
+    full,
+    named,
+    nodes_of,
     own_versions,
+    refuse_unserved,
+    start_hint,
     version_reader,
     versions_of,
 )
 from hetsim.execution.transports.ray_connection import ray_connection
+from hetsim.hardware.routes import build_routes
+from hetsim.hardware.spec import Platform
 
 ANSWER_S = 30.0
 """How long a node may take to start a process and answer."""
@@ -200,3 +210,203 @@ def _answer(node: Node, reference: Any) -> NodeReport:
         failure = f"{type(error).__name__}: {lines[0] if lines else ''}"
         return NodeReport(node, None, failure=failure)
     return NodeReport(node, versions, differences(own_versions(), versions))
+
+
+SIZES = (64 * 2**10, 2**20, 16 * 2**20)
+"""Bytes of the transfers that are timed where the caller does not say."""
+
+REPEATS = 5
+PROBE_S = 60.0
+"""How long one probe may take to start, or one transfer to arrive."""
+
+Way = Literal["shared memory", "one machine", "network"]
+"""What a transfer goes through: one object store, two stores of one machine, two machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One size from one device's node to another's.
+
+    Attributes
+    ----------
+    source, target : str
+        Devices.
+    source_node, target_node : str
+        Ids of their nodes.
+    way : Way
+        Within one node nothing is copied: the reader maps what the writer wrote.
+    nbytes : int
+    measured_s : float
+        Median wall-clock seconds from the reader's request until it holds the array.
+    modelled_s : float
+        What the platform's route says.
+    """
+
+    source: str
+    target: str
+    source_node: str
+    target_node: str
+    way: Way
+    nbytes: int
+    measured_s: float
+    modelled_s: float
+
+
+class Probe:
+    """An actor that makes arrays on its node, and times how long others' take to arrive."""
+
+    def make(self, nbytes: int) -> list[Any]:
+        """Put a new array into the node's object store; return its reference in a list."""
+        import ray
+
+        return [ray.put(np.ones(nbytes, np.uint8))]
+
+    def receive(self, boxed: list[Any], timeout_s: float) -> float:
+        """Fetch the array; return the seconds that it took. Writing it is not in them."""
+        import ray
+
+        began = time.perf_counter()
+        array = ray.get(boxed[0], timeout=timeout_s)
+        seconds = time.perf_counter() - began
+        del array
+        return seconds
+
+
+def measure_links(
+    address: str,
+    platform: Platform,
+    sizes: Sequence[int] = SIZES,
+    *,
+    repeats: int = REPEATS,
+) -> tuple[Transfer, ...]:
+    """Time transfers through Ray's object stores between the nodes of each two devices.
+
+    Every repeat moves a new array that the reading node has not seen, after one that is not
+    counted. Devices on the same two nodes share one measurement, and nothing else of this
+    probe runs meanwhile.
+
+    Parameters
+    ----------
+    address : str
+        ``host:port``, or ``auto`` for the Ray that was started on this machine.
+    platform : Platform
+    sizes : sequence of int
+        Bytes, each above 0.
+    repeats : int
+        Transfers that each median is of.
+
+    Returns
+    -------
+    tuple of Transfer
+        By source, target and size, in the order of the platform's devices. Of several nodes
+        that offer a device the first by address is measured.
+
+    Raises
+    ------
+    Infeasible
+        Where a device has no node, or where actors go anywhere on several nodes, so that no
+        link stands between known nodes.
+    ExecutionError
+        Where no Ray answers, or a probe or a transfer does not within a minute.
+
+    Complexity: nodes squared times sizes times repeats.
+    """
+    devices = tuple(platform.devices)
+    _, routes = build_routes(platform)
+    with ray_connection(address):
+        import ray
+
+        nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
+        available: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+        home = _homes(nodes, devices, available, f"Ray at {address}")
+        measured = _measure(home, devices, sizes, repeats)
+    return tuple(
+        Transfer(
+            source,
+            target,
+            home[source].id,
+            home[target].id,
+            _way(home[source], home[target]),
+            nbytes,
+            measured[home[source].id, home[target].id, nbytes],
+            routes[p][q].seconds(nbytes),
+        )
+        for p, source in enumerate(devices)
+        for q, target in enumerate(devices)
+        if p != q
+        for nbytes in sizes
+    )
+
+
+def _homes(
+    nodes: Sequence[Node], devices: Sequence[str], available: dict[str, float], where: str
+) -> dict[str, Node]:
+    """Return the node of each device."""
+    living = {node.id: node for node in nodes if node.alive}
+    seats = live_seats(nodes, devices, available)
+    refuse_unserved([seat for seat in seats if seat.state != "full"], where)
+    if all(seat.state == "anywhere" for seat in seats):
+        if len(living) > 1:
+            raise NotOffered(
+                "no node stands for a device, so no link stands between known nodes",
+                where=where,
+                hint="offer 'hetsim_DEVICE' on the nodes",
+                devices=tuple(devices),
+            )
+        return {device: next(iter(living.values())) for device in devices}
+    return {seat.device: living[seat.nodes[0]] for seat in seats}
+
+
+def _measure(
+    home: dict[str, Node], devices: Sequence[str], sizes: Sequence[int], repeats: int
+) -> dict[tuple[str, str, int], float]:
+    import ray
+
+    pairs = list(
+        dict.fromkeys((home[p].id, home[q].id) for p in devices for q in devices if p != q)
+    )
+    writers = {start: _probe(start) for start, _ in pairs}
+    readers = {end: _probe(end) for _, end in pairs}
+    found: dict[tuple[str, str, int], float] = {}
+    try:
+        for start, end in pairs:
+            for nbytes in sizes:
+                seconds = [
+                    _transfer(writers[start], readers[end], nbytes) for _ in range(repeats + 1)
+                ]
+                found[start, end, nbytes] = statistics.median(seconds[1:])
+    finally:
+        for probe in (*writers.values(), *readers.values()):
+            ray.kill(probe, no_restart=True)
+    return found
+
+
+def _probe(node_id: str) -> Any:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    where = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return ray.remote(Probe).options(num_cpus=0, scheduling_strategy=where).remote()
+
+
+def _transfer(writer: Any, reader: Any, nbytes: int) -> float:
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        boxed = ray.get(writer.make.remote(nbytes), timeout=PROBE_S)
+        seconds: float = ray.get(reader.receive.remote(boxed, PROBE_S), timeout=2 * PROBE_S)
+    except RayError as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ClusterError(
+            f"a transfer of {nbytes} bytes was not timed: "
+            f"{type(error).__name__}: {lines[-1] if lines else ''}",
+            hint="see whether the object stores of its nodes have room, with `ray status`",
+        ) from error
+    return seconds
+
+
+def _way(source: Node, target: Node) -> Way:
+    if source.id == target.id:
+        return "shared memory"
+    return "one machine" if source.ip == target.ip else "network"

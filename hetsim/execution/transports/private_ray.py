@@ -1,26 +1,29 @@
-"""A Ray that is started here, for this process alone, and that leaves nothing behind."""
+"""A private Ray: settings, start apart from the driver's folders, end without leftovers."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import logging
 import os
+import secrets
 import shutil
+import signal
+import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+from hetsim.base.own_programs import own_environment
 from hetsim.base.room import no_room_in, out_of_room
+from hetsim.base.scratch import scratch_folder
 from hetsim.base.threads import begun
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.abandoned import (
-    INSIDE,
-    TEMP_PREFIX,
-    end_abandoned,
-    owned,
-)
 from hetsim.execution.transports.interrupts import (
     ending_waits,
     ending_waits_for_starting,
@@ -29,20 +32,251 @@ from hetsim.execution.transports.interrupts import (
     termination_kept,
 )
 from hetsim.execution.transports.processes import (
+    INSIDE,
+    TEMP_PREFIX,
     Process,
     command_line,
     descendants,
+    end_abandoned,
     end_all,
     naming,
+    owned,
 )
-from hetsim.execution.transports.ray_loss import Losing, vital_processes_watched
-from hetsim.execution.transports.ray_settings import (
-    private_environment,
-    protected,
-    restored,
-)
-from hetsim.execution.transports.ray_starting import started_apart
-from hetsim.execution.transports.shipped_code import job_apart
+from hetsim.execution.transports.ray_health import Losing, vital_processes_watched
+from hetsim.hardware.files.catalog_files import catalog_folder
+from hetsim.version import package_folder
+
+START_S = 180
+"""Time that a Ray may take to start; its own limit, 30 s, is too short on a busy machine."""
+
+# Of a call that failed for a device's sake every value is an error that nobody asks for.
+QUIET = {"RAY_IGNORE_UNHANDLED_ERRORS": "1"}
+"""For every Ray that is joined or started."""
+
+ENVIRONMENT = {
+    **QUIET,
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Else its workers are 15 steps nicer than the rest: beside others' work a device would stand
+    # still for most of the time.
+    "RAY_worker_niceness": "0",
+    # Who joins may run any code, as this user.
+    "RAY_AUTH_MODE": "token",
+    # Its processes wait for each other as long as this one waits for them.
+    "RAY_gcs_server_port_wait_time_s": str(START_S),
+    "RAY_gcs_rpc_server_connect_timeout_s": str(START_S),
+    "RAY_raylet_start_wait_time_s": str(START_S),
+    "RAY_agent_register_timeout_ms": str(START_S * 1000),
+}
+"""For a Ray that is started here."""
+
+
+def private_environment() -> dict[str, str]:
+    """Return the variables for a Ray of this process alone, with a new token.
+
+    In the environment the token reaches the processes of that Ray and no file: not the home
+    folder, where Ray would write one otherwise, nor a command line or log.
+    """
+    return {**ENVIRONMENT, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+
+
+@contextlib.contextmanager
+def restored(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for Ray, and undo at the end what it changes in this process."""
+    environment = dict(os.environ)
+    excepthook = sys.excepthook
+    os.environ.update(settings)
+    # Some are read, and the level of the log is set, when it is first imported.
+    importlib.import_module("ray")
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    in_main = threading.current_thread() is threading.main_thread()
+    on_terminate = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        # The last user may be on another thread, which cannot set signal handlers.
+        in_main = in_main and threading.current_thread() is threading.main_thread()
+        if in_main and on_terminate is not None:
+            signal.signal(signal.SIGTERM, on_terminate)
+        logger.setLevel(level)
+        sys.excepthook = excepthook
+        for name in {*os.environ, *environment}:
+            if name.startswith("RAY_") or name in {*settings, "PYTHONBREAKPOINT"}:
+                if name in environment:
+                    os.environ[name] = environment[name]
+                else:
+                    os.environ.pop(name, None)
+        if "RAY_AUTH_MODE" in settings:
+            _read_login()
+
+
+@contextlib.contextmanager
+def protected() -> Iterator[None]:
+    """Let the Ray that is started within be of use to nobody but this process.
+
+    To be entered once Ray is loaded and the variables of ``private_environment`` are set, and
+    left before they are undone. It then listens on the loopback device alone.
+
+    Raises ClusterError where the installed Ray does not ask for a token.
+    """
+    _read_login()
+    raylet: Any = importlib.import_module("ray._raylet")
+    mode = getattr(raylet, "get_authentication_mode", None)
+    if mode is None or mode() != raylet.AuthenticationMode.TOKEN:
+        raise ClusterError(
+            "no Ray for this process alone: the installed one cannot ask for a token",
+            hint="install ray 2.52 or newer, or run with the executor 'threads'",
+        )
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    several_machines = getattr(constants, "ENABLE_RAY_CLUSTER", True)
+    # The switch by which Ray keeps to the loopback device on a Mac; its processes read the
+    # variable, and this one has read it already.
+    constants.ENABLE_RAY_CLUSTER = False
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = several_machines
+
+
+def _read_login() -> None:
+    """Have Ray read anew whether a token is asked for, and which it is."""
+    raylet: Any = importlib.import_module("ray._raylet")
+    if hasattr(raylet, "AuthenticationTokenLoader"):
+        raylet.Config.initialize("")
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+_LOOK_S = 0.1
+
+
+@contextlib.contextmanager
+def started_apart(folder: Path) -> Iterator[None]:
+    """Start Ray's processes in `folder`, without the driver's paths, and wait for them longer.
+
+    Ray's API server is left out. Without the dashboard it only collects usage statistics: even
+    where these are off, it asks the metadata address of three clouds which of them this is.
+    """
+    services: Any = importlib.import_module("ray._private.services")
+    start, serve, find = (
+        services.start_ray_process,
+        services.start_api_server,
+        services.get_node,
+    )
+    running: list[Any] = []
+
+    def started(*words: Any, **options: Any) -> Any:
+        environment = {**own_environment(), **(options.pop("env_updates", None) or {})}
+        process = start(*words, **{**options, "env_updates": environment, "cwd": str(folder)})
+        running.append(process.process)
+        return process
+
+    def found(*of: Any) -> Any:
+        return patiently(lambda: find(*of), lambda: all(one.poll() is None for one in running))
+
+    services.start_ray_process = started
+    services.start_api_server = lambda *given, **options: ("", None)
+    services.get_node = found
+    try:
+        yield
+    finally:
+        services.start_ray_process = start
+        services.start_api_server = serve
+        services.get_node = find
+
+
+def patiently(find: Callable[[], Any], alive: Callable[[], bool]) -> Any:
+    """Return the result of `find` once it no longer raises RuntimeError.
+
+    Raises the error after ``START_S``, or as soon as a process is no longer `alive`.
+    """
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            return find()
+        except RuntimeError:
+            if time.monotonic() > deadline or not alive():
+                raise
+        time.sleep(_LOOK_S)
+
+
+_SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Set where this process is a job that was submitted to a cluster, which has its own folder."""
+
+
+@contextlib.contextmanager
+def code_environment() -> Iterator[dict[str, Any]]:
+    """Give the ``runtime_env`` for ``ray.init`` that brings this hetsim to every node.
+
+    Ray stores the package once in the cluster, fetches it once a node, and puts it before
+    what is installed there; the packages that hetsim needs must be installed on the nodes.
+    Ray takes it for a whole job alone, not for one actor. Workers run in an empty folder: where
+    ``PYTHONPATH`` is set but empty on a node, Ray appends an empty entry to it, which stands for
+    the working directory, by default the one in which the node was started.
+    """
+    with scratch_folder() as folder:
+        environment: dict[str, Any] = {
+            "py_modules": [str(_package(folder))],
+            "excludes": ["__pycache__"],
+        }
+        if _SUBMITTED not in os.environ:
+            empty = folder / "empty"
+            empty.mkdir()
+            (empty / "README").write_text("The working directory of hetsim's workers.\n")
+            environment["working_dir"] = str(empty)
+        yield environment
+
+
+def _package(folder: Path) -> Path:
+    """Return the package with its catalog, as in a wheel; from a checkout, made in `folder`."""
+    package, catalog = package_folder(), catalog_folder()
+    if catalog.is_relative_to(package):
+        return package
+    whole = folder / package.name
+    inside = whole / "hardware"
+    inside.mkdir(parents=True)
+    for of, to in ((package, whole), (package / inside.name, inside)):
+        for entry in of.iterdir():
+            if entry.name not in (inside.name, "__pycache__"):
+                (to / entry.name).symlink_to(entry)
+    (inside / catalog.name).symlink_to(catalog)
+    return whole
+
+
+@contextlib.contextmanager
+def job_apart() -> Iterator[Any]:
+    """Give the ``job_config`` for ``ray.init`` that keeps the driver's folders off workers' paths.
+
+    By default Ray puts the working directory and the script's folder at the front of every
+    worker's search path, and under ``uv run`` sends the working directory to each node.
+
+    Raises ClusterError where the installed Ray still adds one of them.
+    """
+    from ray.job_config import JobConfig
+
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    worker: Any = importlib.import_module("ray._private.worker")
+
+    class JobApart(JobConfig):
+        def _serialize(self) -> Any:
+            self._py_driver_sys_path: list[str] = []
+            return super()._serialize()
+
+    replicated = getattr(constants, "RAY_ENABLE_UV_RUN_RUNTIME_ENV", False)
+    constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
+    try:
+        yield JobApart()
+    finally:
+        constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = replicated
+    path = worker.global_worker.core_worker.get_job_config().py_driver_sys_path
+    if path:
+        raise ClusterError(
+            f"the installed Ray has workers import from {', '.join(path)}",
+            hint="run with the executor 'processes' or 'threads' instead",
+        )
+
 
 _SMALLEST_STORE_BYTES = 128 * 2**20
 _SHARED_MEMORY = Path("/dev/shm")

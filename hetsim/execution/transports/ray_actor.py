@@ -1,19 +1,29 @@
-"""The Ray actor of a device: a worker that can also say where it is and what it sees."""
+"""The Ray actor of a device: placed, given weights, compiled, and reached over a channel."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hetsim.execution.cluster_versions import Versions, own_versions
+import ray
+from ray.exceptions import RayActorError, RayError
+
+from hetsim.errors import Cancelled, ExecutionError
+from hetsim.execution.cluster import Versions, actor_options, check_versions, nodes_of, own_versions
 from hetsim.execution.devices.plan_steps import Step
-from hetsim.execution.devices.program import Code
+from hetsim.execution.devices.program import Code, Program
 from hetsim.execution.devices.worker import DeviceWorker
-from hetsim.execution.transports.channel import Memory, come
+from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.transports.channel import Channel, Memory, come, meeting
 from hetsim.execution.transports.channel_ends import DeviceEnd
+from hetsim.execution.transports.live_cluster import refuse_unplaceable
+from hetsim.execution.transports.node_weights import Shipments
+from hetsim.execution.transports.ray_errors import translated
 
 FileFacts = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds: what tells files apart."""
@@ -86,3 +96,166 @@ class DeviceActor:
     def freeze(self) -> None:
         """Answer no call any more."""
         self._worker.freeze()
+
+
+_LOOK_S = 0.25
+"""How often to see whether there still is a node for an actor that does not answer."""
+
+_FULL_S = 5.0
+"""For how long a resource must look used up: Ray's view of it lags behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The actor of a device.
+
+    Attributes
+    ----------
+    handle : Ray actor handle
+    where : mapping of str to object
+        Ray's options that say where it goes; empty where it goes anywhere.
+    """
+
+    handle: Any
+    where: Mapping[str, Any]
+
+
+def create(device: str, devices: tuple[str, ...], streams: int) -> Actor:
+    """Ask Ray for the actor of `device`, one of all the program's `devices`.
+
+    Raises ExecutionError where other devices have a node of their own and this one has none.
+    """
+    nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
+    where = actor_options(devices, nodes)[device]
+    kind = ray.remote(DeviceActor).options(
+        num_cpus=0,
+        max_restarts=0,
+        # One thread more than streams, so that it can be told something while all of them work.
+        max_concurrency=streams + 1,
+        # Ray's head would remember every call: its memory would grow with each request.
+        enable_task_events=False,
+        **where,
+    )
+    return Actor(kind.remote(device), where)
+
+
+def load(
+    device: str,
+    actor: Actor,
+    version: int,
+    program: Program,
+    timeout_s: float,
+    *,
+    shipments: Shipments | None,
+    given_up: Callable[[], bool],
+) -> int:
+    """Have an actor compile its subgraphs of `program`; return its process id when it has.
+
+    Parameters
+    ----------
+    shipments : Shipments or None
+        What nodes that do not see the weights have of them. None where the actor is on this
+        machine and runs this process's code: then nothing of that is asked.
+    given_up : callable
+        Whether nobody wants the actor any more.
+
+    Raises
+    ------
+    ExecutionError
+        Where it fails or is not ready in time, what is installed on its node does not do, no
+        node is left that could take it, or others have used up the resource that it needs.
+    """
+    wait_for = _Waiting(device, actor.where, timeout_s, given_up)
+    weights_dir = program.weights_dir
+    if shipments is not None:
+        node, there = wait_for(actor.handle.hello.remote(), "starting")
+        wait_for.started = True
+        check_versions(own_versions(), there, f"device '{device}'")
+        extents = program.extents[device]
+        if weights_dir is not None and extents:
+            locations = sorted({extent.location for extent in extents})
+            seen = actor.handle.sees.remote(weights_dir, file_facts(weights_dir, locations))
+            if not wait_for(seen, "looking for the weights"):
+                weights_dir = shipments.place(node, weights_dir, extents, wait_for)
+    steps = {index: program.steps[index] for index in program.steps_of(device)}
+    loaded = actor.handle.load.remote(
+        version, program.code[device], steps, weights_dir, program.beside
+    )
+    process: int = wait_for(loaded, "compiling subgraphs")
+    return process
+
+
+def join(
+    device: str,
+    actor: Actor,
+    memory: Memory,
+    streams: int,
+    timeout_s: float,
+    given_up: Callable[[], bool],
+) -> Channel | None:
+    """Return a channel to an actor that has answered; None where it is on another machine.
+
+    Raises ExecutionError where it fails or does not answer in time.
+    """
+    if sys.platform != "linux":
+        return None
+    wait_for = _Waiting(device, actor.where, timeout_s, given_up)
+    wait_for.started = True
+    with meeting(memory) as (name, place):
+        came = actor.handle.join.remote(name, streams)
+        return place.accept() if wait_for(came, "opening a channel") else None
+
+
+class _Waiting:
+    """Waits for what an actor is asked, for as long as it can still answer."""
+
+    def __init__(
+        self,
+        device: str,
+        where: Mapping[str, Any],
+        timeout_s: float,
+        given_up: Callable[[], bool],
+    ) -> None:
+        self.started = False
+        """Whether the actor has answered before."""
+        self._device = device
+        self._bound = bool(where)
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+        self._given_up = given_up
+        self._full_since: float | None = None
+
+    def __call__(self, reference: Any, doing: str) -> Any:
+        """Return what `reference` stands for; see ``load`` for the errors."""
+        while True:
+            if self._given_up():
+                raise Cancelled("cancelled", where=f"device '{self._device}'")
+            left = self._deadline - time.monotonic()
+            ready, _ = ray.wait([reference], timeout=max(0.0, min(left, _LOOK_S)))
+            if ready:
+                try:
+                    return ray.get(reference)
+                except RayError as error:
+                    if self._bound and isinstance(error, RayActorError):
+                        # Its node may be why it died, and no other may offer the device.
+                        refuse_unplaceable(self._device, started=True)
+                    raise translated(error, self._device) from error
+            if left <= 0:
+                raise unanswered((self._device,), doing, self._timeout_s)
+            if self._bound:
+                self._refuse_hopeless()
+
+    def _refuse_hopeless(self) -> None:
+        refuse_unplaceable(self._device, started=True)
+        if self.started:
+            return
+        try:
+            refuse_unplaceable(self._device, started=False)
+        except ExecutionError:
+            now = time.monotonic()
+            if self._full_since is None:
+                self._full_since = now
+            elif now - self._full_since >= _FULL_S:
+                raise
+        else:
+            self._full_since = None

@@ -1,4 +1,4 @@
-"""Which Ray a run uses: the caller's, one at an address, or a private one that ends with it."""
+"""The Ray that a run uses: the caller's, one at an address, or a private one that ends with it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,19 @@ from hetsim.execution.transports.interrupts import (
     held_interrupts,
     termination_kept,
 )
-from hetsim.execution.transports.private_ray import private_ray
-from hetsim.execution.transports.ray_address import check_address, same_address
-from hetsim.execution.transports.ray_loss import Losing, watched
-from hetsim.execution.transports.ray_settings import QUIET, restored
-from hetsim.execution.transports.shipped_code import code_environment, job_apart
+from hetsim.execution.transports.private_ray import (
+    QUIET,
+    code_environment,
+    job_apart,
+    private_ray,
+    restored,
+)
+from hetsim.execution.transports.ray_health import (
+    Losing,
+    check_address,
+    same_address,
+    watched,
+)
 
 STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""

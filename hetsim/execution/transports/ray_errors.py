@@ -1,4 +1,4 @@
-"""What Ray's errors mean for a device and its calls."""
+"""What Ray's errors mean: of a device, of its calls, and of an object store that is full."""
 
 from __future__ import annotations
 
@@ -15,10 +15,41 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from hetsim.errors import DeviceLost, ExecutionError
+from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.devices.worker import error_of_device
 from hetsim.execution.dispatch.transport import Fault, kernel_fault
-from hetsim.execution.transports.ray_store import out_of_store
+
+
+def out_of_store(error: BaseException, what: str, nbytes: int = 0) -> OutOfRoom | None:
+    """Return what to say where `error` of Ray's means that its store is full; None of any other.
+
+    Parameters
+    ----------
+    error : exception
+    what : str
+        What was to be stored.
+    nbytes : int
+        What it takes, where that is known.
+    """
+    from ray.exceptions import ObjectStoreFullError, OutOfDiskError
+
+    if isinstance(error, OutOfDiskError):
+        full, short_of = (
+            "Ray's object store, and the disk that it moves values to, are full",
+            "disk",
+        )
+    elif isinstance(error, ObjectStoreFullError):
+        full, short_of = "Ray's object store is full", "memory"
+    else:
+        return None
+    size = f"{what} of {nbytes} bytes" if nbytes else what
+    return OutOfRoom(
+        f"{size} cannot be stored: {full}",
+        hint="let fewer requests be in flight, give Ray a larger object store, or make room there",
+        short_of=short_of,
+        needed_bytes=nbytes,
+    )
+
 
 _PROCESS_ALONE = re.compile(r"ray\.kill|worker process|exit type|intended", re.I)
 _NODE = re.compile(r"node (has )?died|node.*(dead|terminated)|preempt", re.I)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 import ray
 from ray.exceptions import RayError
 
@@ -23,10 +24,46 @@ from hetsim.execution.transports.channel import Held, Memory
 from hetsim.execution.transports.channel_ends import CallerEnd
 from hetsim.execution.transports.interrupts import held_interrupts
 from hetsim.execution.transports.node_weights import Shipments
+from hetsim.execution.transports.ray_actor import Actor, create, join, load
 from hetsim.execution.transports.ray_connection import RayConnection
-from hetsim.execution.transports.ray_errors import fault_of
-from hetsim.execution.transports.ray_handles import for_ray, owned, stored
-from hetsim.execution.transports.ray_loading import Actor, create, join, load
+from hetsim.execution.transports.ray_errors import fault_of, out_of_store
+
+_INLINE_BELOW_BYTES = 100_000
+
+
+def for_ray(handle: Any) -> Any:
+    """Return what Ray takes for a value that is held here: stored once, however many read it."""
+    if not isinstance(handle, Held):
+        return handle
+    if handle.elsewhere is None:
+        handle.elsewhere = stored(handle.value())
+    return handle.elsewhere
+
+
+def stored(value: Any) -> Any:
+    """Return a value if it is small, to travel with each call; else a reference to it in the store.
+
+    Raises ExecutionError where there is no room for it.
+    """
+    if not isinstance(value, np.ndarray) or value.nbytes < _INLINE_BELOW_BYTES:
+        return value
+    try:
+        return ray.put(value)
+    except RayError as error:
+        raise out_of_store(error, "an input", value.nbytes) or ExecutionError(
+            f"an input of {value.nbytes} bytes cannot be stored: {type(error).__name__}",
+            hint="let fewer requests be in flight, or give Ray a larger object store",
+        ) from error
+
+
+def owned(value: Any) -> Any:
+    """Return a copy of a value: Ray's memory ends with the connection."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [owned(entry) for entry in value]
+    return value
+
 
 _GRACE_S = 5.0
 _WHY_S = 30.0

@@ -15,10 +15,8 @@ from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, ratio
 
 if TYPE_CHECKING:
-    from hetsim.execution.cluster import ClusterFile
-    from hetsim.execution.cluster_check import Seat
-    from hetsim.execution.transports.link_probe import Transfer
-    from hetsim.execution.transports.live_cluster import LiveCluster, NodeReport
+    from hetsim.execution.cluster import ClusterFile, Seat
+    from hetsim.execution.transports.live_cluster import LiveCluster, NodeReport, Transfer
 
 ID_SHOWN = 8
 """First characters of a node's id: enough to tell nodes apart, and to find one in Ray's logs."""

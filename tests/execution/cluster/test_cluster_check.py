@@ -10,9 +10,17 @@ from typing import Any
 import pytest
 
 from hetsim.errors import Infeasible, NotOffered
-from hetsim.execution.cluster import ClusterFile, read_cluster_file
-from hetsim.execution.cluster_check import refuse_unserved, seats_of_file, strangers
-from hetsim.execution.cluster_offers import actor_options, full, nodes_of, offers
+from hetsim.execution.cluster import (
+    ClusterFile,
+    actor_options,
+    full,
+    nodes_of,
+    offers,
+    read_cluster_file,
+    refuse_unserved,
+    seats_of_file,
+    strangers,
+)
 from hetsim.execution.transports.live_cluster import live_seats
 
 TYPES = """\

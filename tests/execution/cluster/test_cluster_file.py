@@ -11,9 +11,7 @@ import ray.autoscaler
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from hetsim.execution.cluster import read_cluster_file
-from hetsim.execution.cluster_check import seats_of_file
-from hetsim.execution.cluster_offers import RESOURCE_PREFIX
+from hetsim.execution.cluster import RESOURCE_PREFIX, read_cluster_file, seats_of_file
 from hetsim.hardware.catalog import load_platform
 
 TEXT = (Path(__file__).parents[3] / "cluster.yaml").read_text()

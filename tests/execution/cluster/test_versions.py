@@ -16,7 +16,7 @@ from ray import cloudpickle
 
 import hetsim
 from hetsim.errors import ExecutionError
-from hetsim.execution.cluster_versions import (
+from hetsim.execution.cluster import (
     Versions,
     check_versions,
     differences,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hetsim.execution.cluster_versions import own_versions
+from hetsim.execution.cluster import own_versions
 from hetsim.execution.transports.processes import descendants, end_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.group("own_ray")]
@@ -30,8 +30,8 @@ from ray.cluster_utils import Cluster
 from hetsim.cli.main import main
 from hetsim.errors import ExecutionError, HetsimError
 from hetsim.execution.transports import node_weights
-from hetsim.execution.transports import ray_loading as ray_loading
-from hetsim.execution.transports.link_probe import Probe, measure_links
+from hetsim.execution.transports import ray_actor as ray_loading
+from hetsim.execution.transports.live_cluster import Probe, measure_links
 from hetsim.execution.transports.live_cluster import look_at, refuse_unplaceable
 from hetsim.execution.transports.ray_connection import ray_connection
 from hetsim.hardware.catalog import load_platform

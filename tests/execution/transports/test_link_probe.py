@@ -6,10 +6,14 @@ import pytest
 import ray
 
 from hetsim.errors import ExecutionError, Infeasible, NotOffered
-from hetsim.execution.cluster_offers import Node
-from hetsim.execution.cluster_versions import own_versions
-from hetsim.execution.transports.link_probe import _homes, _transfer, measure_links
-from hetsim.execution.transports.live_cluster import look_at, refuse_unplaceable
+from hetsim.execution.cluster import Node, own_versions
+from hetsim.execution.transports.live_cluster import (
+    _homes,
+    _transfer,
+    look_at,
+    measure_links,
+    refuse_unplaceable,
+)
 from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.routes import build_routes

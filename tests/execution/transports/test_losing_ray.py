@@ -12,9 +12,9 @@ import pytest
 
 from execution.transports.test_ray_connection import Child, folder, left_of
 from hetsim.errors import ClusterError
-from hetsim.execution.transports import ray_loss as losses
+from hetsim.execution.transports import ray_health as losses
 from hetsim.execution.transports.processes import Process, command_line
-from hetsim.execution.transports.ray_loss import Losing, watched
+from hetsim.execution.transports.ray_health import Losing, watched
 
 __all__ = ["folder"]
 

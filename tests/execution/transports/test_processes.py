@@ -14,17 +14,19 @@ from typing import Any
 
 import pytest
 
-from hetsim.execution.transports import abandoned
-from hetsim.execution.transports.abandoned import OWNER, end_abandoned, owned
+from hetsim.execution.transports import processes as abandoned
 from hetsim.execution.transports.interrupts import (
     hangup_ends,
     held_interrupts,
     termination_kept,
 )
 from hetsim.execution.transports.processes import (
+    OWNER,
     command_line,
     descendants,
+    end_abandoned,
     end_all,
+    owned,
     working_in,
 )
 

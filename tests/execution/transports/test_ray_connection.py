@@ -20,20 +20,15 @@ import pytest
 
 from builders import BOX
 from hetsim.errors import ClusterError, UsageError
-from hetsim.execution.transports.private_ray import plasma_directory, temp_base
+from hetsim.execution.transports.private_ray import patiently, plasma_directory, temp_base
 from hetsim.execution.transports.processes import (
     Process,
     descendants,
     end_all,
 )
-from hetsim.execution.transports.ray_address import (
-    check_address,
-    same_address,
-    split_address,
-)
 from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.execution.transports.ray_connection import ray_connection as connected
-from hetsim.execution.transports.ray_starting import patiently
+from hetsim.execution.transports.ray_health import check_address, same_address, split_address
 
 GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
@@ -402,7 +397,7 @@ def test_a_ray_that_ended_as_it_started_is_not_waited_for() -> None:
 FULL = """
 import numpy as np
 from hetsim.errors import OutOfRoom
-from hetsim.execution.transports.ray_handles import stored
+from hetsim.execution.transports.ray_transport import stored
 from hetsim.execution.transports.ray_connection import ray_connection
 with ray_connection(store_bytes=80 * 2**20):
     kept = []
@@ -458,7 +453,7 @@ def test_an_address_where_nothing_answers_is_an_error_at_once(monkeypatch: Any) 
 def test_something_that_is_no_ray_is_an_error_within_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hetsim.execution.transports.ray_address._PROBE_S", 2.0)
+    monkeypatch.setattr("hetsim.execution.transports.ray_health._PROBE_S", 2.0)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

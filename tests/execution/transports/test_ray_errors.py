@@ -18,8 +18,12 @@ from ray.exceptions import (
 
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.ray_tasks import _cause as spread_cause
-from hetsim.execution.transports.ray_errors import fault_of, node_may_be_gone, translated
-from hetsim.execution.transports.ray_store import out_of_store
+from hetsim.execution.transports.ray_errors import (
+    fault_of,
+    node_may_be_gone,
+    out_of_store,
+    translated,
+)
 
 LOST = "0" * 56
 RECONSTRUCTED = ObjectReconstructionFailedError(LOST, owner_address=b"", call_site="")

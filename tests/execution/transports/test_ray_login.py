@@ -13,9 +13,9 @@ import pytest
 import ray
 
 from execution.transports.test_ray_connection import QUIET, Child, folder
+from hetsim.execution.transports.private_ray import ENVIRONMENT, private_environment
 from hetsim.execution.transports.processes import command_line, descendants
 from hetsim.execution.transports.ray_connection import RayConnection
-from hetsim.execution.transports.ray_settings import ENVIRONMENT, private_environment
 from listening import listening, own_processes
 
 __all__ = ["folder"]

@@ -22,7 +22,7 @@ from hetsim.execution.devices.program import assemble
 from hetsim.execution.devices.weights import Extent, staged
 from hetsim.execution.run import run
 from hetsim.execution.transports import node_weights
-from hetsim.execution.transports import ray_loading as ray_loading
+from hetsim.execution.transports import ray_actor as ray_loading
 from hetsim.execution.transports.executors import execute
 from hetsim.execution.transports.node_weights import Shipments
 from hetsim.execution.transports.processes import Process, command_line, descendants
