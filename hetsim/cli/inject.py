@@ -10,7 +10,7 @@ import click
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
-    from hetsim.execution.dispatch.recovery import Recovery
+    from hetsim.execution.dispatch.device_states import Recovery
     from hetsim.plans.timeline import Timeline
     from hetsim.workloads.failure import Failure
 

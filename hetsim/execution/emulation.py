@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.devices.program import Program, assemble, tolerance_of
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.loading import load_all
-from hetsim.execution.dispatch.transport import Ended, Fetched, Transport
-from hetsim.execution.dispatch.unanswered import unanswered
-from hetsim.execution.dispatch.waiting import next_of
+from hetsim.execution.dispatch.requests import next_of
+from hetsim.execution.dispatch.transport import Ended, Fetched, Transport, load_all, unanswered
 from hetsim.execution.equality import judged
 from hetsim.execution.inputs_outputs import (
     check_how,

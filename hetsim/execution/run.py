@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hetsim.base import checks
 from hetsim.execution.devices.program import roundings_of, tolerance_of
-from hetsim.execution.dispatch.recovery import Recovery
+from hetsim.execution.dispatch.device_states import Recovery
 from hetsim.execution.equality import Deviation, deviations, differences, judged
 from hetsim.execution.inputs_outputs import EXECUTORS as EXECUTORS
 from hetsim.execution.inputs_outputs import check_how, given_inputs, model_of, weights_folder

@@ -15,7 +15,7 @@ from hetsim.base import checks
 from hetsim.base.forking import ended_by_this_process, refuse_child
 from hetsim.errors import TooManyInFlight, UsageError
 from hetsim.execution.devices.program import Program, assemble, roundings_of
-from hetsim.execution.dispatch.recovery import Policy, Recovery
+from hetsim.execution.dispatch.device_states import Policy, Recovery
 from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.inputs_outputs import (

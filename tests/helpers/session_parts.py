@@ -10,11 +10,10 @@ from typing import Any
 
 from hetsim.errors import ExecutionError, HetsimError
 from hetsim.execution.devices.plan_steps import Part, Step, steps_of
-from hetsim.execution.dispatch.device_states import DeviceStates
+from hetsim.execution.dispatch.device_states import DeviceStates, Policy
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
-from hetsim.execution.dispatch.events import Submit
 from hetsim.execution.dispatch.open_requests import OpenRequests
-from hetsim.execution.dispatch.recovery import Policy
+from hetsim.execution.dispatch.requests import Submit
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Ended, Fault, Loaded
 

@@ -1,4 +1,4 @@
-"""Which devices of a session are up, what becomes of one that fails, and the record of that."""
+"""Devices of a session: their versions and failures, and how these are recovered from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,62 @@ from hetsim.base.threads import begun
 from hetsim.errors import ExecutionError, HetsimError, NoReplacement
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Dispatcher
-from hetsim.execution.dispatch.recovery import Policy, Recovery
 from hetsim.execution.dispatch.transport import Loaded, Post, Transport
 from hetsim.workloads.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """One failure that was got over.
+
+    Attributes
+    ----------
+    device : str
+    kind : str
+        ``died``, ``hang``, ``out of memory``, ``kernel`` or ``lost input``.
+    at_s : float
+        When it was noticed, in seconds since the devices were ready.
+    seconds : float
+        From then until the lost work could go on.
+    requests : tuple of int
+        Those that lost work or values.
+    how : str
+        ``restarted``, ``replanned`` or ``repeated``.
+    """
+
+    device: str
+    kind: str
+    at_s: float
+    seconds: float
+    requests: tuple[int, ...]
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a device counts as failed, and how often it is tried again.
+
+    Attributes
+    ----------
+    timeout_s : float
+        Of compiling on a device, and of a request that has no timeout of its own.
+    hang_s : float or None
+        A device that needs longer for one call is taken for dead. None: where one call has
+        taken half the timeout of a request that ran out of it.
+    max_restarts : int
+        Of one device; one that fails more often is given up.
+    attempts : int
+        A step that raises as often has failed its request.
+    max_losses : int
+        Device failures during its calls that a request survives; with the next it is lost.
+    """
+
+    timeout_s: float
+    hang_s: float | None = None
+    max_restarts: int = 3
+    attempts: int = 2
+    max_losses: int = 2
+
 
 Replan = Callable[[tuple[str, ...]], Program]
 """Gives the program for the devices that are left, from the names of those that are lost."""

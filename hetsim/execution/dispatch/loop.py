@@ -13,9 +13,17 @@ from hetsim.base.room import out_of_room
 from hetsim.base.threads import begun
 from hetsim.errors import Cancelled, ExecutionError, HetsimError, OutOfRoom, UsageError
 from hetsim.execution.devices.program import Program
-from hetsim.execution.dispatch.device_states import DeviceStates, Replan, Replanned, Restart
+from hetsim.execution.dispatch.device_states import (
+    DeviceStates,
+    Policy,
+    Recovery,
+    Replan,
+    Replanned,
+    Restart,
+)
 from hetsim.execution.dispatch.dispatcher import Dispatcher
-from hetsim.execution.dispatch.events import (
+from hetsim.execution.dispatch.open_requests import OpenRequests
+from hetsim.execution.dispatch.requests import (
     Alarms,
     Cancel,
     Close,
@@ -23,14 +31,19 @@ from hetsim.execution.dispatch.events import (
     Harm,
     Inject,
     Overdue,
+    Request,
     Submit,
 )
-from hetsim.execution.dispatch.open_requests import OpenRequests
-from hetsim.execution.dispatch.recovery import Policy, Recovery
-from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
-from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post, Transport
-from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.dispatch.transport import (
+    Ended,
+    Fetched,
+    Loaded,
+    Lost,
+    Post,
+    Transport,
+    unanswered,
+)
 from hetsim.workloads.failure import Failure
 
 

@@ -7,14 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hetsim.errors import DeviceLost, ExecutionError, HetsimError, TimedOut
-from hetsim.execution.dispatch.device_states import DeviceStates
+from hetsim.execution.dispatch.device_states import DeviceStates, Policy
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
-from hetsim.execution.dispatch.events import Expired, Overdue, Submit
-from hetsim.execution.dispatch.recovery import Policy
-from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.requests import Expired, Overdue, Request, Submit
 from hetsim.execution.dispatch.run_log import RunLog
-from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Transport
-from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Transport, unanswered
 from hetsim.workloads.failure import Failure
 
 _LOST_INPUTS = 8

@@ -1,16 +1,41 @@
-"""A request under way, as its caller sees it."""
+"""Requests of a session, and the events that its loop waits for."""
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
+import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from hetsim.base import checks
 from hetsim.base.forking import refuse_child
-from hetsim.errors import HetsimError, TimedOut
+from hetsim.errors import ExecutionError, HetsimError, TimedOut
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.workloads.failure import Failure
+
+Item = TypeVar("Item")
+
+
+def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
+    """Return the next event, within `wait_s` seconds. Raises Empty of queues where none comes.
+
+    For queues that one thread alone takes from. CPython's ``get`` with a timeout waits for ever
+    where it finds its lock free, as after each event, and is kept from running until its time is
+    over: what is left of it is negative then, which means no end. A look before leaves the lock
+    taken.
+    """
+    try:
+        return events.get_nowait()
+    except queue.Empty:
+        if wait_s <= 0:
+            raise
+    return events.get(timeout=min(wait_s, threading.TIMEOUT_MAX))
 
 
 class Request:
@@ -101,3 +126,98 @@ class Request:
     def fail(self, error: HetsimError) -> None:
         """Note that there will be none."""
         self._future.set_exception(error)
+
+
+_FEW = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A caller has a request."""
+
+    request: Request
+    inputs: Mapping[str, Any]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A caller gives a request up."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Devices are to fail, at times from now."""
+
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """It is time for a device to fail."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A request or, with its incarnation, a call has had its time."""
+
+    request: int
+    call: Call | None = None
+    incarnation: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A device that hangs has done so for as long as its failure says."""
+
+    device: str
+    incarnation: int
+    error: ExecutionError
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Nothing more is to come."""
+
+
+class Alarms:
+    """Events that come by themselves when their time has come.
+
+    Parameters
+    ----------
+    awaited : callable
+        Whether an event still matters: a long life must not collect those that do not.
+    """
+
+    def __init__(self, awaited: Callable[[object], bool]) -> None:
+        self._awaited = awaited
+        self._heap: list[tuple[float, int, object]] = []
+        self._ticks = itertools.count()
+        self._size = _FEW
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def at(self, when: float, event: object) -> None:
+        """Have `event` come at a time of the monotonic clock. O(log n), amortised."""
+        if len(self._heap) > self._size:
+            self._heap = [entry for entry in self._heap if self._awaited(entry[2])]
+            heapq.heapify(self._heap)
+            self._size = max(_FEW, 2 * len(self._heap))
+        heapq.heappush(self._heap, (when, next(self._ticks), event))
+
+    def next(self, events: queue.SimpleQueue[object]) -> object | None:
+        """Wait for the next event of `events` or of time; None where neither came after all."""
+        if not self._heap:
+            return events.get()
+        wait = self._heap[0][0] - time.monotonic()
+        if wait <= 0:
+            return heapq.heappop(self._heap)[2]
+        try:
+            return next_of(events, wait)
+        except queue.Empty:
+            return None

@@ -1,17 +1,31 @@
-"""What the loop of a session asks of threads or of Ray, and what these tell it."""
+"""What the loop of a session asks of threads or of Ray, and what these answer."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
-from hetsim.errors import ExecutionError, OutOfRoom
+from hetsim.errors import ExecutionError, OutOfRoom, TimedOut
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
+
+
+def unanswered(devices: Sequence[str], doing: str, timeout_s: float) -> TimedOut:
+    """Return the error of `devices` that were `doing` something when the time was up."""
+    named = ", ".join(f"'{device}'" for device in devices)
+    noun = "device" if len(devices) == 1 else "devices"
+    return TimedOut(
+        f"{noun} {named} did not answer within {timeout_s:g} s while {doing}",
+        hint="allow a longer timeout",
+        devices=tuple(devices),
+        timeout_s=timeout_s,
+    )
+
 
 FaultKind = Literal["kernel", "out of memory", "died", "lost input", "hang"]
 
@@ -126,3 +140,29 @@ def kernel_fault(error: ExecutionError) -> Fault:
         # Of runtimes of other packages' devices.
         ended = _MEMORY.search(error.what) is not None
     return Fault("out of memory" if ended else "kernel", error)
+
+
+Next = Callable[[float, Sequence[str], str], object]
+"""Waits for an event until a time of the monotonic clock, of these devices, which do this then.
+
+Raises TimedOut, naming them, where none comes.
+"""
+
+
+def load_all(
+    transport: Transport, version: int, program: Program, next_event: Next, timeout_s: float
+) -> None:
+    """Have every device of a program compile its subgraphs, within so many real seconds.
+
+    Raises ExecutionError where one does not.
+    """
+    waiting = dict.fromkeys(program.code)
+    deadline = time.monotonic() + timeout_s
+    for device in waiting:
+        transport.load(device, 0, version, program)
+    while waiting:
+        event = next_event(deadline, tuple(waiting), "compiling subgraphs")
+        if isinstance(event, Loaded):
+            if event.error is not None:
+                raise event.error
+            del waiting[event.device]

@@ -18,15 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
-from hetsim.execution.dispatch.waiting import next_of
+from hetsim.execution.dispatch.requests import next_of
 from hetsim.execution.inputs_outputs import model_of
-from hetsim.execution.serving.batches import Batching
-from hetsim.execution.serving.host import Host, late
-from hetsim.execution.serving.kept import Batch, Kept
-from hetsim.execution.serving.load_test import LATE_SHARE, LoadTest
-from hetsim.execution.serving.outputs import compared
+from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late
 from hetsim.execution.serving.rehearsal import TIMES
-from hetsim.execution.serving.requests import Runs, Sort, sets_of
+from hetsim.execution.serving.requests import Batch, Batching, Kept, Runs, Sort, sets_of
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import check_together
 from hetsim.service.recorded import Recorded

@@ -1,37 +1,86 @@
-"""Requests by the wall clock on devices that are real, or as slow as they are modelled.
-
-The rules are those of virtual time, driven by what really ends (``simulation.serving.real_time``).
-An emulated task ends when its modelled time is over, or when its device is done where that is
-later; what follows starts from then. So lateness of the dispatcher itself does not add up from
-task to task: it is in the times that are measured, and not in what comes after.
-"""
+"""A workload played on real devices by the wall clock."""
 
 from __future__ import annotations
 
 import gc
 import math
+import queue
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.transport import Ended, Fetched, Transport
-from hetsim.execution.dispatch.unanswered import unanswered
-from hetsim.execution.serving.kept import Batch, Kept
-from hetsim.execution.serving.programs import Loadable
-from hetsim.execution.serving.requests import Runs
-from hetsim.execution.serving.wall_clock import Clock
+from hetsim.execution.dispatch.requests import next_of
+from hetsim.execution.dispatch.transport import Ended, Fetched, Transport, unanswered
+from hetsim.execution.serving.rehearsal import Loadable
+from hetsim.execution.serving.requests import Batch, Kept, Runs
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime, Started
 
 if TYPE_CHECKING:
     from hetsim.service.layout import Setup
+
+
+class Clock(Protocol):
+    """Time as a player sees it: seconds of the workload since the run began."""
+
+    def begin(self) -> None:
+        """Let it be 0 now."""
+
+    def now_s(self) -> float:
+        """Return what time it is."""
+
+    def post(self, event: object) -> None:
+        """Take an event, on any thread, with the time."""
+
+    def next(self, until_s: float) -> tuple[float, object] | None:
+        """Wait for an event; return it with its time, or None once it is `until_s`."""
+
+
+class WallClock:
+    """Real time.
+
+    Parameters
+    ----------
+    scale : float
+        Real seconds that a second of the workload lasts.
+    """
+
+    def __init__(self, scale: float) -> None:
+        self._scale = scale
+        self._zero = time.monotonic()
+        self._events: queue.SimpleQueue[tuple[float, object]] = queue.SimpleQueue()
+
+    def begin(self) -> None:
+        """Let it be 0 now."""
+        self._zero = time.monotonic()
+
+    def now_s(self) -> float:
+        """Return what time it is."""
+        return (time.monotonic() - self._zero) / self._scale
+
+    def post(self, event: object) -> None:
+        """Take an event, on any thread, with the time."""
+        self._events.put((time.monotonic(), event))
+
+    def next(self, until_s: float) -> tuple[float, object] | None:
+        """Wait for an event; return it with its time, or None once it is `until_s`."""
+        came = self.await_event(self._zero + until_s * self._scale)
+        return None if came is None else ((came[0] - self._zero) / self._scale, came[1])
+
+    def await_event(self, deadline_s: float) -> tuple[float, object] | None:
+        """Do the same by the monotonic clock."""
+        try:
+            return next_of(self._events, deadline_s - time.monotonic())
+        except queue.Empty:
+            return None
+
 
 Floats = NDArray[np.float64]
 

@@ -1,20 +1,67 @@
-"""Every plan once before it counts: kernels are warm then, and how long they take is known."""
+"""Programs of a deployment compiled, and run once before they are timed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from hetsim.errors import ExecutionError
+from hetsim.execution.devices.program import Program, assemble
+from hetsim.execution.devices.weights import staged
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.loading import load_all
-from hetsim.execution.dispatch.transport import Ended, Fetched, Transport
-from hetsim.execution.dispatch.unanswered import unanswered
-from hetsim.execution.serving.programs import Loadable
+from hetsim.execution.dispatch.transport import Ended, Fetched, Transport, load_all, unanswered
+from hetsim.execution.inputs_outputs import constants_among_outputs, model_of
 from hetsim.execution.serving.requests import Runs
 from hetsim.simulation.clock.templates import Template
+
+if TYPE_CHECKING:
+    from hetsim.graph.model import Model
+    from hetsim.plans.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Loadable:
+    """One plan, ready to be loaded beside others.
+
+    Attributes
+    ----------
+    plan : Plan
+        Of one replica.
+    model : Model
+        Its large weights lie in files.
+    program : Program
+        One step a subgraph.
+    constants : mapping of str to value
+        Outputs of the model that are stored values.
+    """
+
+    plan: Plan
+    model: Model
+    program: Program
+    constants: dict[str, Any]
+
+
+@contextmanager
+def loadable(plans: Sequence[Plan]) -> Iterator[tuple[Loadable, ...]]:
+    """Give each plan as it is loaded; weights that were put in files are gone afterwards."""
+    with ExitStack() as stack:
+        models: dict[int, tuple[Model, dict[str, Any]]] = {}
+        found = []
+        for plan in plans:
+            plan.validate()
+            own = model_of(plan)
+            if id(own) not in models:
+                model = stack.enter_context(staged(own))
+                models[id(own)] = model, constants_among_outputs(model)
+            model, constants = models[id(own)]
+            # Seconds of holding, none here, are what makes each subgraph a step of its own.
+            program = assemble(plan, model, hold_s=[0.0] * len(plan.groups))
+            found.append(Loadable(plan, model, replace(program, beside=True), constants))
+        yield tuple(found)
+
 
 TIMES = 3
 """The first is slow, as memory and caches are cold; of the others the quickest counts."""

@@ -1,4 +1,4 @@
-"""Which inputs a request has: a few sets of each model and shape, that requests have in turn."""
+"""Requests of a workload that is served for real: their inputs, batches and outcomes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,150 @@ import numpy as np
 
 from hetsim.errors import WorkloadError
 from hetsim.execution.inputs_outputs import given_inputs, model_of
-from hetsim.execution.serving.batches import Batching, batching_of
 
 if TYPE_CHECKING:
     from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
     from hetsim.service.layout import Setup
     from hetsim.service.resolving import Resolved
+
+Values = Mapping[str, Any]
+Axis = tuple[int, int]
+"""Along which dimension, and how many entries of it are of one request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How arrays of one size of batch are made of those of requests.
+
+    Attributes
+    ----------
+    size : int
+    inputs : mapping of str to Axis or None
+        None: all requests share it.
+    outputs : mapping of str to Axis or None
+        None: it is of the batch as a whole.
+    """
+
+    size: int
+    inputs: Mapping[str, Axis | None]
+    outputs: Mapping[str, Axis | None]
+
+    def joined(self, requests: Sequence[Values]) -> dict[str, Any]:
+        """Return the inputs of a batch of these requests, 1 to `size` of them."""
+        if self.size == 1:
+            return dict(requests[0])
+        filled = [*requests, *[requests[-1]] * (self.size - len(requests))]
+        return {
+            name: requests[0][name]
+            if axis is None
+            else np.concatenate([one[name] for one in filled], axis=axis[0])
+            for name, axis in self.inputs.items()
+        }
+
+    def split(self, outputs: Values, count: int) -> list[dict[str, Any]]:
+        """Return the outputs of each of `count` requests; those of the whole are of none."""
+        if self.size == 1:
+            return [dict(outputs)]
+        found: list[dict[str, Any]] = [{} for _ in range(count)]
+        for name, axis in self.outputs.items():
+            if axis is None:
+                continue
+            for at, one in enumerate(found):
+                place: list[slice] = [slice(None)] * axis[0]
+                place.append(slice(at * axis[1], (at + 1) * axis[1]))
+                one[name] = outputs[name][tuple(place)]
+        return found
+
+
+def batching_of(alone: Model, batch: Model, size: int) -> Batching:
+    """Return how a model bound to batches of `size` takes what `alone`, bound to 1, takes.
+
+    Raises WorkloadError where an input or output is no array whose shape tells.
+    """
+    if size == 1:
+        return Batching(1, {}, {})
+    return Batching(
+        size,
+        {name: _axis(alone, batch, name, size, "input") for name in batch.graph.inputs},
+        {name: _axis(alone, batch, name, size, "output") for name in batch.graph.outputs},
+    )
+
+
+def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> Axis | None:
+    one, many = alone.graph.tensors[name], batch.graph.tensors[name]
+    shapes = one.shape, many.shape
+    known = all(
+        shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes
+    )
+    if not known or one.measured or many.measured or len(shapes[0] or ()) != len(shapes[1] or ()):
+        raise WorkloadError(
+            f"{what} '{name}' has no fixed shape, so that batches of it cannot be put together "
+            "or taken apart",
+            where=batch.source,
+            hint="leave dynamic_batching and batch_sizes out",
+        )
+    a, b = one.static_shape, many.static_shape
+    different = [axis for axis in range(len(a)) if a[axis] != b[axis]]
+    if not different:
+        return None
+    if len(different) > 1 or b[different[0]] != size * a[different[0]]:
+        raise WorkloadError(
+            f"{what} '{name}' is {list(a)} of one request and {list(b)} of {size}, which is not "
+            "that many side by side",
+            where=batch.source,
+            hint="leave dynamic_batching and batch_sizes out, or name another batch_dim",
+        )
+    return different[0], a[different[0]]
+
+
+ROOM_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """A batch that is over.
+
+    Attributes
+    ----------
+    number : int
+    template : int
+    requests : tuple of int
+    outputs : mapping of str to value
+    """
+
+    number: int
+    template: int
+    requests: tuple[int, ...]
+    outputs: Mapping[str, Any]
+
+
+class Kept:
+    """Every batch as long as there is room, then every second of all, every fourth, ..."""
+
+    def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
+        self._room = room_bytes
+        self._bytes = 0
+        self._every = 1
+        self.batches: list[Batch] = []
+
+    def offer(self, batch: Batch) -> None:
+        """Keep a batch, or not."""
+        if batch.number % self._every:
+            return
+        self.batches.append(batch)
+        self._bytes += _bytes(batch)
+        while self._bytes > self._room and len(self.batches) > 1:
+            self._every *= 2
+            self.batches = [one for one in self.batches if one.number % self._every == 0]
+            self._bytes = sum(map(_bytes, self.batches))
+
+
+def _bytes(batch: Batch) -> int:
+    return sum(
+        value.nbytes if isinstance(value, np.ndarray) else 1 for value in batch.outputs.values()
+    )
+
 
 SETS = 8
 """Different requests of each model and shape: what comes is not to be the same over and over."""

@@ -15,15 +15,11 @@ from hetsim.base import checks
 from hetsim.base.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.inputs_outputs import check_how
-from hetsim.execution.serving.host import Host, late
-from hetsim.execution.serving.load_test import LATE_SHARE, LoadTest
+from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late
 from hetsim.execution.serving.on_session import serve_on
-from hetsim.execution.serving.outputs import compared
-from hetsim.execution.serving.player import Player
-from hetsim.execution.serving.programs import Loadable, loadable
-from hetsim.execution.serving.rehearsal import HEADROOM, Alone, Rehearsal, roomy
+from hetsim.execution.serving.player import Player, WallClock
+from hetsim.execution.serving.rehearsal import HEADROOM, Alone, Loadable, Rehearsal, loadable, roomy
 from hetsim.execution.serving.requests import runs_of
-from hetsim.execution.serving.wall_clock import WallClock
 from hetsim.execution.session import Session, crossing_bytes
 from hetsim.execution.transports.executors import transports
 from hetsim.service.layout import Setup, set_up

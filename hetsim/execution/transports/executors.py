@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from hetsim.execution.devices.program import Outcome, Program
-from hetsim.execution.dispatch.device_states import Replan
+from hetsim.execution.dispatch.device_states import Policy, Replan
 from hetsim.execution.dispatch.loop import SessionLoop
-from hetsim.execution.dispatch.recovery import Policy
 from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Post, Transport

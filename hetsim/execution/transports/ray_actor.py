@@ -18,7 +18,7 @@ from hetsim.execution.cluster import Versions, actor_options, check_versions, no
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Code, Program
 from hetsim.execution.devices.worker import DeviceWorker
-from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.dispatch.transport import unanswered
 from hetsim.execution.transports.channel import Channel, Memory, come, meeting
 from hetsim.execution.transports.channel_ends import DeviceEnd
 from hetsim.execution.transports.live_cluster import refuse_unplaceable

@@ -11,9 +11,7 @@ from rich.table import Table
 
 from hetsim.base.text import fields
 from hetsim.base.units import format_seconds
-from hetsim.execution.serving.host import Host, Late
-from hetsim.execution.serving.load_test import LoadTest
-from hetsim.execution.serving.outputs import Outputs
+from hetsim.execution.serving.load_test import Host, Late, LoadTest, Outputs
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.service_record import service_record

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.dispatch import events
-from hetsim.execution.dispatch.events import Alarms
+from hetsim.execution.dispatch import requests as events
+from hetsim.execution.dispatch.requests import Alarms
 from sweeps import examples
 
 

@@ -10,8 +10,7 @@ import hetsim
 from hetsim.errors import DeviceLost, ExecutionError, Infeasible, NoReplacement, OutOfRoom
 from hetsim.execution.devices.plan_steps import Part, steps_of
 from hetsim.execution.dispatch import device_states, open_requests
-from hetsim.execution.dispatch.device_states import Replanned, Restart
-from hetsim.execution.dispatch.recovery import Policy
+from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
 from hetsim.execution.dispatch.transport import Loaded
 from hetsim.workloads.failure import Failure
 from session_parts import Session, program

@@ -11,11 +11,10 @@ import pytest
 
 from hetsim.errors import Cancelled, ExecutionError, NoReplacement, TimedOut, UsageError
 from hetsim.execution.devices.plan_steps import Part, Step, Timing, steps_of
+from hetsim.execution.dispatch.device_states import Policy
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.events import Overdue
 from hetsim.execution.dispatch.loop import SessionLoop
-from hetsim.execution.dispatch.recovery import Policy
-from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.requests import Overdue, Request
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
 from hetsim.workloads.failure import Failure
 from session_parts import PARTS, program

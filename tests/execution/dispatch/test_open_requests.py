@@ -9,9 +9,8 @@ import pytest
 
 from hetsim.errors import Cancelled, DeviceLost, ExecutionError, TimedOut
 from hetsim.execution.dispatch import open_requests
-from hetsim.execution.dispatch.device_states import Replanned, Restart
-from hetsim.execution.dispatch.events import Expired, Overdue
-from hetsim.execution.dispatch.recovery import Policy
+from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
+from hetsim.execution.dispatch.requests import Expired, Overdue
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded
 from hetsim.workloads.failure import Failure
 from session_parts import Session

@@ -16,8 +16,7 @@ import pytest
 import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import DeviceLost, ExecutionError, Infeasible, NoReplacement
-from hetsim.execution.dispatch.device_states import DeviceStates
-from hetsim.execution.dispatch.recovery import Policy, Recovery
+from hetsim.execution.dispatch.device_states import DeviceStates, Policy, Recovery
 from hetsim.execution.session import Session
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole

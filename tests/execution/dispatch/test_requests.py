@@ -11,8 +11,7 @@ import pytest
 
 from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, TimedOut
 from hetsim.execution.dispatch.requests import Request
-from hetsim.execution.dispatch.transport import kernel_fault
-from hetsim.execution.dispatch.unanswered import unanswered
+from hetsim.execution.dispatch.transport import kernel_fault, unanswered
 
 
 def request_of(cancelled: list[int]) -> Request:
