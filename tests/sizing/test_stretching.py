@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.playing import Layout, run
 from hetsim.simulation.orders import order_of
 from hetsim.sizing.stretching import Wanted, least_stretch, unit_of, units
 from hetsim.sizing.systems import in_order, pools
@@ -72,6 +72,18 @@ def test_streams_of_a_device_are_servers_of_a_pool() -> None:
     other = pools([2], [0] * 40, [1.25] * 40, 60)
     wanted = [Wanted(range(40), units([2.0], 60)[0], 3)]
     assert least_stretch(one, arrival, wanted) == least_stretch(other, arrival, wanted)
+
+
+def test_a_subgraph_on_several_streams_waits_for_its_turn() -> None:
+    """The second needs nothing, the first a transfer: it starts no sooner than the first."""
+    layout = layout_of([Shape([0, 0], [()], [[2], [], []])], [2], 0)
+    duration = np.array([3.0, 1.0, 2.0])
+    order = order_of(layout, duration)
+    assert order is not None
+    assert not order.reasons
+    ends = in_order(order, duration, [0, 0], 0)([0, 0], 1)
+    clock = run(layout, duration, np.zeros(2), np.zeros(2, dtype=np.int64), traced=False)
+    assert ends == clock.finish.tolist() == [5, 6]
 
 
 @sweep("first", quick=[0], full=range(0, 1000, 50))
