@@ -18,7 +18,7 @@ from hetsim.base.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import stated_bound
-from hetsim.placement.constraints import NAMES, Constrained, with_affinity
+from hetsim.placement.constraints import NAMES, Constrained, with_affinity, checked_fields
 from hetsim.placement.objective import (
     Objective,
     bottleneck,
@@ -27,7 +27,6 @@ from hetsim.placement.objective import (
     kept_s,
     seconds_a_request,
 )
-from hetsim.placement.option_fields import checked_fields
 from hetsim.placement.options import option_types
 from hetsim.placement.planning import under
 from hetsim.placement.starting.starts import expand

@@ -11,10 +11,9 @@ import numpy as np
 from hetsim.base import checks
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.placement.bounds.lower_bound import bound_of, quick_bound_of
-from hetsim.placement.constraints import Constrained, with_affinity
+from hetsim.placement.constraints import Constrained, checked_fields, with_affinity
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import Objective, check_objective
-from hetsim.placement.option_fields import checked_fields
 from hetsim.problem.interchangeable import kinds_of
 from hetsim.problem.problem import Problem
 

@@ -1,23 +1,107 @@
-"""Constraints that every strategy here takes: pins, exclusions, fewer devices, less memory."""
+"""Constraints that every strategy here takes: pins, exclusions, fewer devices, less memory.
+
+And the fields of a strategy, given as values or as texts, in the types that they are declared with.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError, all_refused
+from hetsim.base.checks import shown
+from hetsim.errors import (
+    Infeasible,
+    InvalidInput,
+    UnsupportedNode,
+    UsageError,
+    all_refused,
+    nearest,
+)
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, refuse_twice
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.fitting.plan_that_fits import fitted
 from hetsim.placement.narrowing import narrowed, without_devices
 from hetsim.placement.objective import Objective, judge
-from hetsim.placement.option_fields import checked_fields, read_fields
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem
+
+
+def field_types(kind: Any) -> dict[str, Any]:
+    """Return the type of each field, by name; none where `kind` is no dataclass."""
+    if not is_dataclass(kind):
+        return {}
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def checked(kind: Any, value: Any, name: str) -> Any:
+    """Return a value as one of type `kind`. Raises UsageError where it is none."""
+    from pydantic import PydanticSchemaGenerationError, ValidationError
+
+    try:
+        return _reader(kind).validate_python(value)
+    except PydanticSchemaGenerationError:
+        # A plugin's own type, which nothing here knows.
+        return value
+    except ValidationError as error:
+        first = error.errors()[0]
+        if get_origin(kind) is Literal and isinstance(value, str):
+            hint = nearest(value, get_args(kind))
+            raise UsageError(f"no {name} '{value}'", hint=hint) from None
+        at = "".join(f"[{shown(step)}]" for step in first["loc"])
+        raise UsageError(
+            f"option {name} is {shown(value)}: {first['msg'].lower()}",
+            where=f"{name}{at}" if at else None,
+        ) from None
+
+
+@cache
+def _reader(kind: Any) -> Any:
+    from pydantic import ConfigDict, TypeAdapter
+
+    if is_dataclass(kind):
+        return TypeAdapter(kind)
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+
+
+def checked_fields(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of `options` that are fields of a dataclass; raises as ``checked``."""
+    types = field_types(kind)
+    return {key: checked(types[key], given, key) for key, given in options.items() if key in types}
+
+
+def read(kind: Any, text: str, where: str) -> Any:
+    """Read a text as a value of type `kind`. Raises UsageError where it is none."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    reader: TypeAdapter[Any] = TypeAdapter(kind)
+    if kind is float or kind == float | None:
+        reader = TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+    first: ValidationError | None = None
+    parts = [part.strip() for part in text.split(",")]
+    for attempt in (
+        lambda: reader.validate_python(text),
+        lambda: reader.validate_json(text),
+        lambda: reader.validate_python(parts),
+    ):
+        try:
+            return attempt()  # type: ignore[no-untyped-call]
+        except ValidationError as error:
+            first = first or error
+    assert first is not None
+    raise UsageError(f"'{text}': {first.errors()[0]['msg'].lower()}", where=where)
+
+
+def read_fields(kind: type[Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Read texts as fields of a dataclass. Raises UsageError for a value of another type."""
+    types = field_types(kind)
+    return {key: read(types[key], text, f"option {key}") for key, text in texts.items()}
+
 
 Solve = Callable[[Problem], Plan]
 

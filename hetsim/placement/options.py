@@ -7,8 +7,7 @@ from typing import Any
 
 from hetsim.base.entries import Option, kind_in_words, meanings
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.placement.constraints import NAMES
-from hetsim.placement.option_fields import checked, field_types, read
+from hetsim.placement.constraints import NAMES, checked, field_types, read
 from hetsim.placement.registry import resolve, strategy_class
 
 

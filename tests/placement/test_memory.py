@@ -17,8 +17,7 @@ from hetsim.placement import planning
 from hetsim.placement.coarsening.tasks import coarsen
 from hetsim.placement.fitting.exhaustive import search_all
 from hetsim.placement.fitting.footprint import Footprint
-from hetsim.placement.fitting.moves import relieved, spilled
-from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits
+from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits, relieved, spilled
 from hetsim.placement.fitting.weights import overfull, weights_that_fit
 from hetsim.placement.listing.list_schedule import Listing, takes
 from hetsim.placement.loads.network import Network

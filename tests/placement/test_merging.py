@@ -11,8 +11,8 @@ import pytest
 import hetsim
 from hetsim.partitioning.groups import Group
 from hetsim.partitioning.validator import check
-from hetsim.placement.grouping import merging
-from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.grouping import refinement as merging
+from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.objective import latency_of_groups
 from hetsim.placement.starting.starts import constructive
 from hetsim.problem.problem import Problem
@@ -66,7 +66,7 @@ def test_batches_merge_more_of_what_a_scheduler_made(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(merging, "latency_of_groups", counted)
     batches = merge_where_it_pays(problem, groups)
-    assert len(played) <= 1 + merging.TRIALS
+    assert len(played) <= 1 + merging.MERGES
     monkeypatch.setattr(merging, "MANY", 10_000)
     pairs = merge_where_it_pays(problem, groups)
     assert len(batches) < len(pairs)

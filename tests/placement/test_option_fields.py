@@ -10,7 +10,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import UsageError
-from hetsim.placement.option_fields import checked, checked_fields, field_types, read, read_fields
+from hetsim.placement.constraints import checked, checked_fields, field_types, read, read_fields
 from hetsim.placement.options import read_settings
 from hetsim.problem.problem import Problem
 

@@ -12,8 +12,7 @@ from builders import problems
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.bounds.max_load import loads, max_load
-from hetsim.placement.loads.contraction import contract
-from hetsim.placement.loads.costs import costs_of
+from hetsim.placement.loads.costs import contract, costs_of
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Staging

@@ -13,9 +13,8 @@ from hetsim.base import checks
 from hetsim.base.going import part
 from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
-from hetsim.placement.constraints import NAMES, Constrained, with_affinity
+from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
 from hetsim.placement.objective import Objective, check_objective
-from hetsim.placement.option_fields import checked_fields
 from hetsim.placement.options import option_types
 from hetsim.plans.plan import Plan
 from hetsim.problem.problem import Problem

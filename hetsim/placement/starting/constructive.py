@@ -17,7 +17,7 @@ from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.fitting.plan_that_fits import plan_that_fits
 from hetsim.placement.fitting.weights import weights_that_fit
 from hetsim.placement.grouping.best import best_grouping
-from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.narrowing import check_runnable, with_less
 from hetsim.placement.objective import measure

@@ -2,21 +2,287 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.base import deadline
+from hetsim.base.code_folder import is_kept
+from hetsim.base.deadline import may_compile
+from hetsim.base.machine_code import machine_code
 from hetsim.errors import Infeasible
 from hetsim.placement.coarsening.tasks import Coarse
 from hetsim.placement.grouping.best import best_grouping
-from hetsim.placement.listing.both_ways import BothWays
+from hetsim.placement.listing.list_schedule import Schedule
+from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.search.drafts import Draft
 from hetsim.placement.search.estimates import Estimator
 from hetsim.placement.starting.starts import Start
 from hetsim.plans.plan import Plan
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+
+Array = Any
+
+
+def insert_nodes(
+    order: Array,
+    price: float,
+    seconds: Array,
+    least: Array,
+    early: Array,
+    late: Array,
+    fed_at: Array,
+    fed: Array,
+    row: Array,
+    travel: Array,
+    lane_at: Array,
+    ready: Array,
+    last: Array,
+    before: Array,
+    device: Array,
+    begin: Array,
+    end: Array,
+) -> float:
+    """Place nodes one by one; return when the last has ended and what leaves has arrived.
+
+    Of devices that are as good, a node goes where it begins first, then to the first.
+
+    Parameters
+    ----------
+    order : int [n]
+        Each node after all that feed it.
+    price : float
+        Seconds that a second more than on the quickest device counts for, beside the end.
+    seconds, early, late : float [n, P]
+        Row after row: of each node, inf where a device does not take it; before it may begin; and
+        after its end until its outputs are where they leave.
+    least : float [n]
+        Of ``seconds``.
+    fed_at, fed, row : int [n + 1], [edges], [edges]
+        By node those that feed it, and where the rows [P, P] of ``travel`` begin.
+    travel : float
+        Seconds from a device to another.
+    lane_at : int [P + 1]
+        Where each device's streams begin.
+    ready, last, before : float [P], int [streams], int [n]
+        Room to work in: arrivals; the last node of each stream; the one before each there.
+    device, begin, end : int [n], float [n], float [n]
+        What comes out.
+    """
+    count = len(lane_at) - 1
+    for k in range(len(last)):
+        last[k] = -1
+    latest = 0.0
+    for i in range(len(order)):
+        v = order[i]
+        for p in range(count):
+            ready[p] = early[v * count + p]
+        for k in range(fed_at[v], fed_at[v + 1]):
+            u = fed[k]
+            q, when = device[u], end[u]
+            for p in range(count):
+                there = when
+                if q != p:
+                    there += travel[row[k] + q * count + p]
+                if there > ready[p]:
+                    ready[p] = there
+        best = lead = 0.0
+        chosen, lane, left, right = -1, -1, -1, -1
+        for p in range(count):
+            own = seconds[v * count + p]
+            if own == math.inf:
+                continue
+            over = late[v * count + p] + price * (own - least[v])
+            # No gap makes it sooner than it is ready.
+            if chosen >= 0 and ready[p] + own + over > best:
+                continue
+            for k in range(lane_at[p], lane_at[p + 1]):
+                ahead, behind = last[k], -1
+                w = ahead
+                start = ready[p]
+                if w >= 0 and end[w] > start:
+                    start = end[w]
+                while w >= 0 and end[w] > ready[p]:
+                    u = before[w]
+                    free = ready[p]
+                    if u >= 0 and end[u] > free:
+                        free = end[u]
+                    if free + own <= begin[w]:
+                        start, ahead, behind = free, u, w
+                    w = u
+                score = start + own + over
+                if chosen < 0 or score < best or (score == best and start < lead):
+                    best, lead, chosen, lane, left, right = score, start, p, k, ahead, behind
+        device[v], begin[v], end[v] = chosen, lead, lead + seconds[v * count + chosen]
+        latest = max(latest, end[v] + late[v * count + chosen])
+        before[v] = left
+        if right >= 0:
+            before[right] = v
+        else:
+            last[lane] = v
+    return latest
+
+
+@functools.cache
+def _insertion() -> Callable[..., float]:
+    """Return ``insert_nodes`` as machine code for int64 and float64 arrays."""
+    return machine_code(insert_nodes)
+
+
+COMPILE_FROM, COMPILE_ANEW_FROM = 5_000, 150_000
+"""Nodes placed from which on loading the machine code costs less CPU time than it saves, and where
+it is not kept yet."""
+
+_Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
+
+
+class BothWays:
+    """Schedules of one problem, whose nodes some device supports alone.
+
+    Contention, dispatch and memory are left out; transfers may be told to take longer.
+    """
+
+    def __init__(self, problem: Problem, work: int, *, machine_code: bool | None = None) -> None:
+        """`work`: nodes that are going to be placed, by which it is compiled where not told."""
+        n, count = problem.n, len(problem.devices)
+        self._seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
+        self._least = self._seconds.min(axis=1, initial=np.inf)
+        self._lanes = list(accumulate(problem.streams, initial=0))
+        self._first = np.array(by_falling_rank(upward_ranks(problem)), dtype=np.int64)
+        latency_s, bytes_per_s = travel_matrices(problem)
+        sizes = {b: k for k, b in enumerate(dict.fromkeys(v.nbytes for v in problem.values))}
+        self._travel = np.array([latency_s + b / bytes_per_s for b in sizes]).reshape(-1, count**2)
+        early, late = np.zeros((n, count)), np.zeros((n, count))
+        fed: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+        feeds: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+        host = problem.host
+        for value in problem.values:
+            size = sizes[value.nbytes]
+            way = self._travel[size].reshape(count, count)
+            u = value.producer
+            if u == GRAPH_INPUT:
+                if host is not None:
+                    for v in value.consumers:
+                        np.maximum(early[v], way[host], out=early[v])
+                continue
+            for v in value.consumers:
+                fed[v].append((u, size))
+                feeds[u].append((v, size))
+            if value.is_output and host is not None:
+                np.maximum(late[u], way[:, host], out=late[u])
+        self._edges = [_edges(rows, count) for rows in (fed, feeds)]
+        self._ends = early, late
+        if machine_code is None:
+            loaded = _insertion.cache_info().currsize > 0
+            kept = loaded or is_kept(insert_nodes)
+            machine_code = work >= (COMPILE_FROM if kept else COMPILE_ANEW_FROM)
+            machine_code = machine_code and (kept or may_compile())
+        self.compiled = machine_code
+
+    def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
+        """Give the schedule along falling ranks, and `passes` more.
+
+        Of each a backward one is made, from its last node to its first, and of that one again a
+        forward one, along its begins. O(E P + n^2) each; n log n where gaps are few.
+
+        Parameters
+        ----------
+        price : float
+            Seconds that a second more than on the quickest device counts for; 0: each node goes
+            where it ends first.
+        stretch : float
+            How often as long as alone a transfer takes.
+        """
+        forth, back = self._way(price, stretch, 0), self._way(price, stretch, 1)
+        made = forth(self._first)
+        yield made
+        for _ in range(passes):
+            made = forth(_from_last(back(_from_last(made, -1)), 1))
+            yield made
+
+    def _way(self, price: float, stretch: float, back: int) -> _Way:
+        count = len(self._lanes) - 1
+        travel = self._travel.reshape(-1, count, count) * stretch
+        early, late = (ends * stretch for ends in self._ends)
+        if back:
+            travel, early, late = travel.transpose(0, 2, 1), late, early
+        at, other, row = self._edges[back]
+        return _Way(
+            self.compiled,
+            price,
+            _row(self._seconds),
+            _row(self._least),
+            _row(early),
+            _row(late),
+            at,
+            other,
+            row,
+            _row(travel),
+            np.array(self._lanes, dtype=np.int64),
+        )
+
+
+class _Way:
+    """Schedules in one direction."""
+
+    def __init__(self, compile_it: bool, price: float, *asked: NDArray[Any]) -> None:
+        self._compiled, self._price = compile_it, price
+        self._asked: list[Any] = list(asked) if compile_it else [part.tolist() for part in asked]
+
+    def __call__(self, order: _Ints) -> Schedule:
+        """Return the schedule along `order`."""
+        n, lanes = len(order), self._asked[-1]
+        ints, floats = (np.int64, np.float64)
+        room: list[Any] = [
+            np.zeros(size, dtype=kind)
+            for size, kind in (
+                (len(lanes) - 1, floats),
+                (lanes[-1], ints),
+                (n, ints),
+                (n, ints),
+                (n, floats),
+                (n, floats),
+            )
+        ]
+        if self._compiled:
+            _insertion()(order, self._price, *self._asked, *room)
+        else:
+            room = [part.tolist() for part in room]
+            insert_nodes(order.tolist(), self._price, *self._asked, *room)
+        device, begin, end = (
+            part if isinstance(part, list) else part.tolist() for part in room[3:]
+        )
+        return Schedule(tuple(device), tuple(begin), tuple(end))
+
+
+def _edges(rows: Sequence[Sequence[tuple[int, int]]], count: int) -> tuple[_Ints, _Ints, _Ints]:
+    """Nodes on the other ends, row after row, and where the rows of their transfers begin."""
+    at = list(accumulate(map(len, rows), initial=0))
+    entries = [pair for row in rows for pair in row]
+    pairs = np.array(entries, dtype=np.int64).reshape(-1, 2)
+    return np.array(at, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1] * count**2
+
+
+def _from_last(made: Schedule, ties: int) -> _Ints:
+    """The nodes by falling end; those of no duration that begin and end together by `ties` x id."""
+    ids = np.arange(len(made.end_s))
+    return np.lexsort((ids * ties, -np.array(made.start_s), -np.array(made.end_s)))
+
+
+def _row(table: _Floats) -> _Floats:
+    return np.ascontiguousarray(table, dtype=np.float64).reshape(-1)
+
 
 PRICES = (0.0, 0.5, 2.0, 8.0, 32.0)
 NEAR = (0.35, 0.7, 1.4, 2.8)

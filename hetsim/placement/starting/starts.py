@@ -14,7 +14,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen, uncoarsened
 from hetsim.placement.fitting.plan_that_fits import plan_that_fits
-from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
 from hetsim.placement.starting.constructive import Constructive

@@ -13,8 +13,7 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.grouping.merging import merge_where_it_pays
-from hetsim.placement.grouping.refinement import refine
+from hetsim.placement.grouping.refinement import merge_where_it_pays, refine
 from hetsim.placement.objective import (
     Objective,
     check_objective,

@@ -20,7 +20,7 @@ from hetsim.placement.constraints import Constrained
 from hetsim.placement.fitting.exhaustive import Found, search_all
 from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.grouping.best import best_grouping
-from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule, scheduled
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.objective import latency_of, measure

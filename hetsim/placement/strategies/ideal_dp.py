@@ -14,8 +14,7 @@ from hetsim.base.machine_code import machine_code
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.loads.contraction import Contracted
-from hetsim.placement.loads.costs import Costs
+from hetsim.placement.loads.costs import Contracted, Costs
 from hetsim.placement.narrowing import check_runnable
 from hetsim.placement.objective import Objective
 from hetsim.placement.throughput.assignments import EQUAL, best_assignment

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hetsim.errors import UsageError
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping.best import best_grouping
-from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.starting.constructive import prepared
 from hetsim.plans.plan import Plan

@@ -15,8 +15,7 @@ from hetsim.base import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.loads.contraction import Contracted, contract
-from hetsim.placement.loads.costs import Costs, costs_of
+from hetsim.placement.loads.costs import Contracted, Costs, contract, costs_of
 from hetsim.placement.loads.orders import Orders, changed
 from hetsim.placement.narrowing import check_runnable, with_less
 from hetsim.placement.objective import measure

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.placement.bounds.chain import (
+    PRICE_STEPS,
     SIDE,
-    STEPS,
     Gap,
     chain_of,
     crossings,
@@ -131,7 +131,7 @@ def dealt(setting: Setting, gap: Gap, p: int, q: int, line: set[int]) -> float:
     for size in range(1, count + 1):
         for chosen in itertools.combinations(range(count), size):
             best = -INF
-            steps = STEPS[size]
+            steps = PRICE_STEPS[size]
             for parts in itertools.product(range(steps + 1), repeat=size + 1):
                 if sum(parts) > steps:
                     continue

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.footprint import Excess, Footprint, excess, refusal
-from hetsim.placement.fitting.moves import relieved, spilled, squeezed
-from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits
+from hetsim.placement.fitting.plan_that_fits import (
+    fitted,
+    plan_that_fits,
+    relieved,
+    spilled,
+    squeezed,
+)
 from hetsim.placement.fitting.weights import overfull, weights_that_fit
 from hetsim.placement.grouping.best import groupings
 from hetsim.plans.plan import Plan
@@ -208,7 +213,7 @@ def test_squeezing_ends_where_all_fits_and_never_makes_it_worse(seed: int) -> No
     groups = tuple(Group(problem.devices[p], (v,)) for v, p in enumerate(devices))
     before = excess(Plan(problem, "drawn", groups))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hetsim.placement.fitting.moves.PLAYS", 60)
+        patch.setattr("hetsim.placement.fitting.plan_that_fits.PLAYS", 60)
         moved, over = squeezed(problem, groups, seed)
         assert (moved, over) == squeezed(problem, groups, seed)
     assert over.total <= before.total

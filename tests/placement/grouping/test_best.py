@@ -17,7 +17,7 @@ from hetsim.graph.dag import topological_order
 from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.partitioning.validator import check
 from hetsim.placement.grouping.best import best_grouping, groupings
-from hetsim.placement.grouping.merging import merge_where_it_pays
+from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.objective import latency_of, latency_of_groups
 from hetsim.plans.plan import Plan
 from hetsim.problem.parts import FusedKernel, Staging

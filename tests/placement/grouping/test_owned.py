@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from builders import problems
 from hetsim.graph.dag import topological_order
 from hetsim.partitioning.groups import Group
-from hetsim.placement.grouping import best, merging
-from hetsim.placement.grouping.best import best_grouping, runs
-from hetsim.placement.grouping.merging import merge_where_it_pays
-from hetsim.placement.grouping.owned import Owned
+from hetsim.placement.grouping import best, refinement
+from hetsim.placement.grouping.best import Owned, best_grouping, runs
+from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.objective import latency_of_groups
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
@@ -43,7 +42,7 @@ def test_the_best_grouping_and_its_merges_are_the_same(
     found: list[tuple[Group, ...]] = []
     for which in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            for module in (best, merging):
+            for module in (best, refinement):
                 patch.setattr(module, "are_for", lambda _, way=which: way)
             groups, _ = best_grouping(problem, assignment, order)
             found += groups, merge_where_it_pays(problem, groups)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import problems
-from hetsim.placement.listing.both_ways import BothWays
 from hetsim.placement.listing.list_schedule import Listing, Schedule
 from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
+from hetsim.placement.starting.priced import BothWays
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import RANDOM20, case, model_like

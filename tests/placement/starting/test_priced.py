@@ -11,7 +11,6 @@ import pytest
 
 import hetsim
 from hetsim.base import deadline
-from hetsim.placement.listing import both_ways
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import measure
 from hetsim.placement.starting import priced as module
@@ -47,8 +46,8 @@ def test_it_is_a_plan_with_its_cost_the_same_by_machine_code(
     coarse = prepared(problem)
     told: list[Any] = []
     for least in (0, 10**9):
-        monkeypatch.setattr(both_ways, "COMPILE_FROM", least)
-        monkeypatch.setattr(both_ways, "COMPILE_ANEW_FROM", least)
+        monkeypatch.setattr(module, "COMPILE_FROM", least)
+        monkeypatch.setattr(module, "COMPILE_ANEW_FROM", least)
         start = priced_start(coarse)
         assert start is not None
         start.plan.validate()
@@ -72,7 +71,7 @@ def test_it_is_better_than_lists_without_a_price(options: dict[str, Any]) -> Non
 def test_no_price_is_tried_after_its_time(contention: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[float, float, int]] = []
 
-    class Counted(both_ways.BothWays):
+    class Counted(module.BothWays):
         def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
             tried.append((price, stretch, passes))
             return super().schedules(price, stretch, passes)

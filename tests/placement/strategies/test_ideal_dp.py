@@ -15,8 +15,7 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag, topological_order
 from hetsim.partitioning.groups import order_groups
 from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.loads.contraction import contract
-from hetsim.placement.loads.costs import Costs, costs_of
+from hetsim.placement.loads.costs import Costs, contract, costs_of
 from hetsim.placement.objective import bottleneck
 from hetsim.placement.strategies.ideal_dp import IdealDp, _search, ideals
 from hetsim.placement.throughput.stage_moves import Layout
