@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetsim.base import left_to_python
 from hetsim.placement.search import cuts
 from hetsim.placement.search.cuts import (
     HOST,
@@ -147,7 +148,7 @@ def test_machine_code_lays_out_the_same_arcs(seed: int) -> None:
     found = []
     for pays in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cuts, "layout_pays", lambda _, pays=pays: pays)
+            patch.setattr(left_to_python, "pays", lambda *_, pays=pays: pays)
             nodes, *arcs = cuts._network(terms, assignment, target)
         found.append((nodes, [column.tolist() for column in arcs]))
     assert found[0] == found[1]
