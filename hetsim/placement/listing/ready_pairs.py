@@ -197,9 +197,9 @@ def place_pairs(
                     continue
                 if near[row + p] == 0:
                     cost += dispatch[p]
-                if bounded:
+                if bounded and weight_at[v] < weight_at[v + 1]:
                     needed = needs(weight_at, weights, weight_bytes, held, v, p)
-                    if weight_at[v] < weight_at[v + 1] and needed > left[p]:
+                    if needed > left[p]:
                         continue
                 able = True
                 free = lane_free[lane_of[p]]
