@@ -3,14 +3,9 @@
     .venv/bin/python benchmarks/reports.py [models and platforms...]
 
 A line a report of ``hetsim compare``: bytes; CPU seconds that ``--report`` adds, pictures and page;
-the browser's own ``first-contentful-paint`` after it begins to load the file; milliseconds a frame
-while the timeline is zoomed; of both the least of five openings, as what else the machine does only
-adds to them. Without Chromium they are null. The last line sums up.
-
-On two cores that others used as well (load 15), 14 models on 16 platforms, 224 reports: 2.12 to
-2.38 MB; 0.02 to 0.24 CPU s; painted, each opened once, after 0.12 to 1.5 s, half of them within
-0.29 s and six beyond one second; frames of 1.0 ms, 18 at most. Of five openings at load 12, 15 of
-the largest (2.25 to 2.37 MB) were painted after 0.14 to 0.27 s, with frames of 0.5 ms.
+the browser's own ``first-contentful-paint`` after it begins to load the file; milliseconds that
+plotly takes to zoom the timeline; of both the least of five openings, as what else the machine does
+only adds to them. Without Chromium they are null. The last line sums up.
 """
 
 from __future__ import annotations
@@ -37,9 +32,9 @@ from hetsim.reporting.result import comparison_record
 
 STRATEGIES = ("single", "hetero", "heft")
 OPENINGS = 5
-SPREADS = ("bytes", "cpu_s", "paint_ms", "frame_ms")
+SPREADS = ("bytes", "cpu_s", "paint_ms", "zoom_ms")
 PAINTED = "performance.getEntriesByType('paint').map(entry => [entry.name, entry.startTime])"
-FRAME = """async () => {
+ZOOM = """async () => {
   const chart = document.querySelector("#view-timeline .js-plotly-plot"), start = performance.now();
   for (let turn = 1; turn <= 5; turn += 1) {
     await Plotly.relayout(chart, {"xaxis.range": [0, chart.layout.xaxis.range[1] / 1.2]});
@@ -72,15 +67,15 @@ def browser() -> Iterator[Any]:
 
 
 def painted(one: Any, text: str) -> tuple[float, float]:
-    """Milliseconds until the first content is painted, and a frame of the timeline takes.
+    """Milliseconds until the first content is painted, and that a zoom of the timeline takes.
 
     The least of some openings: what else the machine does only adds to them.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
         path.write_text(text, encoding="utf-8")
-        paints, frames = zip(*(opened(one, path) for _ in range(OPENINGS)), strict=True)
-    return min(paints), min(frames)
+        paints, zooms = zip(*(opened(one, path) for _ in range(OPENINGS)), strict=True)
+    return min(paints), min(zooms)
 
 
 def opened(one: Any, path: Path) -> tuple[float, float]:
@@ -91,9 +86,9 @@ def opened(one: Any, path: Path) -> tuple[float, float]:
     paints = dict(tab.evaluate(PAINTED))
     tab.click("#tab-timeline")
     tab.wait_for_function("() => hetsim.settled()")
-    frame = float(tab.evaluate(FRAME))
+    zoom = float(tab.evaluate(ZOOM))
     tab.close()
-    return float(paints["first-contentful-paint"]), frame
+    return float(paints["first-contentful-paint"]), zoom
 
 
 def report(model: hetsim.Model, platform: str) -> tuple[dict[str, Any], str]:
@@ -120,7 +115,7 @@ def main(chosen: list[str]) -> None:
             model = hetsim.load_model(f"zoo:{name}")
             for platform in platforms:
                 row, text = report(model, platform)
-                row["paint_ms"], row["frame_ms"] = painted(one, text) if one else (None, None)
+                row["paint_ms"], row["zoom_ms"] = painted(one, text) if one else (None, None)
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     print(json.dumps({"reports": len(rows), **{key: spread(rows, key) for key in SPREADS}}))
