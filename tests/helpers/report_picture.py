@@ -32,7 +32,7 @@ def main(file: Path) -> None:
         words = [sys.executable, "-c", code, *ASKED, "--report", "report.html"]
         subprocess.run(words, cwd=folder, check=True, capture_output=True)
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1000, "height": 1030}, color_scheme="light")
+        tab = browser.new_page(viewport={"width": 1280, "height": 1120}, color_scheme="light")
         tab.goto((Path(folder) / "report.html").as_uri())
         tab.click("#tab-timeline")
         tab.wait_for_function("() => hetsim.settled()")

@@ -9,12 +9,10 @@ from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.load import load_picture, load_sections
 from hetsim.reporting.pages.islands.service import (
     MOST_SPANS,
-    latency_section,
     lean,
-    queue_sections,
+    service_sections,
     there,
     use_pictures,
-    uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section
 from hetsim.reporting.words.text import ABSENT, percent
@@ -41,8 +39,7 @@ def capacity_island(
     used = {} if best["at"] is None else use_pictures(best["at"])
     sections = [_rows(record), *load_sections(rates)]
     if best["at"] is not None:
-        sections += [latency_section(best["at"]), uses_section(best["at"], order=40)]
-        sections += queue_sections(best["at"])
+        sections += service_sections(best["at"])
     if record["problem"] is not None:
         sections.append(provenance_section(record["problem"]))
     model = "" if record["problem"] is None else f" of {record['problem']['name']}"

@@ -51,7 +51,7 @@ def load_test_island(record: Found, command: Sequence[str], pictures: Mapping[st
             _beside(record),
             replace(latency_section(real), title="Latencies, measured"),
             *requests_sections(pictures),
-            replace(uses_section(real, order=40), title="Use, measured"),
+            replace(uses_section(real), title="Use, measured"),
             *(replace(one, title="Queues, measured") for one in queue_sections(real)),
             _host(record),
             provenance_section(record["problem"]),

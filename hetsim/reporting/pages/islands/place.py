@@ -10,12 +10,10 @@ from hetsim.reporting.pages.figures import Bar, bars
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
 from hetsim.reporting.pages.islands.load import load_picture, load_sections
 from hetsim.reporting.pages.islands.service import (
-    latency_section,
     lean,
-    queue_sections,
+    service_sections,
     there,
     use_pictures,
-    uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, nbytes, provenance_section, seconds
 from hetsim.reporting.words.text import ABSENT, big, percent
@@ -50,8 +48,7 @@ def place_island(record: Found, command: Sequence[str], pictures: Mapping[str, A
         replace(one, order=8, title="The best at other rates") for one in load_sections(rates)
     ]
     if service is not None:
-        sections += [latency_section(service), uses_section(service, order=40)]
-        sections += queue_sections(service)
+        sections += service_sections(service)
     if record["problem"] is not None:
         sections.append(provenance_section(record["problem"]))
     was = record.get("as_it_is")

@@ -20,11 +20,10 @@ from hetsim.reporting.pages.figures import (
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.load import load_picture, load_sections
 from hetsim.reporting.pages.islands.service import (
-    latency_section,
     lean,
+    service_sections,
     there,
     use_pictures,
-    uses_section,
 )
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds
 from hetsim.reporting.tables.recommendation import amount, counts_text
@@ -59,8 +58,7 @@ def recommendation_island(
     if answer is not None:
         service = answer["service"]
         used = use_pictures(service)
-        sections += [latency_section(service), uses_section(service, order=40)]
-        sections.append(provenance_section(service["problem"]))
+        sections += [*service_sections(service), provenance_section(service["problem"])]
     if record.get("priced"):
         sections.append(_priced(record))
     if record["doubt"] is not None and record["doubt"].get("near", True):

@@ -72,7 +72,7 @@ def service_island(record: Found, command: Sequence[str], pictures: Mapping[str,
             *load_sections(rates),
             latency_section(record),
             *requests_sections(pictures),
-            uses_section(record, order=40),
+            uses_section(record),
             *queue_sections(record),
             provenance_section(record["served"][0]["problem"]),
         ),
@@ -298,7 +298,7 @@ def _asked(one: Found) -> tuple[str, ...]:
     return slo_text(one), percent(one["on_time"]), one["verdict"], more, valid
 
 
-def uses_section(record: Found, *, order: int) -> Section:
+def uses_section(record: Found) -> Section:
     """Return how much devices, links and instances were used."""
     rows = []
     for kind in ("devices", "links"):
@@ -314,7 +314,7 @@ def uses_section(record: Found, *, order: int) -> Section:
         "How much of the run each device computed, each link carried something, and each instance "
         "had a batch under way.",
         (table("Use", ("what", "#busy", "#used", "#95 % interval", "#energy"), rows),),
-        order=order,
+        order=40,
     )
 
 
@@ -356,6 +356,11 @@ def queue_sections(record: Found) -> list[Section]:
             order=45,
         )
     ]
+
+
+def service_sections(service: Found) -> list[Section]:
+    """Return latencies, use and queues of a service that is part of another answer."""
+    return [latency_section(service), uses_section(service), *queue_sections(service)]
 
 
 def lean(service: Found, most: int = MOST_SPANS) -> Found:

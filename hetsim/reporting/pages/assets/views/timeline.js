@@ -33,7 +33,7 @@
     for (const mark of tasks.order) {
       const start = Math.max(tasks.start_ns[mark], from * 1e9), stop = Math.min(tasks.end(mark), to * 1e9);
       const letters = Math.floor(((stop - start) / 1e9 / (to - from)) * width / PER_LETTER);
-      if (letters < 3 || !lit(mark) || found.x.length > NAMED) continue;
+      if (letters < 2 || !lit(mark) || found.x.length > NAMED) continue;
       const name = picture.texts[tasks.text[mark]][0].split(":")[0];
       found.x.push((start + stop) / 2e9);
       found.y.push(bases[tasks.track[mark]] + HEIGHT / 2);
