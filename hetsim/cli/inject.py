@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hetsim.base.text import fields
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,12 +43,7 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
     lost = [event for event in timeline.events if event.lost]
     return {
         "injected": [
-            {
-                "kind": event.name,
-                "device": event.device,
-                "at_s": event.start_s,
-                "until_s": event.end_s,
-            }
+            fields(event, "kind=name device at_s=start_s until_s=end_s")
             for event in timeline.events
             if event.kind == "failure"
         ],

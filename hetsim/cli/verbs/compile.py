@@ -79,6 +79,7 @@ def compiled_record(manifest: Manifest) -> dict[str, Any]:
 
 def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, Any]:
     """Return one run of a compiled plan but for its wall clock."""
+    from hetsim.base.text import fields
     from hetsim.reporting.result import array_record
 
     return {
@@ -86,25 +87,16 @@ def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, A
         "strategy": compiled.plan["strategy"],
         "precision": compiled.manifest.precision,
         "subgraphs": len(compiled.manifest.groups),
-        "steps": run.steps,
-        "executor": run.executor,
-        "bitwise_equal": run.bitwise_equal,
-        "tolerance": run.tolerance,
-        "not_compared": run.not_compared,
-        "mismatches": list(run.mismatches),
+        **fields(run, "steps executor bitwise_equal tolerance not_compared mismatches"),
         "outputs": {name: array_record(array) for name, array in run.outputs.items()},
     }
 
 
 def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableType:
     """Return one run of a compiled plan: what ran where, and whether the outputs are right."""
-    from rich.console import Group as Stack
-    from rich.text import Text
-
-    from hetsim.base.text import plain
     from hetsim.base.units import format_seconds
     from hetsim.reporting.tables.plan import outputs_line
-    from hetsim.reporting.words.console import pairs
+    from hetsim.reporting.words.console import bold, pairs, stack
     from hetsim.reporting.words.text import count
 
     rows = [
@@ -120,42 +112,21 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
     line = outputs_line(run.bitwise_equal, run.mismatches, run.tolerance, precision)
     if run.not_compared is not None:
         line += f" ({run.not_compared})"
-    return Stack(
-        pairs(rows),
-        Text(""),
-        _files_table(compiled.manifest),
-        Text(""),
-        Text(plain(line), style="bold"),
-    )
+    return stack(pairs(rows), _files_table(compiled.manifest), bold(line))
 
 
 def _files_table(manifest: Manifest) -> RenderableType:
     """One row a file: its subgraph, device and size."""
-    from rich.text import Text
-
     from hetsim.base.units import format_bytes
-    from hetsim.reporting.words.console import cell, new_table
+    from hetsim.reporting.words.console import table
 
     devices: Mapping[str, str] = {d.name: d.architecture for d in manifest.devices}
-    table = new_table()
-    for name in ("file", "device", "compiled for"):
-        table.add_column(Text(name), overflow="fold")
-    table.add_column(Text("size"), justify="right", no_wrap=True)
-    table.add_column(Text("holds"), overflow="fold", ratio=1)
-    for entry in manifest.files:
-        table.add_row(
-            cell(entry.file),
-            cell(entry.device),
-            cell(devices[entry.device]),
-            cell(format_bytes(entry.nbytes)),
-            cell(entry.about),
-        )
-    if manifest.weights is not None:
-        table.add_row(
-            cell(manifest.weights.file),
-            cell("all"),
-            cell("-"),
-            cell(format_bytes(manifest.weights.nbytes)),
-            cell("weights, each once"),
-        )
-    return table
+    rows = [
+        (one.file, one.device, devices[one.device], format_bytes(one.nbytes), one.about)
+        for one in manifest.files
+    ]
+    weights = manifest.weights
+    if weights is not None:
+        held = format_bytes(weights.nbytes)
+        rows.append((weights.file, "all", "-", held, "weights, each once"))
+    return table(("file", "device", "compiled for", "#size", "holds"), rows)
