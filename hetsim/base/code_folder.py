@@ -1,110 +1,75 @@
-"""Where machine code is kept, and the names by which it is found again."""
+"""Folder in which numba keeps the machine code of hetsim's functions, for this user alone."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib import metadata
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from hetsim.base import object_code
-from hetsim.base.cache import cache_dir, private_folder
-from hetsim.version import __version__
+from hetsim.base.cache import private_folder
 
 NAME = "machine-code"
-LAYOUT = 1
-"""Of records by reference: another number where machine code that is kept reads them otherwise."""
-
-
-OBJECT, LEFT = ".o", ".left"
-"""Object code, and what stands in its place where numba alone can call a function."""
 
 
 def is_kept(function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False) -> bool:
-    """Return whether object code of it is most likely kept, without loading anything.
+    """Return whether machine code of a function is most likely kept, without loading numba.
 
-    What was made for another processor counts as well; then it is made anew all the same.
+    What was made by another numba, or for another processor, counts as well; then it is made anew.
     """
-    if not object_code.is_allowed():
-        return False
+    folder = folder_of(function, *parts, inline=inline)
+    return folder is not None and any(folder.glob(f"*/*{function.__name__}-*.nbi"))
+
+
+def folder_of(
+    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+) -> Path | None:
+    """Return the folder of a function's machine code, which exists; None where there can be none.
+
+    It lies where ``NUMBA_CACHE_DIR`` says, or else in ``cache.private_folder``. Its name is a
+    digest of all that the machine code depends on and numba does not look at: numba compares
+    types, its own version, the processor and the file of the outermost function, but neither
+    functions and constants of other files nor the fields of named tuples, which are found by place.
+    """
+    text = repr((inline, [(_contents(one.__code__), _globals(one)) for one in (function, *parts)]))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     named = _named()
+    if not named:
+        return private_folder(NAME, digest)
+    folder = Path(named) / digest
     try:
-        roots = [Path(named)] if named else list((cache_dir() / NAME).glob(_made_by("*")))
-        pattern = f"{stem_of(function, parts, inline)}-*{OBJECT}"
-        return any(next(root.glob(pattern), None) is not None for root in roots)
-    except (OSError, RuntimeError, ValueError):
-        return False
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK | os.X_OK) else None
 
 
 def _named() -> str:
     """The folder that the user has named for numba, or nothing."""
     loaded: Any = sys.modules.get("numba")
-    if loaded is None:
-        return os.environ.get("NUMBA_CACHE_DIR", "")
-    return str(loaded.config.CACHE_DIR)
-
-
-def root() -> Path | None:
-    """Where machine code is kept: by what it depends on, what is in a file's name apart."""
-    named = _named()
-    if named:
-        return Path(named)
-    import llvmlite.binding
-
-    return private_folder(NAME, _made_by(llvmlite.binding.get_host_cpu_name() or "unknown"))
-
-
-def _made_by(processor: str) -> str:
-    """The name of a folder of machine code: who made it, and for what."""
-    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return f"hetsim{__version__}-numba{_numba()}-{python}-{processor}"
-
-
-@functools.cache
-def _numba() -> str:
-    """Its version, without loading it."""
-    return metadata.version("numba")
-
-
-def stem_of(function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool) -> str:
-    """The name of object code, but for the kinds of arguments: all that it depends on besides."""
-    text = repr((
-        function.__module__, function.__qualname__, _contents(function.__code__),
-        digest_of(function, parts, inline), inline, object_code.LAYOUT,
-    ))  # fmt: skip
-    return f"{function.__name__}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return os.environ.get("NUMBA_CACHE_DIR", "") if loaded is None else loaded.config.CACHE_DIR
 
 
 def _contents(code: CodeType) -> tuple[Any, ...]:
-    """What a function does, of those inside it, too."""
+    """What a function does, and the functions inside it."""
     inside = tuple(_contents(one) if isinstance(one, CodeType) else one for one in code.co_consts)
     return code.co_code, code.co_names, inside
 
 
-def digest_of(
-    function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool
-) -> str:
-    """What the machine code depends on outside the file of `function`; empty where nothing."""
-    codes = [_contents(part.__code__) for part in parts]
+def _globals(function: Callable[..., Any]) -> list[Any]:
+    """Constants that a function names, and the fields of the named tuples that it takes."""
+    scope = function.__globals__
     constants = [
-        (name, one.__globals__[name])
-        for one in (function, *parts)
-        for name in one.__code__.co_names
-        if isinstance(one.__globals__.get(name), int | float | str | tuple)
+        (name, scope[name])
+        for name in function.__code__.co_names
+        if isinstance(scope.get(name), int | float | str | tuple)
     ]
-    # Fields of named tuples are found by their place.
     records = [
-        (name, one.__globals__[name]._fields)
-        for one in (function, *parts)
-        for name in one.__annotations__.values()
-        if isinstance(name, str) and hasattr(one.__globals__.get(name), "_fields")
+        (name, scope[name]._fields)
+        for name in function.__annotations__.values()
+        if isinstance(name, str) and hasattr(scope.get(name), "_fields")
     ]
-    if not codes and not constants and not records:
-        return ""
-    text = repr((codes, constants, records, inline, LAYOUT))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return [constants, records]

@@ -1,24 +1,20 @@
-"""Functions on arrays as machine code, which is kept twice (``code_folder``).
-
-As numba keeps what it makes (``made_by_numba``), and as object code that is called without numba
-(``object_code``), which takes half a second to load.
-"""
+"""Functions on arrays as machine code, which numba makes once and keeps (``code_folder``)."""
 
 from __future__ import annotations
 
-import hashlib
+import os
+import shutil
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FunctionType
 from typing import Any
+from warnings import warn
 
-from hetsim.base import object_code
-from hetsim.base.code_folder import LEFT, OBJECT, root, stem_of
-from hetsim.base.made_by_numba import Made, alone, made_of
-from hetsim.base.object_code import ObjectCode
-from hetsim.base.records import Records
-from hetsim.base.words import Kinds, laid_out, told_of
+from hetsim.base.code_folder import folder_of
+
+_making = threading.RLock()
 
 
 def machine_code(
@@ -26,106 +22,136 @@ def machine_code(
 ) -> Compiled:
     """Return `function`, of the subset of Python that numba knows, as machine code.
 
-    numba compiles it at the first call with arguments of their types, where it is not kept; then
-    what it compiled is called without numba, in this process and in others, where ``object_code``
-    can.
+    numba is loaded at the first call, and compiles the function for arguments of their types where
+    that is not kept.
 
     `parts` are functions that it or other parts call, by their own names, each after those that
-    it calls; a part takes the place of whatever else bears its name. numba keeps machine code by
-    the file of the outermost function alone, so the folder is named after the parts and the
-    constants and fields of named tuples that all of them name, which may come from other files,
-    too. `inline` puts the parts' code wherever they are called, which pays where they are small
-    and called often; such a function and its parts make no arrays, and take named tuples by
-    reference (``records_by_reference``), or, with a RuntimeWarning, by value where numba is not
-    as that wants it.
+    it calls; a part takes the place of whatever else bears its name. `inline` puts the parts' code
+    wherever they are called, which pays where they are small and called often; such a function
+    and its parts make no arrays, and take named tuples by reference (``records``).
 
-    Division follows numpy: by zero it gives infinity or NaN. The machine code is kept where
-    ``NUMBA_CACHE_DIR`` says, or else in a folder of the user's own below hetsim's cache
-    folder; never beside the package, which others may use. Where there is no such folder, it
-    is made anew by every process.
+    Division follows numpy: by zero it gives infinity or NaN. Machine code is kept in a folder of
+    the user's own, never beside the package, where others may write; without such a folder every
+    process makes it anew. Of processes that need the same function at once, one makes it.
     """
     return Compiled(function, parts, inline)
 
 
 class Compiled:
-    """A function as machine code, for arguments of any kinds that numba takes."""
+    """A function as machine code, for arguments of any types that numba takes."""
 
     def __init__(
         self, function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool
     ) -> None:
         self._of = function, tuple(parts), inline
-        self._records = Records() if inline else None
-        self._loaded: dict[Kinds, ObjectCode | None] = {}
-        self._found = 0
-        self._made: Made | None = None
-        self._making = threading.RLock()
+        self._made: Any = None
+        self._given: Callable[[tuple[Any, ...]], Sequence[Any]] = tuple
 
     @property
     def found(self) -> int:
-        """For how many kinds of arguments its machine code was kept."""
-        stats = None if self._made is None else self._made.call.stats
-        return self._found + (0 if stats is None else sum(stats.cache_hits.values()))
+        """For how many types of arguments machine code was found where it is kept."""
+        return 0 if self._made is None else sum(self._made.stats.cache_hits.values())
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call it. The first call with arguments of their kinds loads or makes it."""
-        given = arguments if self._records is None else self._records.given(arguments)
-        laid = laid_out(given)
-        if laid is None:
-            return self._call(arguments, given)
-        kinds, words = laid
-        if kinds not in self._loaded:
-            with self._making:
-                if kinds not in self._loaded:
-                    self._loaded[kinds] = self._object(kinds, given)
-        code = self._loaded[kinds]
-        return self._call(arguments, given) if code is None else code(words)
+        """Call it. The first call with arguments of their types loads or makes it."""
+        if self._made is None:
+            with _making:
+                if self._made is None:
+                    self._load()
+        return self._made(*self._given(arguments))
 
-    def _object(self, kinds: Kinds, given: Sequence[Any]) -> ObjectCode | None:
-        """Object code for `kinds`: what is kept, or what numba makes now; None where it cannot."""
-        if not object_code.is_allowed():
-            return None
-        folder = root()
-        if folder is None:
-            return None
-        told = hashlib.sha256(told_of(kinds).encode()).hexdigest()[:16]
-        path = folder / f"{stem_of(*self._of)}-{told}{OBJECT}"
-        if (kept := self._kept(path)) is not None:
-            return kept
-        left, made = path.with_suffix(LEFT), self._by_numba()
-        if left.exists() or made.by_value or made.folder is None:
-            return None
-        from numba import typeof
-
-        signature = tuple(map(typeof, given))
-        with alone(made.folder):
-            # Another process may have made it while this one waited.
-            if (kept := self._kept(path)) is not None:
-                return kept
-            if left.exists():
-                return None
-            made.afresh[0] = True
+    def _load(self) -> None:
+        function, parts, inline = self._of
+        part_options: dict[str, Any] = {}
+        if inline:
+            part_options["forceinline"] = True
             try:
-                made.call.compile(signature)
-            finally:
-                made.afresh[0] = False
-            # Without room on the disk it is numba's this time.
-            with suppress(OSError):
-                if object_code.store(path, made.call.overloads[signature], kinds):
-                    return object_code.load(path)
-                left.touch()
-        return None
+                from hetsim.base.records import Part, Records
+            except (ImportError, AttributeError) as error:
+                warn(
+                    f"this numba is unlike those that hetsim knows ({error}): the first runs of "
+                    "large simulations take longer, and give the same answers",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            else:
+                part_options["pipeline_class"] = Part
+                self._given = Records().given
+        made = _dispatcher(function, parts, inline, part_options)
+        folder = folder_of(function, *parts, inline=inline)
+        if folder is not None:
+            _keep(made, folder)
+        self._made = made
 
-    def _kept(self, path: Path) -> ObjectCode | None:
-        kept = object_code.load(path)
-        self._found += kept is not None
-        return kept
 
-    def _call(self, arguments: Sequence[Any], given: Sequence[Any]) -> Any:
-        made = self._by_numba()
-        return made.call(*(arguments if made.by_value else given))
+def _dispatcher(
+    function: Callable[..., Any],
+    parts: Sequence[Callable[..., Any]],
+    inline: bool,
+    part_options: dict[str, Any],
+) -> Any:
+    """Return numba's dispatcher of `function`; nothing is compiled yet."""
+    import numba
 
-    def _by_numba(self) -> Made:
-        with self._making:
-            if self._made is None:
-                self._made = made_of(*self._of)
-            return self._made
+    # Without _nrt nobody counts who holds an array, which costs more than what is inlined.
+    options: dict[str, Any] = {"error_model": "numpy", "_nrt": not inline}
+    # Wrappers are for calls from Python and C.
+    part_options = {
+        **options, **part_options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
+    }  # fmt: skip
+    linked: dict[str, Any] = {}
+    for part in parts:
+        linked[part.__name__] = numba.njit(**part_options)(_with(part, linked))
+    return numba.njit(**options)(_with(function, linked))
+
+
+def _with(function: Callable[..., Any], parts: dict[str, Any]) -> FunctionType:
+    """Return a function that calls `parts` by their names."""
+    scope = {**function.__globals__, **parts}
+    return FunctionType(function.__code__, scope, function.__name__)
+
+
+def _keep(made: Any, folder: Path) -> None:
+    """Let numba keep machine code in `folder`; what is damaged there is made anew."""
+    import numba
+
+    config: Any = numba.config
+    named, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+    try:
+        made.enable_caching()
+    except (RuntimeError, OSError):  # numba finds no place to write to after all
+        return
+    finally:
+        config.CACHE_DIR = named
+    compile_now, place = made.compile, Path(made.stats.cache_path)
+
+    def compiled(signature: Any) -> Any:
+        with _making, _alone(folder):
+            for _ in range(2):
+                try:
+                    return compile_now(signature)
+                except Exception:
+                    # Damaged files raise anything. Where the disk is full the function is there
+                    # by now, and the next call returns it.
+                    shutil.rmtree(place, ignore_errors=True)
+                    with suppress(OSError):
+                        place.mkdir()
+            return compile_now(signature)
+
+    made.compile = compiled
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder; other processes that compile the same function wait, and then find it."""
+    held = -1
+    try:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            held = os.open(folder, os.O_RDONLY)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        if held >= 0:
+            os.close(held)

@@ -82,28 +82,8 @@ def test_links_of_a_platform_and_kernels_fused(monkeypatch: pytest.MonkeyPatch) 
             finish = play(tasks_of_plan(plan, problem.contention), np.zeros(1), traced=False)
             assert latency_of_groups(problem, plan.groups, "drawn") == finish.finish[0]
             with monkeypatch.context() as patch:
-                patch.setattr(module, "COMPILE_FROM", 0)
-                patch.setattr(module, "COMPILE_AFTER", 0)
-                patch.setattr(module, "COMPILE_ANEW_AFTER", 0)
+                patch.setattr(module, "pays", lambda _: True)
                 assert latency_of_groups(problem, plan.groups, "drawn") == finish.finish[0]
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_machine_code_is_loaded_once_much_was_played(
-    kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "kept", lambda: kept)
-    left: list[tuple[float, float]] = []
-    monkeypatch.setattr(
-        module, "is_due", lambda _, work, least, *__, **___: left.append((work, least))
-    )
-    least = module.COMPILE_AFTER if kept else module.COMPILE_ANEW_AFTER
-    monkeypatch.setattr(module, "_played", [least - 1])
-    assert not module._pays(7)
-    # What is left to Python counts for processes to come.
-    assert left == ([] if kept else [(7, module.COMPILE_ANEW_AFTER)])
-    module._played[0] += 1
-    assert module._pays(7)
 
 
 def test_composites_count_whole_and_their_parts_are_refused() -> None:

@@ -18,8 +18,9 @@ from hetsim.partitioning.growing.condensed import PARTS, find, scan
 from hetsim.partitioning.growing.positions import standing
 from hetsim.partitioning.growing.walking import LANDMARKS, WALK_PARTS, walk
 
-KEPT_FROM, COMPILE_FROM = 1_000, 600_000
-"""Nodes from which machine code pays where it is kept, and of all scans where it is not."""
+COMPILE_FROM, LEAST = 200_000, 1_000
+"""Nodes that take plain Python a second, of all scans of a process; of one scan, those that
+outweigh handing over its arrays."""
 
 SMALL = np.int32
 """Of node and edge ids where they are looked up out of order: half of them fit a cache more."""
@@ -86,9 +87,7 @@ class _Code:
 
     def pays(self, nodes: int) -> bool:
         """Whether it is to be compiled for so many nodes."""
-        return left_to_python.pays(
-            self.compiled, self.plain, nodes, KEPT_FROM, COMPILE_FROM, *self.parts, inline=True
-        )
+        return left_to_python.pays(self.compiled, self.plain, nodes, LEAST, COMPILE_FROM)
 
 
 _SCAN = _Code(scan, PARTS, functools.cache(lambda: machine_code(scan, *PARTS, inline=True)))

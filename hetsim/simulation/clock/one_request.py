@@ -10,26 +10,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.left_to_python import is_due
 from hetsim.graph.dag import Ints, Rows
 from hetsim.partitioning.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import driver
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.virtual_time import INLINED, VirtualTime, kept
-
-COMPILE_AFTER, COMPILE_ANEW_AFTER = 8_000, 1_000_000
-"""Task events of all plans played here, from which on loading the machine code costs less CPU time
-than it saves, where a plan has COMPILE_FROM of them; and from which on making it does, where none
-is kept, those of earlier processes with them. By either way the latencies are the same."""
-COMPILE_FROM = 300
+from hetsim.simulation.clock.virtual_time import VirtualTime, pays
 
 MOST_KEPT = 200_000
 """Subgraphs whose seconds are kept."""
 
 _ready: WeakKeyDictionary[Problem, OneRequest] = WeakKeyDictionary()
-_played = [0]
 
 
 def one_request(problem: Problem) -> OneRequest:
@@ -100,9 +91,7 @@ class OneRequest:
     def _last_end_s(self, structure: Any, duration: NDArray[np.float64], name: str) -> float | None:
         if not np.isfinite(duration).all():
             return None
-        events = len(duration)
-        _played[0] += events
-        compiled = events >= COMPILE_FROM and _pays(events)
+        compiled = pays(len(duration))
         if not compiled:
             structure = Structure._make(
                 part if isinstance(part, tuple) else part.tolist() for part in structure
@@ -246,15 +235,6 @@ class OneRequest:
             found = problem.group_seconds(self._devices[group.device], group.nodes)
             self._group_seconds[group] = found
         return found
-
-
-def _pays(events: int) -> bool:
-    """Whether so much was played that more of it is likely enough; `events` of a plan come next."""
-    if _played[0] < COMPILE_AFTER:
-        return False
-    if _played[0] >= COMPILE_ANEW_AFTER or kept():
-        return True
-    return is_due(driver.advance, events, COMPILE_ANEW_AFTER, *INLINED, inline=True)
 
 
 def _ints(numbers: Any) -> Ints:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.code_folder import is_kept
-from hetsim.base.deadline import may_compile
+from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
 from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
@@ -44,8 +43,9 @@ PARTS = (
 INLINED = (*PARTS, driver.launch)
 """What this one calls."""
 
-COMPILE_FROM, KEPT_FROM = 100_000, 8_000
-"""Task events from which machine code pays: having it made once, and loading what is kept."""
+COMPILE_FROM, LEAST = 400_000, 300
+"""Task events that take plain Python a second, of all that a process plays; of one play, those that
+outweigh handing over its arrays."""
 
 Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 """What started, in that order: codes, seconds, streams."""
@@ -60,26 +60,9 @@ def compiled(function: Callable[..., Any] = driver.advance) -> Callable[..., Any
     return machine_code(function, *INLINED, inline=True)
 
 
-def pays(events: float, *also: Callable[..., Any]) -> bool:
-    """Whether machine code costs less CPU time than it saves over so many task events.
-
-    `also` are functions of the driver that are called besides ``advance``.
-    """
-    if events < KEPT_FROM:
-        return False
-    if events >= COMPILE_FROM and may_compile():
-        return True
-    return all(map(kept, (driver.advance, *also)))
-
-
-def kept(function: Callable[..., Any] = driver.advance) -> bool:
-    """Whether machine code of a function of the driver is kept; asked of the disk until it is."""
-    if function not in _kept and is_kept(function, *INLINED, inline=True):
-        _kept.add(function)
-    return function in _kept
-
-
-_kept: set[Callable[..., Any]] = set()
+def pays(events: float) -> bool:
+    """Whether so many task events are for machine code; see ``left_to_python.pays``."""
+    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM)
 
 
 class VirtualTime:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock import driver, rules
+from hetsim.simulation.clock import rules
 from hetsim.simulation.clock.events_of_arrays import Events
 from hetsim.simulation.clock.metrics import computing_seconds, energy, held_by_device
 from hetsim.simulation.clock.rules import (
@@ -487,7 +487,7 @@ class FailingClock:
         structure, duration = self._rests.lay_out(np.unique(fresh))
         expected = self.versions[0].plan_tasks.widest * len(arrival)
         if machine_code is None:
-            machine_code = pays(expected * (1 + len(failures)), driver.again)
+            machine_code = pays(expected * (1 + len(failures)))
         self._clock = ChangingTime(
             structure,
             len(self.versions[0].plan_tasks.links),

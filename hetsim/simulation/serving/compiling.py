@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from hetsim.base.code_folder import is_kept
+from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 from hetsim.simulation.clock.virtual_time import PARTS
 from hetsim.simulation.serving import batcher, driver, lengths, residency, routing
@@ -51,12 +51,9 @@ INLINED = (
 )
 """What ``driver.advance`` calls on arrays, each after what it calls itself."""
 
-LOADED_FROM, MADE_FROM = 10_000, 3_000_000
-"""Task events from which machine code that is kept, or has to be made, costs less CPU time than it
-saves."""
-
-LOADED = 500
-"""The same of what this process has loaded: what it takes to hand over what is played."""
+MADE_FROM, LEAST = 250_000, 500
+"""Task events that take plain Python a second, of all that a process plays; of one play, those that
+outweigh handing over its arrays."""
 
 
 @functools.cache
@@ -66,9 +63,5 @@ def compiled() -> Callable[..., int]:
 
 
 def pays(events: float) -> bool:
-    """Return whether machine code costs less CPU time than it saves over so many task events."""
-    if compiled.cache_info().currsize:
-        return events >= LOADED
-    if events < LOADED_FROM:
-        return False
-    return events >= MADE_FROM or is_kept(driver.advance, *INLINED, inline=True)
+    """Return whether so many task events are for machine code; see ``left_to_python.pays``."""
+    return left_to_python.pays(compiled, driver.advance, events, LEAST, MADE_FROM)
