@@ -220,9 +220,7 @@ def spent(call: Callable[[], Partition]) -> tuple[float, Partition]:
 @contextmanager
 def plain_loops() -> Iterator[None]:
     """No machine code, whatever the size."""
-    with (
-        mock.patch.object(left_to_python, "pays", return_value=False),
-    ):
+    with mock.patch.object(left_to_python, "pays", return_value=False):
         yield
 
 

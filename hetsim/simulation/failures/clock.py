@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hetsim.plans.plan import Plan
 from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
-from hetsim.simulation.clock import rules
+from hetsim.simulation.clock import driver, rules
 from hetsim.simulation.clock.events_of_arrays import Events
 from hetsim.simulation.clock.metrics import computing_seconds, energy, held_by_device
 from hetsim.simulation.clock.rules import (
