@@ -18,7 +18,7 @@ from hetsim.base.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import stated_bound
-from hetsim.placement.constraints import NAMES, Constrained, with_affinity, checked_fields
+from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
 from hetsim.placement.objective import (
     Objective,
     bottleneck,

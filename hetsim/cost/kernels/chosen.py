@@ -27,9 +27,10 @@ def figures_for(device: DeviceSpec, dtype: str) -> tuple[KernelFigures, str]:
     known = device.kernels
     if dtype in known:
         return known[dtype], ""
-    if device.executes in known and "float" not in dtype:
+    asked = device.executes
+    if asked is not None and asked in known and "float" not in dtype:
         # Fitted to whole networks in that precision, whose indices and masks are in them.
-        return known[device.executes], ""
+        return known[asked], ""
     used = dtype if dtype in device.flops_per_s else instead(device, dtype)
     if used in known:
         return known[used], f"no {dtype} peak, taken as {used}"
