@@ -5,7 +5,7 @@ all processes hold together is taken a hundred times: of memory the last tenth m
 above the second one, of threads 2 %; processes, descriptors and objects in Ray's store may not be
 more. JSON lines on stdout, one a time and one in sum; exit code 1 where something was wrong:
 
-    python benchmarks/soak.py [--requests N] [--executor threads|processes|ray]
+    python benchmarks/soak.py [--requests N] [--executor threads|ray]
 """
 
 from __future__ import annotations
