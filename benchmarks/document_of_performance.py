@@ -32,10 +32,10 @@ PARTITIONS = """\
 
 `hetsim.partition` of a problem that is there, {least} to {most} nodes, two devices, one of which
 takes 70 % of the nodes. Machine code is loaded (0.5 s once a process) and not counted. It is used
-from scans of 200,000 nodes in all on, and made in 5 to 10 seconds at the first. Edges of
-*uniform random* join nodes anywhere: for methods that contract or level. `compact` scans graphs of
-up to 10,000 nodes more often: hence its small exponents. `boundary`, `greedy` and `stage` have no
-machine code: *before* and *now* are two runs of the same code.
+from scans of 200,000 nodes in all on, and made, in 5 to 10 seconds, at the first on a machine.
+Edges of *uniform random* join nodes anywhere: for methods that contract or level. `compact` scans
+graphs of up to 10,000 nodes more often: hence its small exponents. `boundary`, `greedy` and `stage`
+have no machine code: *before* and *now* are two runs of the same code.
 """
 
 VERBS = """\

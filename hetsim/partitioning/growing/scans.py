@@ -79,10 +79,9 @@ def walked(
 
 @dataclass(frozen=True)
 class _Code:
-    """A function, and what it calls, as it stands and compiled."""
+    """A function as it stands and compiled."""
 
     plain: Callable[..., Any]
-    parts: tuple[Callable[..., Any], ...]
     compiled: Callable[[], Callable[..., Any]]
 
     def pays(self, nodes: int) -> bool:
@@ -90,10 +89,8 @@ class _Code:
         return left_to_python.pays(self.compiled, self.plain, nodes, LEAST, COMPILE_FROM)
 
 
-_SCAN = _Code(scan, PARTS, functools.cache(lambda: machine_code(scan, *PARTS, inline=True)))
-_WALK = _Code(
-    walk, WALK_PARTS, functools.cache(lambda: machine_code(walk, *WALK_PARTS, inline=True))
-)
+_SCAN = _Code(scan, functools.cache(lambda: machine_code(scan, *PARTS, inline=True)))
+_WALK = _Code(walk, functools.cache(lambda: machine_code(walk, *WALK_PARTS, inline=True)))
 
 
 def _contracted(
