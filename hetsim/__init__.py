@@ -91,15 +91,14 @@ if TYPE_CHECKING:
     from hetsim.problem.parts import Staging
     from hetsim.problem.problem import Problem
     from hetsim.recommending.answer import Recommendation
-    from hetsim.recommending.catalog_reader import load_catalog
+    from hetsim.recommending.catalog import load_catalog
     from hetsim.recommending.recommend import recommend
     from hetsim.service.service import Service
     from hetsim.simulation.simulate import simulate
     from hetsim.sizing.answer import Capacity, Carried
     from hetsim.sizing.availability import availability
     from hetsim.sizing.capacity import capacity
-    from hetsim.sizing.outages.answer import Availability
-    from hetsim.sizing.outages.survived import Survived
+    from hetsim.sizing.outages.answer import Availability, Survived
     from hetsim.sizing.surviving import survive
     from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep
@@ -175,7 +174,7 @@ _HOMES = {
     "Slo": "hetsim.workloads.slo",
     "Staging": "hetsim.problem.parts",
     "Stream": "hetsim.workloads.workload",
-    "Survived": "hetsim.sizing.outages.survived",
+    "Survived": "hetsim.sizing.outages.answer",
     "SweepError": "hetsim.errors",
     "TimedOut": "hetsim.errors",
     "Timeline": "hetsim.plans.timeline",
@@ -196,7 +195,7 @@ _HOMES = {
     "explain": "hetsim.analysis.explanation",
     "lint": "hetsim.analysis.lint.lint",
     "load_affinity": "hetsim.partitioning.affinity.file",
-    "load_catalog": "hetsim.recommending.catalog_reader",
+    "load_catalog": "hetsim.recommending.catalog",
     "load_deployment": "hetsim.workloads.files.reader",
     "load_device": "hetsim.hardware.catalog",
     "load_extension": "hetsim.graph.reading.extension",

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
     from hetsim.service.asked import Asked
     from hetsim.service.resolving import Made
-    from hetsim.sizing.outages.answer import Availability
-    from hetsim.sizing.outages.survived import Survived
+    from hetsim.sizing.outages.answer import Availability, Survived
     from hetsim.workloads.deployment import Deployment
     from hetsim.workloads.workload import Workload
 
@@ -31,7 +30,7 @@ class Outages:
         self.survived: Survived | None = None
         self.available: Availability | None = None
         if load.survive is not None or load.availability is not None:
-            from hetsim.sizing.outages.verdicts import check_asked
+            from hetsim.sizing.outages.answer import check_asked
 
             check_asked(self.played)
 

@@ -17,7 +17,7 @@ from hetsim.recommending.policies import Placed, Policy
 from hetsim.recommending.question import Question, Split
 from hetsim.recommending.searching import Found, Run, Tried
 from hetsim.service.service import Service
-from hetsim.sizing.outages.survived import Survived
+from hetsim.sizing.outages.answer import Survived
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 

@@ -1,13 +1,41 @@
-"""What can be had: kinds of devices and of whole boards, the hosts of devices, and their prices."""
+"""Catalog of what can be had: kinds of devices and boards, hosts, and their prices; its files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from hetsim.errors import PlatformError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    StrictBool,
+    StrictInt,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from hetsim.base.checks import path, takes
+from hetsim.base.files import sha256_of
+from hetsim.errors import InvalidInput, PlatformError
+from hetsim.hardware.files.catalog_files import find, is_path, names
+from hetsim.hardware.files.complaints import broken, parse
+from hetsim.hardware.files.figures import (
+    FractionFigure,
+    Name,
+    NotNegativeFigure,
+    PositiveFigure,
+    Strict,
+    Text,
+    refusal,
+)
+from hetsim.hardware.files.json_schema import definitions_of, document
+from hetsim.hardware.files.price_schema import PriceModel
+from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.price import Price
 
 MOST_KINDS = 64
@@ -102,3 +130,219 @@ class Catalog:
                         f"'{one.name}' is a device on a link, and there is no host",
                         hint="write hosts:, or platform: in the place of device:",
                     )
+
+
+# What a file may say
+
+MOST = 1024
+"""More of one kind than anything is found for."""
+
+Many = Annotated[StrictInt, Field(ge=1, le=MOST)]
+
+
+class CatalogLinkModel(Strict):
+    """What joins a kind to its host: a link of the catalog, own figures, or both."""
+
+    link: Text | None = None
+    latency_us: NotNegativeFigure | None = None
+    bandwidth_gbytes_s: PositiveFigure | None = None
+    efficiency: FractionFigure | None = None
+    duplex: StrictBool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"link": given} if isinstance(given, str) else given
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        full = dict(handler.resolve_ref_schema(handler(schema)))
+        return {"anyOf": [{"type": "string", "description": "A link of the catalog."}, full]}
+
+    @model_validator(mode="after")
+    def _whole(self) -> CatalogLinkModel:
+        if self.link is None and (self.latency_us is None or self.bandwidth_gbytes_s is None):
+            raise refusal(
+                "KEY names no link, and lacks figures",
+                "write link: NAME of the catalog, or latency_us and bandwidth_gbytes_s",
+            )
+        return self
+
+
+def _link(given: Any) -> Any:
+    if given is not None and not isinstance(given, str | Mapping):
+        raise refusal("KEY must be a name or a mapping", "write link: pcie4-x16")
+    return given
+
+
+class KindModel(Strict):
+    """One entry of ``kinds:``: a device on a link, or a platform as a node."""
+
+    device: Text | None = None
+    """A device of the catalog, or the path of its file, in a slot of a host."""
+    platform: Text | None = None
+    """A platform of the catalog, or the path of its file, as a node of its own."""
+    link: Annotated[CatalogLinkModel | None, BeforeValidator(_link)] = None
+    """What joins it to its host; of a node, absent: requests come to it at no cost."""
+    most: Many | None = None
+    """How many there are; absent: any number."""
+    price: PriceModel | None = None
+    """What one costs; absent: what its file says."""
+
+    @model_validator(mode="after")
+    def _one(self) -> KindModel:
+        if (self.device is None) == (self.platform is None):
+            has = "neither" if self.device is None else "both"
+            raise refusal(f"KEY has {has} of 'device' and 'platform'", "write one of them")
+        if self.device is not None and self.link is None:
+            raise refusal(
+                "KEY has a device without a link",
+                "write link: NAME, or platform: in the place of device: for a node of its own",
+            )
+        return self
+
+    def to_record(self, name: str, link: Mapping[str, Any]) -> Entry:
+        """Return the record; `link` as the file has it."""
+        return Entry(
+            name,
+            self.device or self.platform or "",
+            link,
+            self.device is not None,
+            self.most,
+            None if self.price is None else self.price.to_price(),
+        )
+
+
+class HostModel(Strict):
+    """One entry of ``hosts:``."""
+
+    platform: Text
+    """A platform of the catalog, or the path of its file."""
+    slots: Many
+    """How many devices it takes."""
+    price: PriceModel | None = None
+    """What it costs; absent: what its file says."""
+
+    def to_record(self, name: str) -> HostEntry:
+        """Return the record."""
+        price = None if self.price is None else self.price.to_price()
+        return HostEntry(name, self.platform, self.slots, price)
+
+
+class CatalogModel(Strict):
+    """A catalog file."""
+
+    kinds: Annotated[dict[Name, KindModel], Field(min_length=1)]
+    """What can be had, by name: devices in slots of a host, boards as nodes."""
+    hosts: dict[Name, HostModel] = Field(default_factory=dict)
+    """Platforms in which devices stand; one of them is chosen where a device is."""
+
+    @model_validator(mode="after")
+    def _hosted(self) -> CatalogModel:
+        for name in self.hosts:
+            if name in self.kinds:
+                raise refusal(f"KEY has a kind and a host called '{name}'", "rename one")
+        for name, kind in self.kinds.items():
+            if kind.device is not None and not self.hosts:
+                raise refusal(
+                    f"'{name}' is a device on a link, and there is no host",
+                    "write hosts:, or platform: in the place of device:",
+                )
+        return self
+
+
+# Files read
+
+
+@takes(source=path)
+def load_catalog(source: str | os.PathLike[str]) -> Catalog:
+    """Return what can be had: of a YAML file, or of names with commas between them.
+
+    A name is that of a platform or a device of the catalog of hardware, or the path of its file:
+    each a node of its own, of which there is any number. Paths in a file start from its folder.
+
+    Raises
+    ------
+    PlatformError
+        Where something in it is wrong or not there, with file, line and what to do.
+    """
+    given = os.fspath(source)
+    each = [part.strip() for part in given.split(",")]
+    if len(each) == 1 and is_path(given):
+        read = read_yaml(Path(given), given, holds="what can be had")
+        if read.data.keys() & {"kinds", "hosts"}:
+            return _of_file(read, given)
+    kinds = tuple(Entry(_name_of(one), one) for one in each)
+    for one in kinds:
+        find("device" if one.source in names("device") else "platform", one.source)
+    return Catalog(kinds, source=given)
+
+
+def _name_of(given: str) -> str:
+    return Path(given).stem if is_path(given) else given
+
+
+def _of_file(source: Source, given: str) -> Catalog:
+    model, complaints = parse(CatalogModel, source, source.data)
+    folder = source.path.parent
+    for part, key in (("kinds", "device"), ("kinds", "platform"), ("hosts", "platform")):
+        for name, entry in _entries(source, part).items():
+            named = entry.get(key) if isinstance(entry, Mapping) else None
+            if isinstance(named, str):
+                complaints += _found(source, (part, name, key), named, key, folder)
+    for name, entry in _entries(source, "kinds").items():
+        link = entry.get("link") if isinstance(entry, Mapping) else None
+        link = link.get("link") if isinstance(link, Mapping) else link
+        if isinstance(link, str):
+            complaints += _found(source, ("kinds", name, "link"), link, "link", folder)
+    wrong = broken(source, complaints)
+    if wrong is not None:
+        raise wrong.whole
+    assert model is not None
+    links = {name: _link_of(entry.get("link")) for name, entry in _entries(source, "kinds").items()}
+    try:
+        return Catalog(
+            tuple(one.to_record(name, links[name]) for name, one in model.kinds.items()),
+            tuple(one.to_record(name) for name, one in model.hosts.items()),
+            folder,
+            given,
+            sha256_of(source.path),
+        )
+    except InvalidInput as error:
+        raise source.error(("kinds",), error.what, error.hint) from None
+
+
+def _link_of(given: Any) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    return {"link": given} if isinstance(given, str) else dict(given)
+
+
+def _found(
+    source: Source, at: tuple[str, ...], given: str, key: str, folder: Path
+) -> list[Complaint]:
+    """What is wrong with a name or path in a file."""
+    try:
+        if key == "link":
+            find("link", given, folder)
+        elif key == "platform" and given not in names("device"):
+            find("platform", given, folder)
+        else:
+            find("device", given, folder)
+    except PlatformError as error:
+        what = f"{error.where}: {error.what}" if error.where else error.what
+        return [Complaint(source.line(at), str(what), error.hint or "")]
+    return []
+
+
+def _entries(source: Source, key: str) -> Mapping[str, Any]:
+    entries = source.data.get(key)
+    return entries if isinstance(entries, Mapping) else {}
+
+
+def catalog_schema() -> dict[str, Any]:
+    """Return the JSON Schema, draft 2020-12, of a catalog file."""
+    title = "hetsim catalog of what can be had"
+    return document(title, definitions_of(CatalogModel), CatalogModel)

@@ -10,9 +10,8 @@ from typing import Any
 from hetsim.hardware.price import Price
 from hetsim.hardware.spec import Platform
 from hetsim.recommending.composing import Pieces, composed, description
-from hetsim.recommending.instances import Place
 from hetsim.recommending.policies import Placed, Policy
-from hetsim.recommending.question import BATCHES, Counts, Question
+from hetsim.recommending.question import BATCHES, Counts, Place, Question
 from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
 
 NAME = "recommended"

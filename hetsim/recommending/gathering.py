@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from hetsim.recommending.instances import Instance, Place
-from hetsim.recommending.question import Question, Split, Way
+from hetsim.recommending.question import Instance, Place, Question, Split, Way
 
 
 def gathered(

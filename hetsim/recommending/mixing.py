@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize
 
-from hetsim.recommending.instances import Place
-from hetsim.recommending.question import Question
+from hetsim.recommending.question import Place, Question
 
 LEAST = 1e-6
 """Of what a model needs: less of it is not sent to a device."""

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from hetsim.confidence.until import FIRST_LOOK
 from hetsim.recommending.bounds.under import Under
-from hetsim.recommending.instances import Instance, Place
 from hetsim.recommending.losing import shape_of
 from hetsim.recommending.mixing import bytes_of
 from hetsim.recommending.policies import Placed, Policy, places_of, serves
-from hetsim.recommending.question import SLACK, Counts, Question
+from hetsim.recommending.question import SLACK, Counts, Instance, Place, Question
 
 MOST_LISTED = 1 << 9
 """Placements of a vector that are listed, equal ones as well."""

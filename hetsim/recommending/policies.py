@@ -17,9 +17,8 @@ from hetsim.recommending.gathering import (
     strategies,
     takes,
 )
-from hetsim.recommending.instances import Instance, Place
 from hetsim.recommending.mixing import fitting, needs_of, suited
-from hetsim.recommending.question import Counts, Question, Way
+from hetsim.recommending.question import Counts, Instance, Place, Question, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
 Placement = Literal["all", "together", "apart", "suited", "fitting", "split", "beside", "each"]

@@ -6,33 +6,35 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.base import checks
-from hetsim.base.going import stage
+from hetsim.base.going import Pace, say, stage
 from hetsim.hardware.price import Price, parse_price
 from hetsim.recommending.answer import (
     Chosen,
     Recommendation,
     excuses_of,
 )
+from hetsim.recommending.any_plan import too_slow
 from hetsim.recommending.binding import binding_of
-from hetsim.recommending.catalog import Catalog
-from hetsim.recommending.catalog_reader import load_catalog
-from hetsim.recommending.catalog_schema import MOST
+from hetsim.recommending.bounds.bound import Bound, choices
+from hetsim.recommending.bounds.capacity import bound_of
+from hetsim.recommending.bounds.needs import needs
+from hetsim.recommending.catalog import MOST, Catalog, load_catalog
 from hetsim.recommending.composing import Pieces
-from hetsim.recommending.deploying import deployment_of, platform_of
+from hetsim.recommending.deploying import deployment_of, platform_of, told
 from hetsim.recommending.doubt import AS_SAID, Demand, chance_of, demand_of_text, doubt_of
-from hetsim.recommending.impossible import impossible
 from hetsim.recommending.policies import Placed
-from hetsim.recommending.question import AIMS, Aim
+from hetsim.recommending.question import AIMS, SLACK, UNIT, UNITS, Aim, Counts, Question
 from hetsim.recommending.searching import BUDGET, Found, Search, Tried, excluded_by
 from hetsim.recommending.tables import question_of
-from hetsim.recommending.telling import Telling
-from hetsim.recommending.vectors import all_vectors
+from hetsim.recommending.vectors import Level, all_vectors
 from hetsim.service.asked import Asked
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
-from hetsim.sizing.outages.survived import Loss, Survived
+from hetsim.sizing.outages.answer import Loss, Survived
 from hetsim.sizing.surviving import survive_as
 from hetsim.workloads.workload import Workload
 
@@ -197,6 +199,77 @@ def recommended(
         found,
         pieces,
         doubt,
+    )
+
+
+class Telling:
+    """Progress of one search: the vector that is played, and what is left of its level.
+
+    Where the answer lies is not known before it is found; how many vectors of a level are undecided
+    is. So what is told to be left is until all vectors up to a cost are decided.
+
+    Parameters
+    ----------
+    question : Question
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._level: Level | None = None
+        self._pace = Pace()
+
+    def __call__(self, counts: Counts, level: Level, share: float) -> None:
+        """Say which vector of a level is played, of which `share` is decided, in [0, 1)."""
+        if level is not self._level:
+            self._level, self._pace = level, Pace()
+        question = self._question
+        most = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
+        left_s = self._pace.left_s(share)
+        say(0.0, f"{told(question, counts)} of those up to {most}", left_s, of="of these")
+
+
+def impossible(question: Question) -> str | None:
+    """Return why no vector can meet the objectives, with models cut however one likes.
+
+    None where that is not proved: the bounds of the search are of the plans that are looked at,
+    and others may do what these cannot.
+
+    What nothing can run, or not in time, of an ask that is more than may be late; and more work,
+    on time, than all devices of the largest vector have seconds for.
+    """
+    if not question.free:
+        return None
+    for bound in needs(question):
+        ask = question.asks[bound.ask]
+        which = bound.slo[ask.stream]
+        assert which is not None
+        limit_s = question.streams[ask.stream].slos[which].latency_s
+        model = question.models[question.classes[ask.of_class].model]
+        why = too_slow(model, question.free[ask.of_class], limit_s)
+        if why is not None:
+            return why
+    most = most_devices(question)
+    work_s = np.array([one.work_s for one in question.free])
+    for slo in choices(question):
+        each = np.zeros(question.resources)
+        each[: len(question.types)] = 1.0
+        busy = bound_of(question, slo, (each, work_s))
+        if busy is not None and most < busy.least * (1 - SLACK):
+            return _too_much(busy, most)
+    return None
+
+
+def most_devices(question: Question) -> int:
+    """Return a number of devices that no vector exceeds."""
+    kinds = [len(kind.devices) for kind in question.kinds if not kind.slots]
+    hosts = [len(kind.devices) for kind in question.kinds if kind.slots]
+    return question.max_devices * max(kinds, default=0) + max(hosts, default=0)
+
+
+def _too_much(busy: Bound, most: int) -> str:
+    return (
+        f"what comes keeps {busy.least:.4g} devices busy, cut however one likes, and no platform "
+        f"has more than {most}"
     )
 
 

@@ -15,8 +15,7 @@ from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound, choices
 from hetsim.recommending.bounds.capacity import bound_of
 from hetsim.recommending.bounds.needs import needs
-from hetsim.recommending.bounds.pooled import pooled
-from hetsim.recommending.bounds.pooled_drawn import pooled_drawn
+from hetsim.recommending.bounds.pooled import pooled, pooled_drawn
 from hetsim.recommending.bounds.prices import alike, at_vector, matters
 from hetsim.recommending.bounds.under import Under
 from hetsim.recommending.losing import lefts

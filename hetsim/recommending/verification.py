@@ -21,8 +21,7 @@ from hetsim.errors import CertificateRefuted, InvalidInput, UsageError
 from hetsim.recommending.bounds.bound import Bound, judged, late_allowed, limits_s
 from hetsim.recommending.bounds.capacity import in_the_long_run, in_window
 from hetsim.recommending.bounds.needs import more_than_late
-from hetsim.recommending.bounds.pooled import late_on
-from hetsim.recommending.bounds.pooled_drawn import misses, share_of
+from hetsim.recommending.bounds.pooled import late_on, misses, share_of
 from hetsim.recommending.bounds.under import Under
 from hetsim.recommending.claim import (
     BoundClaim,
@@ -39,13 +38,12 @@ from hetsim.recommending.claim import (
     untrue,
 )
 from hetsim.recommending.claimed_question import WORDS, Claimed, claimed
-from hetsim.recommending.instances import Instance
 from hetsim.recommending.laying import sizes_of
 from hetsim.recommending.losing import lefts, shape_of
 from hetsim.recommending.placements import Holds, Placements, able_on, routing_of
 from hetsim.recommending.playing import outcomes_of
 from hetsim.recommending.policies import Placed, Policy, places_of, serves, up_to
-from hetsim.recommending.question import UNIT, Counts, Question
+from hetsim.recommending.question import UNIT, Counts, Instance, Question
 from hetsim.service.figures import chosen, latencies
 from hetsim.service.figures import judged as judged_by
 from hetsim.service.stability import stability_of

@@ -20,10 +20,16 @@ from hetsim.service.resolving import Made, resolve
 from hetsim.service.service import Service
 from hetsim.service.serving import played
 from hetsim.sizing.impossible import impossible_as
-from hetsim.sizing.outages.answer import Availability, How, Matter, State
-from hetsim.sizing.outages.left import Leaving, Left
-from hetsim.sizing.outages.verdicts import answer_of, check_asked, confidence_of_each
-from hetsim.sizing.outages.ways import Counts, choice_of, names_of
+from hetsim.sizing.outages.answer import (
+    Availability,
+    How,
+    Matter,
+    State,
+    answer_of,
+    check_asked,
+    confidence_of_each,
+)
+from hetsim.sizing.outages.left import Counts, Leaving, Left, choice_of, names_of
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.failing import Failing
 from hetsim.workloads.workload import Workload

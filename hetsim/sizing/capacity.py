@@ -19,7 +19,7 @@ from hetsim.sizing.carrying import Question, carried, refused
 from hetsim.sizing.ceiling import demand_of
 from hetsim.sizing.enduring import carried_without
 from hetsim.sizing.impossible import impossible_as
-from hetsim.sizing.outages.verdicts import check_objectives
+from hetsim.sizing.outages.answer import check_objectives
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 

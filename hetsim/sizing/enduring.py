@@ -9,9 +9,8 @@ from hetsim.confidence.verdict import Answer
 from hetsim.hardware.spec import Platform
 from hetsim.sizing.answer import Carried, Rates, Without
 from hetsim.sizing.carrying import Question, carried, refused
-from hetsim.sizing.outages.left import Leaving
-from hetsim.sizing.outages.verdicts import confidence_of_each
-from hetsim.sizing.outages.ways import ways
+from hetsim.sizing.outages.answer import confidence_of_each
+from hetsim.sizing.outages.left import Leaving, ways
 
 
 def carried_without(

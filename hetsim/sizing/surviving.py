@@ -13,10 +13,8 @@ from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.service.serving import played
 from hetsim.sizing.impossible import impossible_as
-from hetsim.sizing.outages.left import Leaving
-from hetsim.sizing.outages.survived import Loss, Survived
-from hetsim.sizing.outages.verdicts import answer_of, check_asked, confidence_of_each
-from hetsim.sizing.outages.ways import ways
+from hetsim.sizing.outages.answer import Loss, Survived, answer_of, check_asked, confidence_of_each
+from hetsim.sizing.outages.left import Leaving, ways
 from hetsim.workloads.deployment import Deployment
 from hetsim.workloads.workload import Workload
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 
-from hetsim.recommending.instances import Instance
 from hetsim.recommending.policies import Placed, Policy, places_of, serves
-from hetsim.recommending.question import Counts, Question
+from hetsim.recommending.question import Counts, Instance, Question
 
 
 def enumerated(question: Question, counts: Counts, policy: Policy) -> Iterator[Placed]:

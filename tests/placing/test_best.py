@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from hetsim.placing.best import best_of, few_of
-from hetsim.placing.exact import improved
 from hetsim.placing.flow import flow_of
-from hetsim.placing.program import program_of, relaxed
+from hetsim.placing.program import improved, program_of, relaxed
 from hetsim.placing.replicas import Part, Replicas
 from hetsim.placing.searching import Seen, filled, greedy, swapped
 from hetsim.problem.parts import Held

@@ -13,11 +13,10 @@ import pytest
 import hetsim
 from deployments import model_at
 from hetsim.base.text import to_json
-from hetsim.placing.apart import without_others
 from hetsim.placing.best import best_of
 from hetsim.placing.impossible import most_carried, problems_of, why_impossible
 from hetsim.placing.offered import offered
-from hetsim.placing.place import place_of
+from hetsim.placing.place import place_of, without_others
 from hetsim.placing.placements import candidates, served_ways
 from hetsim.reporting.tables.place import place_record
 from hetsim.service.asked import Asked

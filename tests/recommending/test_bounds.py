@@ -15,8 +15,7 @@ from hetsim.problem.problem import Problem
 from hetsim.recommending.any_plan import any_plan
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import choices, most_late
-from hetsim.recommending.bounds.pooled import late_on, least_rate
-from hetsim.recommending.bounds.pooled_drawn import greedy, share_of
+from hetsim.recommending.bounds.pooled import greedy, late_on, least_rate, share_of
 from hetsim.recommending.bounds.prices import alike, at_vector, worth_of
 from hetsim.recommending.question import (
     Arrivals,

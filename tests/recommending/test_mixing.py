@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from hetsim.recommending.instances import Place
 from hetsim.recommending.mixing import fitting, needs_of, suited
 from hetsim.recommending.policies import apart, places_of, serves
-from hetsim.recommending.question import Question
+from hetsim.recommending.question import Place, Question
 from random_questions import every_vector, random_question
 from sweeps import sweep
 

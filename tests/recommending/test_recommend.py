@@ -18,8 +18,7 @@ from deployments import model_at
 from hetsim.base.text import to_json
 from hetsim.cli.main import main
 from hetsim.recommending.answer import Recommendation
-from hetsim.recommending.catalog import Catalog
-from hetsim.recommending.catalog_reader import catalog_schema
+from hetsim.recommending.catalog import Catalog, catalog_schema
 from hetsim.recommending.deploying import (
     deployment_file,
     deployment_of,

@@ -11,8 +11,8 @@ from hetsim.recommending.deploying import told as in_words
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import UNIT, UNITS, Counts, Question
+from hetsim.recommending.recommend import Telling
 from hetsim.recommending.searching import Found, Search, excluded_by
-from hetsim.recommending.telling import Telling
 from hetsim.recommending.vectors import Level, all_vectors, excludes
 from random_questions import every_vector, random_question, with_losses, with_splits
 from sweeps import sweep

@@ -21,7 +21,6 @@ from hetsim.recommending.deploying import (
     platform_of,
 )
 from hetsim.recommending.gathering import gathered
-from hetsim.recommending.instances import Instance
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, placed, places_of, policies_of
 from hetsim.recommending.question import (
@@ -29,6 +28,7 @@ from hetsim.recommending.question import (
     Ask,
     Class,
     DeviceType,
+    Instance,
     Kind,
     Question,
     Split,

@@ -105,7 +105,7 @@ def recommend(
     from hetsim.cli.trace_and_out import check_targets
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.errors import UsageError
-    from hetsim.recommending.catalog_reader import load_catalog
+    from hetsim.recommending.catalog import load_catalog
     from hetsim.recommending.certificate import certificate, digests_of
     from hetsim.recommending.doubt import AS_SAID, demand_of_text
     from hetsim.recommending.recommend import recommended

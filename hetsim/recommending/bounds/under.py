@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.recommending.bounds.bound import Bound, limits_s
-from hetsim.recommending.instances import Instance
 from hetsim.recommending.policies import Placed, Policy, up_to
-from hetsim.recommending.question import SLACK, Question
+from hetsim.recommending.question import SLACK, Instance, Question
 
 Floats = NDArray[np.float64]
 Key = tuple[int, int, int, int]

@@ -17,7 +17,7 @@ from hetsim.reporting.words.losses import choices_text
 from hetsim.reporting.words.text import ABSENT, count, latency_text
 from hetsim.service.service import Service
 from hetsim.sizing.answer import Choice, nearest_miss
-from hetsim.sizing.outages.survived import Loss, Survived
+from hetsim.sizing.outages.answer import Loss, Survived
 
 SHOWN = 12
 """Losses that are listed."""
