@@ -14,7 +14,7 @@ from hetsim.plans.plan import Plan
 from hetsim.problem.parts import shared_out
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.island import Section, Table, table
-from hetsim.reporting.pages.islands.shared import seconds
+from hetsim.reporting.pages.leaves import leaf_text
 from hetsim.reporting.pages.packing import packed, unpacked
 from hetsim.reporting.words.text import ABSENT, listed
 
@@ -176,7 +176,7 @@ def _groups(found: Record) -> Table:
                 f"g{group}",
                 found["devices"][groups["device"][group]],
                 str(len(members[group])),
-                seconds(groups["seconds"][group]),
+                leaf_text("time_s", groups["seconds"][group]),
                 *(format_bytes(groups[key][group]) for key in ("weights", "receives", "sends")),
                 listed(tally(found["ops"][found["op"][node]] for node in members[group]), limit=3),
             )
@@ -198,7 +198,7 @@ def _nodes(found: Record) -> Table:
                 found["ops"][found["op"][node]],
                 found["devices"][plan["groups"]["device"][plan["group"][node]]],
                 f"g{plan['group'][node]}",
-                seconds(plan["seconds"][node]),
+                leaf_text("time_s", plan["seconds"][node]),
                 _elsewhere(found, plan, node),
             )
             for node in longest[:ROWS_MOST]
@@ -220,7 +220,7 @@ def _elsewhere(found: Record, plan: Record, node: int) -> str:
         if device == here:
             continue
         if takes_s is not None:
-            said.append(f"{name} {seconds(takes_s)}")
+            said.append(f"{name} {leaf_text('time_s', takes_s)}")
         else:
             reason = found["refusals"]["texts"][why] if why >= 0 else "does not take it"
             said.append(f"{name}: {reason}")
