@@ -1,4 +1,4 @@
-"""What the nodes of a graph take on one device: as kernels, fused ones, and graphs inside nodes."""
+"""Seconds of every node of a model on a device."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.joined import Uses, joined_kernel
-from hetsim.cost.kernels.as_fitted import AsFitted, FittedPart
-from hetsim.cost.kernels.chosen import model_figures
+from hetsim.cost.kernels.as_fitted import AsFitted, FittedPart, model_figures
 from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.kernels.layouts import copies_of, copy_work
 from hetsim.cost.model import CostModel, Kernel
@@ -22,7 +20,7 @@ from hetsim.cost.quantized import (
     shared_loads,
 )
 from hetsim.device.support.executed import as_int8, fitted_in_int8, integer_node
-from hetsim.device.support.quantized import Quantized
+from hetsim.device.support.quantized import PRODUCTS, Quantized, fusing_key
 from hetsim.device.support.rules import Support, by_rules, casts_nothing
 from hetsim.device.support.taken_off import taken_off
 from hetsim.errors import HetsimError
@@ -34,6 +32,71 @@ from hetsim.graph.work.products import REQUANTIZE
 from hetsim.hardware.executing import INT8
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.spec import FLOATS, DeviceSpec
+
+_USUAL = (tuple(sorted(PRODUCTS)), ("Clip", "Relu"))
+"""What is one integer kernel where all of it is quantized, whatever a device declares: the
+quantized range of the result is what the activation leaves."""
+
+
+def with_usual_chain(spec: DeviceSpec) -> DeviceSpec:
+    """Return the device with the chain that is customary where it executes in int8."""
+    if spec.executes != INT8:
+        return spec
+    return replace(spec, fusions=(*spec.fusions, _USUAL))
+
+
+def fused_chains(
+    graph: Graph, spec: DeviceSpec, supported: Sequence[bool]
+) -> tuple[tuple[int, ...], ...]:
+    """Match the device's fusion chains on the graph.
+
+    A chain v1, v2, ... matches where each node is of an op type the chain allows at its
+    place, is supported, and the value it hands on is read by the next node alone and is
+    no output of the graph. Nodes are tried in graph order, longer chains first; a node
+    belongs to one match at most. O(V * chains).
+    """
+    consumers = graph.consumers()
+    outputs = set(graph.outputs)
+    chains = sorted(spec.fusions, key=len, reverse=True)
+    taken: set[int] = set()
+    found: list[tuple[int, ...]] = []
+    for node in graph.nodes:
+        for chain in chains:
+            match = _match(graph, spec, chain, node.id, supported, taken, consumers, outputs)
+            if match is not None:
+                taken.update(match)
+                found.append(match)
+                break
+    return tuple(found)
+
+
+def _match(
+    graph: Graph,
+    spec: DeviceSpec,
+    chain: tuple[tuple[str, ...], ...],
+    first: int,
+    supported: Sequence[bool],
+    taken: set[int],
+    consumers: Mapping[str, tuple[int, ...]],
+    outputs: set[str],
+) -> tuple[int, ...] | None:
+    members: list[int] = []
+    at = first
+    for place, allowed in enumerate(chain):
+        node = graph.nodes[at]
+        if at in taken or not supported[at] or fusing_key(node, spec) not in allowed:
+            return None
+        members.append(at)
+        if place == len(chain) - 1:
+            return tuple(members)
+        if len(node.writes) != 1 or node.writes[0] in outputs:
+            return None
+        readers = consumers.get(node.writes[0], ())
+        if len(readers) != 1:
+            return None
+        at = readers[0]
+    return None
+
 
 _CONVERTED = 1 << 20
 """Elements of the tensor whose conversion says what one byte of it costs."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.cost.default import DEFAULT_COST
-from hetsim.cost.kernels.chosen import figures_for
+from hetsim.cost.kernels.as_fitted import figures_for
 from hetsim.cost.model import WholeModelCost
 from hetsim.cost.profiles.record import MeasuredShare
 from hetsim.cost.registry import cost_model

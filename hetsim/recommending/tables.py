@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hetsim.base.going import each, part
-from hetsim.cost.kernels.chosen import executed_dtype
+from hetsim.cost.kernels.as_fitted import executed_dtype
 from hetsim.device.support.executed import is_quantized
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.graph.work import graph_work

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.cost.fusion import fused_chains, with_usual_chain
 from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.prices import fused_chains, with_usual_chain
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import graph_work
 from hetsim.hardware.catalog import load_platform

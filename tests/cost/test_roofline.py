@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hetsim.cost.fusion import fused_chains
 from hetsim.cost.model import Kernel
+from hetsim.cost.prices import fused_chains
 from hetsim.cost.registry import cost_model
 from hetsim.cost.roofline import Roofline
 from hetsim.device.device import SimulatedDevice

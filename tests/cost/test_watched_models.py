@@ -10,8 +10,8 @@ import pytest
 
 from figure_builders import kernel_figures
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.hooks import watched
 from hetsim.cost.model import CostModel, Estimate, Kernel, WholeModelCost
+from hetsim.cost.registry import watched
 from hetsim.cost.roofline import Roofline
 from hetsim.errors import PluginError
 from hetsim.graph.work import graph_work

@@ -15,8 +15,7 @@ from catalog.kin_data import KinData, Prior, chip_groups, dies
 from catalog.likeness import Said, called, said
 from catalog.mixed import Floats, KinFit, refit, with_slopes
 from catalog.points import Point, Series
-from hetsim.cost.kernels.families import groups_of
-from hetsim.cost.kernels.likeness import traits_of
+from hetsim.cost.kernels.likeness import groups_of, traits_of
 from hetsim.hardware.files.kin_schema import MOST_NETWORKS
 from hetsim.hardware.kin import Heard, Kin, KnownNetwork
 

@@ -12,7 +12,7 @@ from hetsim.analysis.lint.suspects import Change, Seen, Suspect, Target, targets
 from hetsim.analysis.nodes.nodes import Nodes
 from hetsim.base.text import tally
 from hetsim.base.units import format_bytes
-from hetsim.cost.kernels.chosen import model_figures
+from hetsim.cost.kernels.as_fitted import model_figures
 from hetsim.device.support.executed import held_in, is_quantized
 from hetsim.device.support.reasons import Kind, cause_of, without_values
 from hetsim.graph.graph import ITEM_BITS

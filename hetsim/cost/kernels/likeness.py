@@ -1,37 +1,74 @@
-r"""What the formula misses of a network, from what it missed of networks that are like it.
-
-Compilers and libraries treat some networks better than the formula says, and some worse, on all
-devices of a kin alike. The logarithm of the factor, the effect of a network, is a Gaussian
-process over `TRAITS`: no name is looked at. With d the distance of two networks at their batches,
-and e that of one sample of each::
-
-    own = exp(-e^2 / 2 SAME^2) exp(-|log(batch / other batch)| / BATCHES)
-    covariance = sd^2 (shared exp(-d^2 / 2 length^2) + (1 - shared) own)
-
-The first part is what networks that are alike have in common; the second is a network's own,
-which it gets back where it was run, the less the further the batch is from that, and so does
-what is the same to within a hair. A network that is like none has the factor 1 and the whole
-variance.
-
-Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, 2006,
-algorithm 2.1; leaving some out, section 5.4.2.
-"""
+"""Likeness of networks: families of kernels, traits, and what a kin says of another network."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.families import groups_of
+from hetsim.cost.kernels.as_floats import as_floats
 from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import kernel_seconds, streamed_share
-from hetsim.cost.kernels.table import KernelTable
-from hetsim.hardware.kernel_figures import INDEX, batch_range
+from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.errors import UnboundDimension
+from hetsim.graph.graph import Graph
+from hetsim.hardware.catalog import load_kin
+from hetsim.hardware.kernel_figures import INDEX, KernelFigures, batch_range
 from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork, Likely
+
+_FAMILIES = (
+    ("bert", "bert|electra"),
+    ("clip text and gpt", "clip_text|gpt"),
+    ("mobilevit and hybrids", "mobilevit|efficientformer|fastvit|levit|segformer"),
+    ("vit", "vit_|deit|beit|vision_transformer"),
+    ("swin", "swin"),
+    ("efficientnet", "efficientnet|mixnet"),
+    ("mobilenet", "mobilenet|mnasnet|proxylessnas"),
+    ("shufflenet", "shufflenet|nanodet"),
+    ("resnet", "resnet|resnext|regnet"),
+    ("vgg", "(?<!rep)vgg|alexnet"),
+    ("repvgg", "repvgg"),
+    ("inception", "inception|googlenet"),
+    ("squeezenet", "squeezenet"),
+    ("densenet", "densenet|vovnet"),
+    ("ghostnet", "ghostnet"),
+    ("convnext", "convnext"),
+    ("yolo", "yolo"),
+    ("unet", "unet"),
+    ("super resolution", "espcn|quicksrnet|esrgan"),
+    ("whisper", "whisper"),
+)
+_PATTERNS = tuple((family, re.compile(pattern)) for family, pattern in _FAMILIES)
+
+
+def family_of(network: str) -> str:
+    """Return the family of the network called `network`; the name itself where it has none.
+
+    Detectors and segmenters are of the family of their backbone: that is where their kernels are.
+
+    >>> family_of("bert_large_384"), family_of("ncnn_mobilenet_yolo"), family_of("hrnet_w18")
+    ('bert', 'mobilenet', 'hrnet_w18')
+    """
+    return next((family for family, named in _PATTERNS if named.search(network)), network)
+
+
+def groups_of(networks: Iterable[str]) -> dict[str, str]:
+    """Return what each network is left out with: its family, or it alone where there is but one.
+
+    >>> groups_of(["bert_base_384", "bert_large_384"])
+    {'bert_base_384': 'bert_base_384', 'bert_large_384': 'bert_large_384'}
+    """
+    families = {name: family_of(name) for name in networks}
+    if len(set(families.values())) > 1:
+        return families
+    return {name: name for name in families}
+
 
 Floats = NDArray[np.float64]
 
@@ -282,3 +319,46 @@ class Likeness:
         every = (*self.kin.networks, *(one.network for one in self.kin.heard))
         names = (every[index].name for index in order if by[index] >= least)
         return tuple(dict.fromkeys(names))[:_NAMED]
+
+
+_KEPT = "kernel table"
+
+
+def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | None:
+    """Return what the networks of the kin of `figures` say of `graph`.
+
+    None where their file is not there, or shapes inside a node are open: it is not priced then.
+
+    The network is told by its kernels as a device of the kin runs it whole, whatever part of it
+    the device takes, and as if it were not quantized, as those of the kin are. `batch` is how many
+    samples it takes at once.
+
+    Raises
+    ------
+    PlatformError
+        Where the kin's file is broken, or gone since the device was read.
+
+    O(V + E) for the first kin that is asked of a graph, then O(kernels + networks^2).
+    """
+    if not figures.likeness:
+        return None
+    known = likeness_of(figures.kin, figures.likeness)
+    try:
+        table = _table(graph)
+    except UnboundDimension:
+        return None
+    return known.of_table(table, batch, at=batch)
+
+
+@lru_cache(maxsize=64)
+def likeness_of(kin: str, sha256: str) -> Likeness:
+    """Return what a kin's file says; `sha256` tells one edition of it from another."""
+    return Likeness.of(load_kin(kin))
+
+
+def _table(graph: Graph) -> KernelTable:
+    known: Any = graph.kept.get(_KEPT)
+    if known is None:
+        known = graph.kept[_KEPT] = network_table(as_floats(graph))
+    table: KernelTable = known
+    return table

@@ -1,37 +1,256 @@
-"""Kernels of a profile matched to the nodes of a graph.
-
-1. By name, where a name speaks of nodes (``hetsim.cost.profiles.names``); a convolution or
-   product that a kernel says it runs, and that only feeds the node it is named after, is part
-   of it.
-2. By place: a kernel of a known op type whose name speaks of no node
-   (``SkipLayerNormalization``), or a compiled subgraph, runs what no name claims, and what must
-   run after all that ran before it and before all that ran after it. Of several such parts of
-   the graph it gets the one that became ready last.
-3. Inside: a node without a kernel of its own, of a kind that runtimes fuse or remove, with
-   measured neighbours on all sides, ran within the kernel of its neighbour.
-4. A conversion of layout or type that is no node belongs to the kernel that runs next.
-
-What is left has no measured time, and kernels that are left match no node.
-"""
+"""Runtimes of a profile matched to the nodes of a model: units, claims, places."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hetsim.cost.profiles.claims import Claims, parts_of
 from hetsim.cost.profiles.names import Names
-from hetsim.cost.profiles.places import by_place
 from hetsim.cost.profiles.record import TimedKernel
-from hetsim.cost.profiles.units import (
-    DENSE,
-    LIGHT,
-    dense_class,
-    is_conversion,
-    is_opaque,
-)
-from hetsim.graph.dag import Dag
+from hetsim.graph.dag import Dag, joined
 from hetsim.graph.graph import Graph
+
+
+@dataclass(slots=True)
+class Claims:
+    """What is known while kernels are matched.
+
+    Attributes
+    ----------
+    graph, dag : Graph, Dag
+    classes : sequence of str
+        Op class by node.
+    kernels : sequence of TimedKernel
+    nodes : list of list of int
+        Nodes by kernel.
+    homes : list of list of int
+        Kernels by node.
+    elsewhere : set of int
+        Nodes that another unit ran.
+    folded : set of int
+        Kernels of nodes of the file that are constants here.
+    """
+
+    graph: Graph
+    dag: Dag
+    classes: Sequence[str]
+    kernels: Sequence[TimedKernel]
+    nodes: list[list[int]]
+    homes: list[list[int]]
+    elsewhere: set[int]
+    folded: set[int]
+
+    def claim(self, kernel: int, nodes: Iterable[int]) -> None:
+        """Give nodes to a kernel."""
+        for v in nodes:
+            if v not in self.nodes[kernel]:
+                self.nodes[kernel].append(v)
+                self.homes[v].append(kernel)
+
+    def free(self, v: int) -> bool:
+        """Whether no kernel has the node."""
+        return not self.homes[v] and v not in self.elsewhere
+
+
+def elements_of(graph: Graph, v: int) -> int | None:
+    """Elements of the first output of a node; None where they are open or depend on data."""
+    writes = graph.nodes[v].writes
+    tensor = graph.tensors[writes[0]] if writes else None
+    if tensor is None or tensor.measured or tensor.shape is None:
+        return None
+    count = 1
+    for dim in tensor.shape:
+        if not isinstance(dim, int):
+            return None
+        count *= dim
+    return count
+
+
+def parts_of(dag: Dag, nodes: Sequence[int]) -> list[tuple[int, ...]]:
+    """The weakly connected parts that `nodes` alone make, each ascending."""
+    at = {v: index for index, v in enumerate(nodes)}
+    roots = joined(len(nodes), ((at[v], at[w]) for v in nodes for w in dag.succs[v] if w in at))
+    found: dict[int, list[int]] = {}
+    for v, root in zip(nodes, roots, strict=True):
+        found.setdefault(root, []).append(v)
+    return [tuple(sorted(part)) for part in found.values()]
+
+
+_OF_CPUS = frozenset(
+    {"CPU", "CPUExecutionProvider", "XnnpackExecutionProvider", "DnnlExecutionProvider",
+     "ACLExecutionProvider", "ArmNNExecutionProvider"}
+)  # fmt: skip
+_COPIES = frozenset({"MemcpyFromHost", "MemcpyToHost", "Memcpy"})
+_COPY_NAME = re.compile(r"\[(HostToDevice|DeviceToHost)Copy\w*\]")
+_CONVERSIONS = frozenset(
+    {"ReorderInput", "ReorderOutput", "Reorder", "Reformat", "NoOp", "Reshape", "Transpose",
+     "Permute", "Cast", "Convert", "Copy", "Identity", "Squeeze", "Unsqueeze", "Flatten"}
+)  # fmt: skip
+_OPAQUE = re.compile(
+    r"__myl_|ForeignNode\[|TRTKernel_|ExecutionProvider_|DmlFusedNode|EPContext|EP-subgraph"
+    r"|^subgraph_\d+|^CoreML_|^NNAPI"
+)
+_DENSE = (
+    ("attention", "attention"), ("mha", "attention"), ("conv", "conv"), ("matmul", "matmul"),
+    ("gemm", "matmul"), ("fullyconnected", "matmul"), ("innerproduct", "matmul"),
+    ("lstm", "recurrent"), ("gru", "recurrent"), ("rnn", "recurrent"),
+)  # fmt: skip
+
+DENSE = frozenset({"attention", "conv", "matmul", "recurrent", "control_flow"})
+"""Op classes of nodes that never run within another's kernel unless that says so."""
+
+LIGHT = frozenset(
+    {"elementwise", "transcendental", "data_movement", "normalization", "softmax", "quantize",
+     "reduction", "gather_scatter"}
+)  # fmt: skip
+"""Op classes of what runtimes fuse into a neighbour, or remove."""
+
+
+def is_copy(kernel: TimedKernel) -> bool:
+    """Whether it moves a tensor between host and device, for which links are priced."""
+    return kernel.op in _COPIES or _COPY_NAME.search(kernel.name) is not None
+
+
+def is_conversion(kernel: TimedKernel) -> bool:
+    """Whether it may have been put in to change a layout or type for its neighbour."""
+    return kernel.op in _CONVERSIONS
+
+
+def is_opaque(kernel: TimedKernel) -> bool:
+    """Whether it is a compiled part of a graph whose name tells none of its nodes."""
+    return _OPAQUE.search(kernel.name) is not None or _OPAQUE.search(kernel.op) is not None
+
+
+def dense_class(kernel: TimedKernel) -> str | None:
+    """The op class of the dense node that its op type says it runs; None where it says none."""
+    low = kernel.op.lower().replace("_", "")
+    return next((op_class for part, op_class in _DENSE if part in low), None)
+
+
+def own(kernels: tuple[TimedKernel, ...], kind: str) -> tuple[bool, ...]:
+    """Say of each kernel whether a device of `kind` ran it.
+
+    Where the profile names one unit or none, all are its own: the user says so. Where it names
+    several, a CPU has those of CPUs, every other device the rest.
+    """
+    units = {kernel.unit for kernel in kernels if kernel.unit}
+    if len(units) < 2:
+        return (True,) * len(kernels)
+    return tuple(
+        not kernel.unit or (kernel.unit in _OF_CPUS) == (kind == "cpu") for kernel in kernels
+    )
+
+
+_TOKEN = re.compile(r"_token_\d+$")
+
+
+def by_place(claims: Claims, own: Sequence[bool], *, sure: bool) -> set[int]:
+    """Match kernels without a name by where they stand; return them.
+
+    `sure`: the profile is of this model; else only compiled subgraphs are taken to be.
+    """
+    count = len(claims.kernels)
+    named = [bool(nodes) for nodes in claims.nodes]
+    lower, upper = _windows(claims, count)
+    placed: set[int] = set()
+    gap: list[int] = []
+    for index in range(count + 1):
+        if index < count and not named[index]:
+            kernel = claims.kernels[index]
+            # What says neither a node nor an op may be anything.
+            tells = is_opaque(kernel) or (sure and kernel.op != "")
+            if own[index] and index not in claims.folded and tells:
+                gap.append(index)
+            continue
+        if gap:
+            first = gap[0]
+            open_nodes = [
+                v for v in range(len(lower)) if claims.free(v) and lower[v] < first < upper[v]
+            ]
+            placed.update(_fill(claims, gap, open_nodes, lower))
+        gap = []
+    return placed
+
+
+def _windows(claims: Claims, count: int) -> tuple[list[int], list[int]]:
+    """By node: the last named kernel that must come before it, and the first one after it."""
+    n = len(claims.graph.nodes)
+    lower, upper = [-1] * n, [count] * n
+    for v in range(n):
+        for u in claims.dag.preds[v]:
+            lower[v] = max(lower[v], *(claims.homes[u] or [lower[u]]))
+    for v in reversed(range(n)):
+        for u in claims.dag.succs[v]:
+            upper[v] = min(upper[v], *(claims.homes[u] or [upper[u]]))
+    return lower, upper
+
+
+def _fill(
+    claims: Claims, gap: Sequence[int], open_nodes: Sequence[int], lower: Sequence[int]
+) -> list[int]:
+    """Give the kernels of one gap the parts of the graph that fit there."""
+    taken: set[int] = set()
+    wanted: list[tuple[int, tuple[int, ...]]] = []
+    for index in gap:
+        kernel = claims.kernels[index]
+        fit = [
+            v for v in open_nodes
+            if is_conversion(kernel) and v not in taken and _may_be(claims.graph, v, kernel)
+        ]  # fmt: skip
+        if fit:
+            best = max(fit, key=lambda v: (lower[v], -v))
+            taken.add(best)
+            wanted.append((index, (best,)))
+    open_nodes = [v for v in open_nodes if v not in taken]
+    for index in gap:
+        kernel = claims.kernels[index]
+        if is_conversion(kernel):
+            continue
+        dense = dense_class(kernel)
+        anything = is_opaque(kernel)
+        alike = {v for v in open_nodes if claims.graph.nodes[v].op_type == kernel.op}
+        allowed = [
+            v for v in open_nodes
+            if anything or claims.classes[v] in LIGHT or claims.classes[v] == dense
+            or v in alike or (dense == "attention" and claims.classes[v] == "matmul")
+        ]  # fmt: skip
+        parts = parts_of(claims.dag, allowed)
+        if dense is not None and not anything:
+            parts = [part for part in parts if any(claims.classes[v] in DENSE for v in part)]
+        if parts:
+            best_part = max(
+                parts,
+                key=lambda part: (
+                    not alike.isdisjoint(part),
+                    taken.isdisjoint(part),
+                    max(lower[v] for v in part),
+                    -part[0],
+                ),
+            )
+            taken.update(best_part)
+            wanted.append((index, best_part))
+    for index, part in wanted:
+        claims.claim(index, part)
+    return [index for index, _ in wanted]
+
+
+def _may_be(graph: Graph, v: int, kernel: TimedKernel) -> bool:
+    """Whether a conversion may be node `v`: op type, size, and the stem of a name made up."""
+    node = graph.nodes[v]
+    made_up = node.name not in node.origins
+    same_stem = _TOKEN.sub("", node.name) == _TOKEN.sub("", kernel.name)
+    return (
+        node.op_type == kernel.op
+        and _same_size(graph, v, kernel)
+        and (same_stem if made_up else True)
+    )
+
+
+def _same_size(graph: Graph, v: int, kernel: TimedKernel) -> bool:
+    """Whether a node's first output has as many elements as the kernel's, where both are known."""
+    return kernel.elements is None or elements_of(graph, v) in (None, kernel.elements)
+
 
 _GATE = "QuickGelu"
 """A kernel of ``x * sigmoid(a * x)``."""

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.cost.prices import Fused
-from hetsim.cost.profiles.claims import elements_of
-from hetsim.cost.profiles.matching import Matched, match
+from hetsim.cost.profiles.matching import Matched, elements_of, is_copy, match, own
 from hetsim.cost.profiles.names import Names
 from hetsim.cost.profiles.record import MeasuredShare, Profile, TimedKernel, Unmatched
-from hetsim.cost.profiles.units import is_copy, own
 from hetsim.errors import InvalidInput
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work

@@ -12,7 +12,7 @@ from catalog.fidelity.judged import alone_s, device_of, figures_of
 from catalog.graphs import Graphs, read_graphs
 from catalog.measured import ITEM_BYTES, measured_folder
 from cost.kernels.test_as_floats import quantized_model
-from hetsim.cost.kernels.kin import likeness_of
+from hetsim.cost.kernels.likeness import likeness_of
 from hetsim.cost.kernels.table import KernelTable, network_table
 from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.errors import HetsimError

@@ -17,8 +17,15 @@ from figure_builders import kernel_figures, kin_block, kin_record
 from hetsim.cost.fitted import Fitted
 from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import kernel_seconds, streamed_share
-from hetsim.cost.kernels.kin import said_by_kin
-from hetsim.cost.kernels.likeness import BATCHES, SAME, Likeness, Placed, covariance, traits_of
+from hetsim.cost.kernels.likeness import (
+    BATCHES,
+    SAME,
+    Likeness,
+    Placed,
+    covariance,
+    said_by_kin,
+    traits_of,
+)
 from hetsim.cost.kernels.table import network_table, of_batch
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model

@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from hetsim.cost.profiles.claims import Claims, elements_of, parts_of
+from hetsim.cost.profiles.matching import (
+    Claims,
+    dense_class,
+    elements_of,
+    is_conversion,
+    is_copy,
+    is_opaque,
+    own,
+    parts_of,
+)
 from hetsim.cost.profiles.record import TimedKernel
-from hetsim.cost.profiles.units import dense_class, is_conversion, is_copy, is_opaque, own
 from hetsim.graph.dag import Dag
 from hetsim.graph.graph import Tensor
 from kernel_graphs import chain

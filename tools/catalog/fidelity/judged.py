@@ -19,7 +19,7 @@ from catalog.kin_fits import FittedKin, Measurements
 from catalog.leaving_out import Unseen
 from catalog.measured import ITEM_BYTES
 from catalog.points import Series
-from hetsim.cost.kernels.kin import likeness_of
+from hetsim.cost.kernels.likeness import likeness_of
 from hetsim.cost.kernels.table import KernelTable
 from hetsim.cost.kernels.totals import Networks, log_total
 from hetsim.errors import HetsimError
