@@ -99,8 +99,8 @@ HOTTER = (1.0, 3.0, 10.0)
 """Rounds begin so many times as hot, in turns."""
 LOOKS = 4
 """Drafts that are judged of each of several rounds."""
-FIRST_WORK = 200_000, 1_000
-"""Tasks evaluated before the first look at the time: compiled, and as it stands."""
+FIRST_WORK = 200_000
+"""Tasks evaluated compiled before the first look at the time; as it stands, one move."""
 CHUNK_S = 0.01
 """Seconds between two looks at the time."""
 
@@ -318,7 +318,7 @@ class Walk:
         advance = _compiled() if self.compiled else anneal
         moves = 0 if budget.moves is None else max(budget.moves, 1)
         least = 16 if self.compiled else 1
-        chunk = max(least, FIRST_WORK[not self.compiled] // max(problem.n, 1))
+        chunk = max(least, FIRST_WORK // max(problem.n, 1)) if self.compiled else least
         while True:
             began_s = deadline.now_s()
             until = int(counts[TRIED]) + chunk
