@@ -32,7 +32,7 @@ from hetsim.execution.devices.program import assemble
 from hetsim.execution.transports.processes import command_line, descendants
 from hetsim.execution.transports.ray_connection import ray_connection
 from hetsim.graph.model import Model
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 
 LAYERS = 30
 DEVICES = 3

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import hetsim
 from hetsim.execution.emulation import emulate
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 
 MODELS = ("squeezenet", "shufflenet", "mobilenet_v2", "resnet18", "bert_small")
 PLATFORMS = ("laptop", "rock-5b", "workstation")

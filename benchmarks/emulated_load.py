@@ -24,7 +24,7 @@ from pathlib import Path
 import hetsim
 from hetsim.errors import ExecutionError
 from hetsim.execution.serving.serve import load_test
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.reporting.words.text import relative_change
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import tasks_of_plan

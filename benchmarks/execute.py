@@ -24,8 +24,8 @@ from onnx import TensorProto, helper
 import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.graph.inputs.samples import random_inputs
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 
 DEVICES = 4
 IN_FLIGHT = 8

@@ -44,7 +44,7 @@ from hetsim.device.registry import platform_devices
 from hetsim.errors import HetsimError
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.partitioning.export.onnx_folder import save_all
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.reporting.trace import trace_pieces
 from hetsim.service.resolving import Made
 from hetsim.service.serving import serve

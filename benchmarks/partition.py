@@ -31,10 +31,10 @@ import numpy as np
 from hetsim.base import left_to_python
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.groups import order_groups
 from hetsim.partitioning.growing import scans
 from hetsim.partitioning.methods.registry import method_named, methods
 from hetsim.partitioning.partition import Partition
+from hetsim.problem.groups import order_groups
 from hetsim.problem.problem import Problem
 from peers import openvino_hetero, torch_fx
 

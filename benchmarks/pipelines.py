@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Value
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan

@@ -25,9 +25,9 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.reporting.trace import trace_pieces
 from hetsim.simulation.clock.metrics import (
     build_events,

@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from hetsim.partitioning.affinity.file import load_affinity
     from hetsim.partitioning.deconflict import deconflict
     from hetsim.partitioning.flow import partition
-    from hetsim.partitioning.groups import Group
     from hetsim.partitioning.housekeeping import Housekeeping
     from hetsim.partitioning.methods.registry import methods
     from hetsim.partitioning.partition import Partition
@@ -85,11 +84,12 @@ if TYPE_CHECKING:
     from hetsim.placement.planning import plan
     from hetsim.placing.answer import Placement
     from hetsim.placing.place import place
-    from hetsim.plans.plan import Plan
-    from hetsim.plans.saved import load_plan
-    from hetsim.plans.timeline import Event, Timeline
+    from hetsim.problem.groups import Group
     from hetsim.problem.parts import Staging
+    from hetsim.problem.plan import Plan
     from hetsim.problem.problem import Problem
+    from hetsim.problem.saved import load_plan
+    from hetsim.problem.timeline import Event, Timeline
     from hetsim.recommending.answer import Recommendation
     from hetsim.recommending.catalog import load_catalog
     from hetsim.recommending.recommend import recommend
@@ -124,7 +124,7 @@ _HOMES = {
     "DeviceSpec": "hetsim.hardware.spec",
     "DeviceUnavailable": "hetsim.errors",
     "Entry": "hetsim.base.entries",
-    "Event": "hetsim.plans.timeline",
+    "Event": "hetsim.problem.timeline",
     "Exclusion": "hetsim.partitioning.affinity.affinity",
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
@@ -132,7 +132,7 @@ _HOMES = {
     "Failing": "hetsim.workloads.failing",
     "Failure": "hetsim.workloads.failure",
     "Finding": "hetsim.analysis.lint.lint",
-    "Group": "hetsim.partitioning.groups",
+    "Group": "hetsim.problem.groups",
     "HetsimError": "hetsim.errors",
     "Housekeeping": "hetsim.partitioning.housekeeping",
     "Infeasible": "hetsim.errors",
@@ -156,7 +156,7 @@ _HOMES = {
     "Partition": "hetsim.partitioning.partition",
     "PartitionError": "hetsim.errors",
     "Placement": "hetsim.placing.answer",
-    "Plan": "hetsim.plans.plan",
+    "Plan": "hetsim.problem.plan",
     "PlanError": "hetsim.errors",
     "Platform": "hetsim.hardware.spec",
     "PlatformError": "hetsim.errors",
@@ -177,7 +177,7 @@ _HOMES = {
     "Survived": "hetsim.sizing.outages.answer",
     "SweepError": "hetsim.errors",
     "TimedOut": "hetsim.errors",
-    "Timeline": "hetsim.plans.timeline",
+    "Timeline": "hetsim.problem.timeline",
     "TooManyInFlight": "hetsim.errors",
     "UnboundDimension": "hetsim.errors",
     "Undecided": "hetsim.errors",
@@ -201,7 +201,7 @@ _HOMES = {
     "load_extension": "hetsim.graph.reading.extension",
     "load_grid": "hetsim.sweeping.files.reader",
     "load_model": "hetsim.graph.loading",
-    "load_plan": "hetsim.plans.saved",
+    "load_plan": "hetsim.problem.saved",
     "load_platform": "hetsim.hardware.catalog",
     "load_workload": "hetsim.workloads.files.reader",
     "lower_bound": "hetsim.placement.bounding",

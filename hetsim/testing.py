@@ -205,8 +205,8 @@ def _check_files(
 def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
     """Connected groups of what the device takes, without cycles between them."""
     from hetsim.graph.dag import Dag
-    from hetsim.partitioning.groups import order_groups
     from hetsim.partitioning.methods.compact import merge
+    from hetsim.problem.groups import order_groups
 
     dag = Dag.from_edges(len(model.graph.nodes), model.graph.edges())
     taken = support.taken

@@ -15,9 +15,9 @@ import pytest
 
 import hetsim
 from hetsim.errors import HetsimError, Infeasible, all_refused
-from hetsim.partitioning.groups import Group
 from hetsim.placement.narrowing import without_devices
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -10,7 +10,7 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, Supposed
 from hetsim.placement.objective import Objective, kept_s
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.simulation.simulate import simulate

@@ -30,10 +30,10 @@ from hetsim.placement.objective import (
 from hetsim.placement.options import option_types
 from hetsim.placement.planning import under
 from hetsim.placement.starting.starts import expand
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
 
 PLAY = 0.03

@@ -24,9 +24,9 @@ from hetsim.placement.objective import (
     seconds_a_request,
 )
 from hetsim.placement.planning import again, under
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.simulate import simulate
 
 REPLANNERS = ("single", "heft")
@@ -320,7 +320,7 @@ class Explanation:
 
 
 @checks.takes(
-    plan=checks.instance("hetsim.plans.plan:Plan"),
+    plan=checks.instance("hetsim.problem.plan:Plan"),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     tell=checks.function,

@@ -14,7 +14,7 @@ from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, unnumbered
 from hetsim.placement.objective import Objective, check_objective, judge
 from hetsim.placement.planning import again
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.service.asked import Asked
@@ -105,7 +105,7 @@ def levers(platform: Platform, measured: Collection[str] = ()) -> tuple[str, ...
 
 
 @checks.takes(
-    plan=checks.instance("hetsim.plans.plan:Plan"),
+    plan=checks.instance("hetsim.problem.plan:Plan"),
     objective=checks.text,
     tell=checks.function,
 )

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from hetsim.base.going import each
 from hetsim.placement.objective import Objective, bottleneck, kept_s
-from hetsim.plans.plan import Plan
 from hetsim.problem.evidence import Uncertainty
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.replaying import bottlenecks, finishes, latencies
 from hetsim.simulation.clock.templates import tasks_of_plan

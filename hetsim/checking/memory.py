@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hetsim.errors import InvalidInput
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Event
 
 
 def check_memory(

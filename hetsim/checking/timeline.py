@@ -10,10 +10,10 @@ from hetsim.base import checks
 from hetsim.checking.memory import check_memory
 from hetsim.errors import InvalidInput
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Event, Timeline
 
 TOLERANCE = 1e-9
 """Rounding that is let pass, over the makespan."""
@@ -21,8 +21,8 @@ TOLERANCE = 1e-9
 
 @checks.takes(
     problem=checks.instance("hetsim.problem.problem:Problem"),
-    plan=checks.instance("hetsim.plans.plan:Plan"),
-    timeline=checks.instance("hetsim.plans.timeline:Timeline"),
+    plan=checks.instance("hetsim.problem.plan:Plan"),
+    timeline=checks.instance("hetsim.problem.timeline:Timeline"),
     bound_s=checks.number(least=0),
 )
 def check_timeline(

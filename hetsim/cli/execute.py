@@ -12,7 +12,7 @@ from hetsim.errors import OutputsDiffer
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
     from hetsim.graph.inputs.files import Inputs
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.workloads.failure import Failure
 
 

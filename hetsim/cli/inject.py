@@ -12,7 +12,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.device_states import Recovery
-    from hetsim.plans.timeline import Timeline
+    from hetsim.problem.timeline import Timeline
     from hetsim.workloads.failure import Failure
 
 

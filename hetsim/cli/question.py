@@ -12,7 +12,7 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.problem.problem import Problem
 
 DEFAULT_STRATEGY = "heft"
@@ -134,7 +134,7 @@ def read_plan(
                 "--cost": invocation.cost,
             }
         )
-        from hetsim.plans.saved import load_plan
+        from hetsim.problem.saved import load_plan
 
         with invocation.progress(f"reading {source}"):
             saved = load_plan(source, extensions=invocation.extensions)

@@ -12,8 +12,8 @@ from hetsim.cli.invocation import current
 from hetsim.reporting.output import Text, check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:
-    from hetsim.plans.plan import Plan
-    from hetsim.plans.timeline import Event, Timeline
+    from hetsim.problem.plan import Plan
+    from hetsim.problem.timeline import Event, Timeline
     from hetsim.reporting.pages.island import Island
     from hetsim.service.service import Service
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.sensitivity import Sensitivities
     from hetsim.cli.invocation import Canonical
     from hetsim.hardware.spec import Platform
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.service.asked import Asked
     from hetsim.service.service import Service
     from hetsim.workloads.deployment import Deployment

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.beside import Beside, Side
     from hetsim.analysis.comparison import Comparison
     from hetsim.placement.objective import Objective
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 
 def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:

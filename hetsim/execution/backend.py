@@ -22,9 +22,9 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.graph.reading.arrays import plain
 from hetsim.graph.reading.onnx_runtime import check_versions
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.of_model import values_of
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 MOST_DEVICES = 10_000

@@ -25,13 +25,13 @@ from hetsim.execution.inputs_outputs import (
     model_of,
 )
 from hetsim.execution.transports.executors import transports
-from hetsim.plans.timeline import Timeline
+from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.turns import Turns
 
 if TYPE_CHECKING:
     from hetsim.graph.inputs.files import Inputs
-    from hetsim.plans.plan import Plan
     from hetsim.problem.parts import Contention
+    from hetsim.problem.plan import Plan
     from hetsim.simulation.clock.templates import PlanTasks
 
 

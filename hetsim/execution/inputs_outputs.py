@@ -13,7 +13,7 @@ from hetsim.errors import UsageError, nearest
 if TYPE_CHECKING:
     from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 EXECUTORS = ("ray", "threads")
 PRECISIONS = ("graph", "device")

@@ -15,7 +15,7 @@ from hetsim.execution.equality import Deviation, deviations, differences, judged
 from hetsim.execution.inputs_outputs import EXECUTORS as EXECUTORS
 from hetsim.execution.inputs_outputs import check_how, given_inputs, model_of, weights_folder
 from hetsim.execution.session import Session
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.simulate import simulate
 from hetsim.workloads.failure import Failure, check_failures
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Run:
 
 
 @checks.takes(
-    plan=checks.instance("hetsim.plans.plan:Plan"),
+    plan=checks.instance("hetsim.problem.plan:Plan"),
     inputs=checks.either(checks.path, checks.mapping(checks.text)),
     executor=checks.text,
     address=checks.text,

@@ -31,8 +31,8 @@ from hetsim.workloads.failure import Failure, check_failures
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
-    from hetsim.plans.plan import Plan
-    from hetsim.plans.timeline import Event
+    from hetsim.problem.plan import Plan
+    from hetsim.problem.timeline import Event
 
 
 class Session:
@@ -98,7 +98,7 @@ class Session:
     """
 
     @checks.takes(
-        plan=checks.instance("hetsim.plans.plan:Plan"),
+        plan=checks.instance("hetsim.problem.plan:Plan"),
         executor=checks.text,
         address=checks.text,
         timeout_s=checks.real,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import order_groups
+from hetsim.problem.groups import order_groups
 
 
 class _Alone(Sequence[tuple[int, ...]]):

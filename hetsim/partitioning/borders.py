@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hetsim.base import checks
 from hetsim.errors import UsageError, nearest
-from hetsim.partitioning.groups import Group, condense, owners
 from hetsim.partitioning.regions import refusal
+from hetsim.problem.groups import Group, condense, owners
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 

@@ -13,15 +13,15 @@ from hetsim.graph.contraction import Contraction
 from hetsim.partitioning.affinity.affinity import Affinity, Asked, Exclusion, with_wishes
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.housekeeping import Housekeeping, follow, strip
 from hetsim.partitioning.methods.registry import MethodInfo, merge, method_named
 from hetsim.partitioning.partition import Partition
 from hetsim.partitioning.regions import Regions, annotate
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
-from hetsim.partitioning.validator import check
+from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 
 
 @checks.takes(

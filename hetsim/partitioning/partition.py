@@ -13,10 +13,10 @@ from hetsim.base.text import to_json
 from hetsim.partitioning.borders import Border, borders, boundary_values, explain, node_named
 from hetsim.partitioning.export import pictures
 from hetsim.partitioning.export.record import partition_record
-from hetsim.partitioning.groups import Group
-from hetsim.partitioning.validator import check
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Value
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 
 if TYPE_CHECKING:
     import onnx

@@ -9,8 +9,8 @@ from hetsim.base import checks
 from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.atoms import Quotient
-from hetsim.partitioning.groups import components, order_groups
 from hetsim.partitioning.regions import Regions
+from hetsim.problem.groups import components, order_groups
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 

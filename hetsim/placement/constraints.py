@@ -27,7 +27,7 @@ from hetsim.partitioning.regions import annotate
 from hetsim.placement.fitting.plan_that_fits import fitted
 from hetsim.placement.narrowing import narrowed, without_devices
 from hetsim.placement.objective import Objective, judge
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 
 from hetsim.errors import UsageError, nearest
-from hetsim.partitioning.groups import Group
-from hetsim.partitioning.validator import check
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.one_request import one_request
 from hetsim.simulation.clock.playing import play, timeline_of

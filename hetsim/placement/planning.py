@@ -19,7 +19,7 @@ from hetsim.placement.objective import (
 )
 from hetsim.placement.options import check_options, option_texts, option_types, read_options
 from hetsim.placement.registry import resolve, solved
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hetsim.base.plugins import asked, load_plugin, misfit, plugin_names
 from hetsim.errors import PluginError, UsageError, nearest
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 
@@ -23,7 +23,7 @@ class Strategy(Protocol):
 
 
 if TYPE_CHECKING:
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.problem.problem import Problem
 
 _HOMES: Mapping[str, str] = {
@@ -130,7 +130,7 @@ def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
         Where the strategy is of another package, and gives no plan or raises no error of
         hetsim's.
     """
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
     name = text.partition(":")[0]
     found = _asked(name, "solve", lambda: strategy.solve(problem))

@@ -12,7 +12,7 @@ from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import narrowed
 from hetsim.placement.planning import again, plan
 from hetsim.placement.replicas.deal import dealt_out
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 FALLBACK = "heft"

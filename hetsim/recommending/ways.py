@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import Platform
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.recommending.question import SLACK, Class, Off, Task, Way
 from hetsim.service.asked import Asked

@@ -15,11 +15,11 @@ from hetsim.analysis.sureness import Spread
 from hetsim.analysis.verdict import Choice
 from hetsim.base.text import Record, fields
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
+from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.comparison import verdict
 from hetsim.reporting.tables.plan import critical_path, latency_spread
 from hetsim.reporting.tables.sureness import spread_record, sureness_record, sureness_text

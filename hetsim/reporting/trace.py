@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hetsim.plans.events import Events
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.events import Events
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.reporting.tables.question import figures_rows
 from hetsim.reporting.trace_counters import Times, counters, under_way
 from hetsim.reporting.trace_entries import Story, entries, text_of

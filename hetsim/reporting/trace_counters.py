@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.plans.events import Events, Floats, Ints
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
+from hetsim.problem.events import Events, Floats, Ints
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Timeline
 from hetsim.reporting.trace_tracks import Entry
 from hetsim.simulation.clock.memory import AT_ARRIVAL, AT_FINISH, holdings
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan

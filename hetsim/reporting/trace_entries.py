@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from hetsim.base.text import plainly, tally
-from hetsim.plans.events import Events, Floats, Ints
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event
+from hetsim.problem.events import Events, Floats, Ints
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event
 from hetsim.reporting.trace_counters import (
     Counter,
     Times,

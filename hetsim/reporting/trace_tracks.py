@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.plans.events import Events, Ints
+from hetsim.problem.events import Events, Ints
 from hetsim.problem.problem import Problem
 
 Entry = dict[str, Any]

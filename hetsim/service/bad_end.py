@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hetsim.hardware.spec import Platform
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.service.keeping import kept_as
 from hetsim.service.layout import set_up
 from hetsim.service.memory import check_together

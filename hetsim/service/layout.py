@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.service.memory import Memory
 from hetsim.service.resolving import Resolved
 from hetsim.service.scaling import scalings_of

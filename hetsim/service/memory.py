@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory
 from hetsim.hardware.spec import Platform
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.memory import resident_weights
 from hetsim.simulation.clock.playing import peak_memory

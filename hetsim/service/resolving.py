@@ -12,12 +12,12 @@ import numpy as np
 from hetsim.errors import Infeasible, PlanError, UnboundDimension, UsageError, WorkloadError
 from hetsim.graph.loading import load_model
 from hetsim.hardware.spec import Platform
-from hetsim.partitioning.groups import Group
 from hetsim.placement.narrowing import check_runnable, only_devices
 from hetsim.placement.planning import plan as planned
-from hetsim.plans.plan import Plan
-from hetsim.plans.saved import load_plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.saved import load_plan
 from hetsim.problem.scaled import scaled
 from hetsim.service.asked import Asked
 from hetsim.service.batch_dim import Inputs, batch_dims

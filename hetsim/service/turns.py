@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import NoRoute
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.service.memory import Memory
 from hetsim.service.resolving import Resolved, devices_of

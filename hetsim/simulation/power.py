@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
+from hetsim.problem.plan import Plan
 from hetsim.problem.scaled import scaled
+from hetsim.problem.timeline import Timeline
 
 
 def slowdown(plan: Plan, timeline: Timeline) -> float:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from hetsim.base import checks
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention, check_contention
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.memory import check_capacity, resident_weights
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.power import within_power
@@ -53,7 +53,7 @@ def simulate(
 
 
 @checks.takes(
-    plan=checks.instance("hetsim.plans.plan:Plan", "hetsim.workloads.deployment:Deployment"),
+    plan=checks.instance("hetsim.problem.plan:Plan", "hetsim.workloads.deployment:Deployment"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     until_answered=checks.flag,
     within=checks.number(above=0),

@@ -14,9 +14,9 @@ from hetsim.analysis.comparison import check_target
 from hetsim.analysis.explanation import explain
 from hetsim.errors import InvalidInput, ObjectiveMissed, UsageError
 from hetsim.hardware.spec import Supposed
-from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import Objective, bottleneck, measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 

@@ -26,9 +26,9 @@ from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.objective import Objective, bottleneck, kept_s, seconds_a_request
 from hetsim.placement.options import option_types
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from sweeps import examples
 
 INF = math.inf

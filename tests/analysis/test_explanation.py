@@ -17,9 +17,9 @@ from hetsim.analysis.comparison import compare
 from hetsim.analysis.explanation import Change, best_changes, explain
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.errors import UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

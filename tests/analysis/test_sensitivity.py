@@ -26,7 +26,7 @@ from hetsim.errors import OutOfMemory, UsageError
 from hetsim.hardware.spec import Link, Platform
 from hetsim.placement.objective import measure
 from hetsim.placement.planning import again
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.service.asked import Asked

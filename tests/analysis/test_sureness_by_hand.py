@@ -22,7 +22,7 @@ from hetsim.analysis.sureness import (
     spread,
 )
 from hetsim.placement.objective import Objective
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

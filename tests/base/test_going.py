@@ -16,7 +16,7 @@ from hetsim.analysis.lint.lint import lint
 from hetsim.base import deadline, going
 from hetsim.base.going import AT_MOST, Told, before, each, heard_by, part, say, stage
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 Heard = list[tuple[float, str]]

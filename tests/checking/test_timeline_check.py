@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Constant
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Event, Timeline
 from oracles.clock_plans import arrivals, dealt_plans
 from placement_instances import model_like
 from sweeps import examples

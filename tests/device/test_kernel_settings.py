@@ -18,7 +18,7 @@ from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.errors import UsageError
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.testing import check_device
 from onnx_builders import make_model, op, save, value
 

@@ -19,7 +19,7 @@ from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.work import graph_work, uncosted
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.validator import problems_of
 from oracles import timeline_check
 from sweeps import sweep
 

@@ -17,7 +17,7 @@ from hetsim.execution.devices.program import assemble, roundings_of
 from hetsim.execution.emulation import emulate
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.workloads.failure import Failure
 from onnx_builders import assert_bitwise_equal, run_whole
 from sweeps import sweep

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from builders import dags
-from hetsim.partitioning.groups import as_groups, order_groups
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import FusedKernel, Staging
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetsim.hardware.spec import Route
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Constant, Value
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.workloads.failure import Failure
 

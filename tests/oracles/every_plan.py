@@ -11,9 +11,9 @@ import numpy as np
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Constant, Value
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

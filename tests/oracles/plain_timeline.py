@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.timeline import Event
+from hetsim.problem.timeline import Event
 from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.templates import PlanTasks, Template
 

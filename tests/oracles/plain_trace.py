@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 from hetsim.base.text import plainly, tally
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.reporting.tables.question import figures_rows
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_counters import microseconds, nanoseconds

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event, Timeline
 
 
 def check(plan: Plan, timeline: Timeline) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 
 
 class Task(NamedTuple):

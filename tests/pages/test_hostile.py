@@ -25,7 +25,7 @@ from hetsim.analysis.nodes.nodes import nodes
 from hetsim.analysis.nodes.record import nodes_record
 from hetsim.base.text import to_compact_json
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.island import Island

@@ -15,7 +15,7 @@ from full_problems import full_problems
 from hetsim.base.text import to_compact_json
 from hetsim.errors import Infeasible, PartitionError
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.packing import packed, unpacked
 from hetsim.reporting.pages.subgraphs import plans_picture, subgraphs_section

@@ -11,9 +11,9 @@ import pytest
 from browsing import Open
 from hetsim.base.text import to_compact_json
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.reporting.pages.islands.plan import simulation_island
 from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.pages.page import write_page

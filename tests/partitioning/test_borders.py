@@ -22,8 +22,8 @@ from hetsim.partitioning.borders import (
     memory_bytes,
     node_named,
 )
-from hetsim.partitioning.groups import Group, owners
 from hetsim.partitioning.partition import Partition
+from hetsim.problem.groups import Group, owners
 from hetsim.problem.parts import GRAPH_INPUT, Constant
 from hetsim.problem.problem import Problem
 from sweeps import examples

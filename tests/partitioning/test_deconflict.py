@@ -13,9 +13,9 @@ from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.partitioning.deconflict import device_order, resolve
 from hetsim.partitioning.regions import Region, annotate
 from hetsim.partitioning.sizes import SizeRules
-from hetsim.partitioning.validator import check
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 from hetsim.simulation.simulate import simulate
 
 INF = float("inf")

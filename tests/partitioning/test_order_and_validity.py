@@ -11,10 +11,10 @@ import pytest
 import hetsim
 from hetsim.errors import PartitionError
 from hetsim.graph.dag import Dag, Rows
-from hetsim.partitioning.groups import Group, order_groups
-from hetsim.partitioning.validator import check
 from hetsim.problem import problem as problem_module
+from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 from sweeps import sweep
 
 

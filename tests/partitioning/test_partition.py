@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from builders import dags
 from hetsim.errors import PlanError
 from hetsim.graph.dag import Dag, find_cycle, topological_order
-from hetsim.partitioning.groups import Group, components, order_groups
-from hetsim.partitioning.validator import check, problems_of
+from hetsim.problem.groups import Group, components, order_groups
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check, problems_of
 
 DIAMOND = Dag.from_edges(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
 

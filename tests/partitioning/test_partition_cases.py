@@ -11,9 +11,9 @@ import pytest
 
 from builders import CASES
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.partitioning.methods import compact, convex, greedy, stage
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.groups import Group, as_groups, order_groups
+from hetsim.problem.validator import problems_of
 
 Merge = Callable[[Dag, Sequence[int]], list[int]]
 METHODS: dict[str, Merge] = {

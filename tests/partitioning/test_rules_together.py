@@ -20,8 +20,8 @@ from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import Resolution
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.sizes import SizeRules
-from hetsim.partitioning.validator import problems_of
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import problems_of
 
 PROBLEMS = 1_000
 

@@ -16,11 +16,11 @@ from builders import CASES, dags, problems
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.atoms import Quotient
-from hetsim.partitioning.groups import component_counts, order_groups, owners
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, gain_s
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.groups import component_counts, order_groups, owners
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import problems_of
 from sweeps import examples
 
 INF = float("inf")

@@ -18,9 +18,9 @@ from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.deconflict import Resolution, deconflict, device_order
 from hetsim.partitioning.export.pictures import COLOURS, to_dot, to_mermaid
 from hetsim.partitioning.flow import as_resolution, partition
-from hetsim.partitioning.groups import Group, as_groups, component_counts, owners
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.regions import Region, annotate
+from hetsim.problem.groups import Group, as_groups, component_counts, owners
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
 

@@ -18,7 +18,7 @@ from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound
 from hetsim.placement.bounds.paths import Setting, heads, tails
 from hetsim.placement.objective import measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

@@ -22,7 +22,7 @@ from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of, quick_b
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import without_devices
 from hetsim.placement.objective import measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import every_plan as every_order
 from oracles.every_plan import tight_problem

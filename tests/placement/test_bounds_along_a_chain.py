@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.chain import chain_of, crossings, lifted, through, units_of
 from hetsim.placement.bounds.paths import Setting, heads
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import Staging
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

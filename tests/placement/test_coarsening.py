@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.groups import Group, as_groups, order_groups
 from hetsim.placement.coarsening.tasks import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.placement.starting import constructive
 from hetsim.placement.starting.constructive import prepared
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.parts import FusedKernel
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 

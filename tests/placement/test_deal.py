@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.groups import Group
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.max_load import loads
 from hetsim.placement.objective import bottleneck, check_room, measure
@@ -27,7 +26,8 @@ from hetsim.placement.replicas.deal import (
     loads_of,
     spread,
 )
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.clock_plans import dealt_plans
 from sweeps import examples

@@ -13,11 +13,11 @@ import pytest
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group
 from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput.assignments import best_assignment, twins
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest, least_bottlenecks
 from sweeps import sweep

@@ -12,7 +12,6 @@ import pytest
 
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.partitioning.groups import Group
 from hetsim.placement import planning
 from hetsim.placement.coarsening.tasks import coarsen
 from hetsim.placement.fitting.exhaustive import search_all
@@ -23,7 +22,8 @@ from hetsim.placement.listing.list_schedule import Listing, takes
 from hetsim.placement.loads.network import Network
 from hetsim.placement.registry import resolve
 from hetsim.placement.starting import constructive
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import any_plan, tight_problem
 from sweeps import sweep

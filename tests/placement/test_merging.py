@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.partitioning.groups import Group
-from hetsim.partitioning.validator import check
 from hetsim.placement.grouping import refinement as merging
 from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.objective import latency_of_groups
 from hetsim.placement.starting.starts import constructive
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 
 
 def _lanes(n: int, seed: int) -> tuple[Problem, tuple[Group, ...]]:

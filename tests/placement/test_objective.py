@@ -8,7 +8,6 @@ import pytest
 
 import hetsim
 from hetsim.errors import OutOfMemory
-from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.plan_that_fits import fitted
 from hetsim.placement.objective import (
     bottleneck,
@@ -17,7 +16,8 @@ from hetsim.placement.objective import (
     memory_binds,
     seconds_a_request,
 )
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from three_nodes import three
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import hetsim
 from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement import constraints
 from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.constraints import Constrained
@@ -18,7 +17,8 @@ from hetsim.placement.narrowing import (
     only_devices,
 )
 from hetsim.placement.planning import again, for_objective, under
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from three_nodes import three
 

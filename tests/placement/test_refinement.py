@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.groups import Group
 from hetsim.placement.grouping.refinement import refine
 from hetsim.placement.objective import Objective, measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -12,7 +12,7 @@ from hetsim.placement.entries import promises_of, strategies
 from hetsim.placement.registry import OWN, Strategy, resolve, solved, strategy_class, strategy_names
 from hetsim.placement.strategies.hetero import Hetero
 from hetsim.placement.strategies.single import Single
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

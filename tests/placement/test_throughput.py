@@ -10,12 +10,12 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.bounds.max_load import loads, max_load
 from hetsim.placement.loads.costs import contract, costs_of
 from hetsim.placement.objective import bottleneck, measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Staging
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

@@ -24,8 +24,8 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Held
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value
 from oracles.every_plan import every_plan

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 
 from builders import problems
 from hetsim.partitioning.borders import crossings
-from hetsim.partitioning.groups import Group
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.tables.plan import critical_path, latency_spread
 from hetsim.simulation.simulate import simulate

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import problems
-from hetsim.partitioning.groups import Group
 from hetsim.placement.planning import plan
-from hetsim.plans.events import Events
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.events import Events
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.reporting import trace_counters, trace_entries
 from hetsim.reporting.trace import trace_json, trace_pieces
 from hetsim.reporting.trace_counters import all_microseconds, microseconds

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import problems
-from hetsim.partitioning.groups import Group
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.reporting.trace import trace_json
 from hetsim.simulation.simulate import simulate
 from hetsim.workloads.failure import Failure

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import placement_case
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention, FusedKernel
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import on, two_devices
 

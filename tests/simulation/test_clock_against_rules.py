@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import OutOfMemory
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.clock.playing import peak_memory, play
 from hetsim.simulation.clock.templates import Template, tasks_of_plan, template_of

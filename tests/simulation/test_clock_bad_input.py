@@ -21,7 +21,7 @@ from hetsim.errors import (
     UsageError,
 )
 from hetsim.hardware.spec import Route
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.simulation.simulate import arrivals, simulate
 from hetsim.workloads.failing import Failing
 from oracles.clock_plans import on, two_devices

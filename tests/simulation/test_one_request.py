@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.groups import Group, as_groups
 from hetsim.placement.objective import latency_of, latency_of_groups
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group, as_groups
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import one_request as module
 from hetsim.simulation.clock.one_request import one_request

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.playing import Layout, laid_out, run
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.orders import foreseeable, order_of

@@ -15,10 +15,10 @@ import hetsim
 from builders import problems
 from hetsim.base import left_to_python
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group
 from hetsim.placement.objective import bottleneck, latency_of
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.scaled import scaled
 from hetsim.simulation.clock import replaying, virtual_time

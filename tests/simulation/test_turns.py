@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from builders import problems
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import tasks_of_plan

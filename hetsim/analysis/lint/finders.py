@@ -20,7 +20,7 @@ from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.executing import INT8, PRECISIONS
 from hetsim.hardware.kernel_figures import INDEX
 from hetsim.hardware.spec import FLOATS
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import Template
 

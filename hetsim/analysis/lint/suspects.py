@@ -16,7 +16,7 @@ from hetsim.hardware.spec import standing_for, unnumbered
 from hetsim.placement.constraints import NAMES, Constrained
 from hetsim.placement.objective import Objective, judge
 from hetsim.placement.planning import for_objective, under
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.simulation.clock.templates import Template, template_of

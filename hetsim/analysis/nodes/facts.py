@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from hetsim.graph.model import FileNode
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 Takes = Literal["alone", "within", "no"]

@@ -16,8 +16,8 @@ from hetsim.analysis.nodes.record import nodes_record
 from hetsim.analysis.what_if import supposed_seconds
 from hetsim.base import checks
 from hetsim.base.text import to_json
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import Template, template_of
 
@@ -62,7 +62,7 @@ class Nodes(Facts):
 @checks.takes(
     asked=checks.either(
         checks.instance("hetsim.problem.problem:Problem"),
-        checks.instance("hetsim.plans.plan:Plan"),
+        checks.instance("hetsim.problem.plan:Plan"),
     ),
     device=checks.text,
 )

@@ -31,7 +31,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.reporting.pages.island import Island
 
 

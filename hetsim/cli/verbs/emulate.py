@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hetsim.cli.execute import Executor
     from hetsim.execution.emulation import Emulation
     from hetsim.graph.inputs.files import Inputs
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 
 def _scale(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:

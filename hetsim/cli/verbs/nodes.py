@@ -25,7 +25,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.nodes.facts import Facts
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.problem.problem import Problem
     from hetsim.reporting.pages.island import Island
 

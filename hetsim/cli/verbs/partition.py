@@ -167,7 +167,7 @@ def _compare(
     asked: Callable[[str], Partition],
 ) -> None:
     from hetsim.errors import OutOfMemory
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.reporting.tables.methods import method_row, methods_record, methods_report
     from hetsim.simulation.simulate import simulate
 

@@ -24,7 +24,7 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.reporting.pages.island import Island
     from hetsim.workloads.failure import Failure
 

@@ -26,8 +26,8 @@ from hetsim.cli.options.running import seed_option
 from hetsim.cli.options.values import from_zero
 
 if TYPE_CHECKING:
-    from hetsim.plans.plan import Plan
-    from hetsim.plans.timeline import Timeline
+    from hetsim.problem.plan import Plan
+    from hetsim.problem.timeline import Timeline
     from hetsim.reporting.pages.island import Island
     from hetsim.workloads.failure import Failure
 

@@ -33,8 +33,8 @@ from hetsim.execution.devices.program import Code, Program
 from hetsim.execution.devices.weights import Extent, extents_of
 from hetsim.graph.reading.onnx_file import read_onnx
 from hetsim.hardware.catalog import load_platform
-from hetsim.plans.plan import parse
-from hetsim.plans.saved import named_libraries
+from hetsim.problem.plan import parse
+from hetsim.problem.saved import named_libraries
 
 if TYPE_CHECKING:
     import onnx

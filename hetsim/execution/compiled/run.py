@@ -16,7 +16,7 @@ from hetsim.execution.run import run_whole
 from hetsim.execution.transports.executors import execute
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.model import Model
-from hetsim.plans.saved import stated_model
+from hetsim.problem.saved import stated_model
 
 if TYPE_CHECKING:
     from hetsim.execution.compiled.read import CompiledPlan

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 _ALIGNMENT = 64
 _CHUNK_BYTES = 2**22

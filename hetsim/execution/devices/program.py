@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hetsim.execution.devices.weights import Extent
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.plans.timeline import Event
+from hetsim.problem.timeline import Event
 
 CALLER = "caller"
 """Where a run's inputs come from and its outputs go: the process that asked for it."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.device.kernels.precision import Rounding
     from hetsim.graph.model import Model
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

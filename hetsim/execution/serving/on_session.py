@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hetsim.execution.dispatch.requests import Request
     from hetsim.execution.session import Session
     from hetsim.graph.model import Model
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
     from hetsim.workloads.workload import Workload
 
 OPEN = -1

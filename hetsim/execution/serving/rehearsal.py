@@ -19,7 +19,7 @@ from hetsim.simulation.clock.templates import Template
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
-    from hetsim.plans.plan import Plan
+    from hetsim.problem.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

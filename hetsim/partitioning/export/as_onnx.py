@@ -19,9 +19,9 @@ from hetsim.graph.model import Model
 from hetsim.graph.reading.device_notes import LAYER_KEY
 from hetsim.graph.reading.structure import bodies
 from hetsim.partitioning.export.onnx_saving import copy_without, save
-from hetsim.partitioning.groups import Group
-from hetsim.partitioning.validator import check
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 
 __all__ = ["CONFIGURATION", "LAYER_KEY", "save", "to_annotated", "to_functions", "to_models"]
 

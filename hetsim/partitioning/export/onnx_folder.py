@@ -11,7 +11,7 @@ from hetsim.base.room import out_of_room
 from hetsim.errors import InvalidInput, OutOfRoom, UsageError
 from hetsim.partitioning.export.as_onnx import identifier, to_annotated, to_functions, to_models
 from hetsim.partitioning.export.onnx_saving import save
-from hetsim.partitioning.groups import Group
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 
 

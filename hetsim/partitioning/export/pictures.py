@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from hetsim.base.text import plain
-from hetsim.partitioning.groups import Group
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 
 COLOURS = ("#8dd3c7", "#fdb462", "#bebada", "#fb8072", "#80b1d3", "#b3de69", "#fccde5", "#ffed6f")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from hetsim.base.text import Record, tally
 from hetsim.partitioning.borders import borders, boundary_values, crossings, memory_bytes
-from hetsim.partitioning.groups import Group
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 

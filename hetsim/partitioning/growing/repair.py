@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import order_groups
 from hetsim.partitioning.growing.scans import scanned
+from hetsim.problem.groups import order_groups
 
 
 @dataclass(frozen=True, slots=True)

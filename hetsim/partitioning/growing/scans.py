@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from hetsim.base import left_to_python
 from hetsim.base.machine_code import machine_code
 from hetsim.graph.dag import Dag, Ints, Rows
-from hetsim.partitioning.groups import first_of_label, least_order
 from hetsim.partitioning.growing.condensed import PARTS, find, scan
 from hetsim.partitioning.growing.positions import standing
 from hetsim.partitioning.growing.walking import LANDMARKS, WALK_PARTS, walk
+from hetsim.problem.groups import first_of_label, least_order
 
 COMPILE_FROM, LEAST = 200_000, 1_000
 """Nodes that take plain Python a second, of all scans of a process; of one scan, those that

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import components
 from hetsim.partitioning.growing.fewest import improve
 from hetsim.partitioning.growing.scans import scanned
 from hetsim.partitioning.methods import stage
+from hetsim.problem.groups import components
 
 VISITS_PER_EDGE = 32
 """Edges that searches may look at, an edge and node, before the method gives up; it needs few."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import joined
-from hetsim.partitioning.groups import Group, order_groups
 from hetsim.placement.coarsening.chains import contract_chains
+from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value
 from hetsim.problem.problem import Problem
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from hetsim.base import deadline
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.footprint import Footprint, excess
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 MOST_NODES = 14

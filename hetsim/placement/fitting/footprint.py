@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hetsim.base.units import format_bytes
 from hetsim.errors import OutOfMemory
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import peak_memory
 

@@ -11,7 +11,6 @@ from itertools import chain
 import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.exhaustive import search_all
 from hetsim.placement.fitting.footprint import Excess, Footprint, excess, refusal
 from hetsim.placement.fitting.weights import weights_that_fit
@@ -21,7 +20,8 @@ from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.search.drafts import Asked, Search, asked_of, draft_of, refill, search_of
 from hetsim.placement.search.estimates import groups_of
 from hetsim.placement.search.moves import draw_share, propose, undo
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 PLAYS = 1_500

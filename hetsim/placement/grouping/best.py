@@ -15,9 +15,9 @@ from hetsim.base.machine_code import machine_code
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.flow import as_resolution, partition
-from hetsim.partitioning.groups import Group, as_groups, order_groups, owners_in_order
 from hetsim.partitioning.methods import compact
 from hetsim.placement.objective import latency_of_groups, memory_binds
+from hetsim.problem.groups import Group, as_groups, order_groups, owners_in_order
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.one_request import one_request
 

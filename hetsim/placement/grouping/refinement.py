@@ -11,11 +11,11 @@ import numpy as np
 
 from hetsim.base import deadline
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group
 from hetsim.placement.grouping.best import Owned, are_for
 from hetsim.placement.objective import Objective, latency_of_groups, measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 MERGES = 16

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import Route
-from hetsim.partitioning.groups import order_groups
+from hetsim.problem.groups import order_groups
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 

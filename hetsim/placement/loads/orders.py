@@ -7,8 +7,8 @@ from random import Random
 
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import Dag, topological_order
-from hetsim.partitioning.groups import order_groups
 from hetsim.placement.loads.costs import Costs
+from hetsim.problem.groups import order_groups
 
 
 class Orders:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.objective import check_room, measure, seconds_a_request
 from hetsim.placement.starting.starts import plan_alone
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 Floats = NDArray[np.float64]

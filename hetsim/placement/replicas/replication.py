@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from hetsim.errors import Infeasible, UsageError
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.groups import Group
 from hetsim.placement.loads.orders import depth_first
 from hetsim.placement.narrowing import without_devices
 from hetsim.placement.objective import kept_s, measure
@@ -19,7 +18,8 @@ from hetsim.placement.replicas.deal import fitting, loads_of, shares_of, whole_m
 from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.throughput.chain_runs import fastest_runs
 from hetsim.placement.throughput.stages import plan_of_stages
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,6 @@ from hetsim.base import deadline, left_to_python
 from hetsim.base.code_folder import is_kept
 from hetsim.base.going import say
 from hetsim.base.machine_code import machine_code
-from hetsim.partitioning.groups import Group
 from hetsim.placement.listing.room import Room, add, needs, remove
 from hetsim.placement.search.drafts import (
     ANSWER,
@@ -75,6 +74,7 @@ from hetsim.placement.search.moves import (
     undo,
     weigh,
 )
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 
 HOT, COLD = 0.03, 0.003

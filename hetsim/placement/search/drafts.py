@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import pays_to_coarsen
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.listing.room import Room
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat

@@ -8,7 +8,6 @@ where numba compiles it with ``annealing.anneal``.
 
 from __future__ import annotations
 
-from hetsim.partitioning.groups import Group
 from hetsim.placement.search.drafts import (
     BEGUN,
     CHANGED,
@@ -26,6 +25,7 @@ from hetsim.placement.search.drafts import (
     estimates_groups,
     search_of,
 )
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 
 ANEW = 64

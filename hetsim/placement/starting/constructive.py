@@ -10,7 +10,6 @@ from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.fitting.footprint import Footprint
@@ -21,7 +20,8 @@ from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.narrowing import check_runnable, with_less
 from hetsim.placement.objective import measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 ATTEMPTS = 8

@@ -27,8 +27,8 @@ from hetsim.placement.objective import measure
 from hetsim.placement.search.drafts import Draft
 from hetsim.placement.search.estimates import Estimator
 from hetsim.placement.starting.starts import Start
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 Array = Any

@@ -11,7 +11,6 @@ import numpy as np
 
 from hetsim.base import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen, uncoarsened
 from hetsim.placement.fitting.plan_that_fits import plan_that_fits
 from hetsim.placement.grouping.refinement import merge_where_it_pays
@@ -19,7 +18,8 @@ from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
 from hetsim.placement.starting.constructive import Constructive
 from hetsim.placement.throughput.stages import plan_of_assignment
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -33,7 +33,7 @@ from hetsim.placement.starting.starts import (
     starting_plans,
 )
 from hetsim.placement.strategies.local_search import LocalSearch
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 SEARCHES: Mapping[str, int] = {"local-search": 2_000, "exact": 16}

@@ -21,7 +21,7 @@ from hetsim.placement.throughput.chain_runs import Run, fastest_runs, fastest_st
 from hetsim.placement.throughput.search import as_plan, layouts, views, within_memory
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.placement.throughput.stages import plan_of_stages, refined
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 WORK = 8_000

@@ -13,7 +13,6 @@ import numpy as np
 from hetsim.base import deadline
 from hetsim.base.going import AT_MOST, before, say
 from hetsim.errors import OutOfMemory, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
@@ -29,7 +28,8 @@ from hetsim.placement.search.drafts import draft_of
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import Start, quick_start, starts_that_fit
 from hetsim.placement.strategies.local_search import LocalSearch
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 MOST_TASKS = 200

@@ -9,7 +9,7 @@ from hetsim.partitioning.deconflict import default_priority
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import only_devices
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

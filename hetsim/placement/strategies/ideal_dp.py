@@ -31,7 +31,7 @@ from hetsim.placement.throughput.search import (
 )
 from hetsim.placement.throughput.slices import States
 from hetsim.placement.throughput.stage_moves import Layout, StageMoves
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
 

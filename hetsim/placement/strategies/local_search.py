@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from hetsim.base import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.grouping.refinement import refine
@@ -25,7 +24,8 @@ from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.priced import priced_start
 from hetsim.placement.starting.starts import Start, quick_start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 WORK = 400_000

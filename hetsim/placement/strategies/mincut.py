@@ -11,7 +11,7 @@ from hetsim.placement.grouping.best import best_grouping
 from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.starting.constructive import prepared
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -8,7 +8,7 @@ from hetsim.errors import UnsupportedNode
 from hetsim.partitioning.deconflict import device_order, parse_priority
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.replicas.deal import fitting, whole_models
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

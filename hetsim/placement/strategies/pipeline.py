@@ -11,8 +11,8 @@ from hetsim.partitioning.flow import partition
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.narrowing import only_devices
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 HEADROOM = 1.2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hetsim.errors import Infeasible, all_refused
 from hetsim.placement.starting.starts import plan_alone
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.playing import timeline_of
 

@@ -20,7 +20,7 @@ from hetsim.placement.throughput.search import (
     within_memory,
 )
 from hetsim.placement.throughput.stage_moves import StageMoves
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -23,7 +23,7 @@ from hetsim.placement.throughput.assignments import EQUAL, best_assignment
 from hetsim.placement.throughput.slices import Slices, States, cut
 from hetsim.placement.throughput.stage_moves import Layout, StageMoves
 from hetsim.placement.throughput.stages import plan_of_assignment, plan_of_stages
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 ATTEMPTS = 8

@@ -14,7 +14,7 @@ from hetsim.base.code_folder import is_kept
 from hetsim.base.machine_code import machine_code
 from hetsim.placement.loads.network import Network
 from hetsim.placement.loads.orders import depth_first
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
 

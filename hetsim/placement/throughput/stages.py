@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.coarsening.tasks import Coarse
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import as_groups, order_groups
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from hetsim.base.text import Record
 from hetsim.errors import HetsimError
 from hetsim.hardware.changing.platform import what_if
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
 from hetsim.problem.repriced import repriced
 from hetsim.reporting.pages.commands import without
 from hetsim.simulation.simulate import simulate

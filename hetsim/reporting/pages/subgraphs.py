@@ -10,8 +10,8 @@ import numpy as np
 from hetsim.base.text import Record, tally, to_compact_json
 from hetsim.base.units import format_bytes, significant
 from hetsim.partitioning.borders import crossings
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import shared_out
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.island import Section, Table, table
 from hetsim.reporting.pages.leaves import leaf_text

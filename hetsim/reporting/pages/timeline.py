@@ -12,8 +12,8 @@ import numpy as np
 from hetsim.base.text import Record, cut, plain, tally
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.errors import InvalidInput
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
 from hetsim.reporting.pages.island import Section, Table, table, told
 from hetsim.reporting.pages.packing import packed, unpacked

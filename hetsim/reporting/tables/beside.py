@@ -14,7 +14,7 @@ from hetsim.analysis.beside import Beside, Side
 from hetsim.analysis.sensitivity import Sensitivities
 from hetsim.base.text import Record, fields, plain
 from hetsim.base.units import format_seconds
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.record import supposed_record
 from hetsim.reporting.words.console import stack, table
 from hetsim.reporting.words.like_devices import folded

@@ -13,8 +13,8 @@ from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.verdict import Choice
 from hetsim.base.text import plain
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.plan import critical_path, deal_text
 from hetsim.reporting.tables.question import question, slower_text, sustained_rows
 from hetsim.reporting.tables.sureness import plan_name, sureness_line, sureness_table

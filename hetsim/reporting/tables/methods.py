@@ -10,8 +10,8 @@ from rich.console import RenderableType
 
 from hetsim.base.text import Record, fields
 from hetsim.base.units import format_bytes, format_seconds
-from hetsim.partitioning.groups import owners
 from hetsim.partitioning.partition import Partition
+from hetsim.problem.groups import owners
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record

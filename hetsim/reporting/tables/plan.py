@@ -14,11 +14,11 @@ from hetsim.analysis.sureness import Interval, Spread
 from hetsim.base.text import plain, tally
 from hetsim.base.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings
-from hetsim.partitioning.groups import Group
 from hetsim.partitioning.partition import Partition
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
 from hetsim.reporting.words.console import bold, pairs, stack, table
 from hetsim.reporting.words.like_devices import folded

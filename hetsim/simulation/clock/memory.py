@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from hetsim.base.units import format_bytes
 from hetsim.errors import InvalidInput, OutOfMemory
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 

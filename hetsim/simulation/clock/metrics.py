@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.events import Events
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.events import Events
 from hetsim.problem.problem import Problem
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.clock.recording import Recording
 from hetsim.simulation.clock.templates import PlanTasks, Template
 

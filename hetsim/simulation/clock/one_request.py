@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.graph.dag import Ints, Rows
-from hetsim.partitioning.groups import Group
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.rules import Structure

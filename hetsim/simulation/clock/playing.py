@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Timeline
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
 from hetsim.simulation.clock.metrics import summarise
 from hetsim.simulation.clock.recording import Recording

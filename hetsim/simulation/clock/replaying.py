@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 from hetsim.simulation.clock.virtual_time import VirtualTime, pays

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import NoRoute, UnsupportedNode
-from hetsim.partitioning.groups import owners
-from hetsim.partitioning.validator import check
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import owners
 from hetsim.problem.parts import GRAPH_INPUT, Contention
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 
 
 class Transfer(NamedTuple):

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.plan import Plan
-from hetsim.plans.timeline import Event, Timeline
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.clock import driver, rules
 from hetsim.simulation.clock.events_of_arrays import Events
 from hetsim.simulation.clock.metrics import computing_seconds, energy, held_by_device

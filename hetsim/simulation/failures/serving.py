@@ -17,8 +17,8 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.rules import SHIFT
 from hetsim.simulation.clock.templates import PlanTasks

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.replan import replan
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.service.layout import Setup, set_up
 from hetsim.service.memory import Memory, check_together
 from hetsim.service.resolving import Resolved, devices_of, no_quicker

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from hetsim.plans.plan import Plan
 from hetsim.problem.interchangeable import interchangeable
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.templates import template_of

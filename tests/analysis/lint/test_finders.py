@@ -26,8 +26,8 @@ from hetsim.analysis.lint.lint import Finding, lint
 from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
 from hetsim.analysis.what_if import faster_device
 from hetsim.errors import UsageError
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 INF = math.inf

@@ -11,9 +11,9 @@ import pytest
 
 from hetsim.analysis.nodes.nodes import Nodes, nodes
 from hetsim.hardware.catalog import load_platform
-from hetsim.partitioning.groups import Group
 from hetsim.placement.planning import plan
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from onnx_builders import load, make_model, op, value
 

@@ -16,8 +16,8 @@ from hetsim.analysis.nodes.files import WHATS, What
 from hetsim.analysis.nodes.nodes import Nodes, nodes
 from hetsim.analysis.nodes.record import nodes_schema
 from hetsim.partitioning.export.pictures import COLOURS
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 INF = math.inf

@@ -21,7 +21,7 @@ from hetsim.analysis.what_if import missing_ops, supposed_seconds, with_op
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples, sweep
 

@@ -15,7 +15,7 @@ import hetsim
 from cli_calls import Cli, told
 from hetsim.execution.run import Run
 from hetsim.graph.zoo import models as zoo
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.simulation.simulate import simulate
 from sweeps import sweep
 

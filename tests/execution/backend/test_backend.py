@@ -16,7 +16,7 @@ from hetsim.errors import HetsimError, ModelError, RequestError, UsageError
 from hetsim.execution import backend
 from hetsim.execution.backend import Split, make_backend, split
 from hetsim.graph.loading import model_of
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.validator import problems_of
 from onnx_builders import make_model, op, value
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

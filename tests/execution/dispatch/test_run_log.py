@@ -21,7 +21,7 @@ from hetsim.execution.dispatch import run_log
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.run_log import CALLER, RunLog
 from hetsim.execution.run import run
-from hetsim.plans.timeline import Event
+from hetsim.problem.timeline import Event
 from onnx_builders import save
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

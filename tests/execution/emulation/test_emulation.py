@@ -9,7 +9,7 @@ from builders import BOX
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.emulation import emulate
 from hetsim.execution.transports.ray_connection import RayConnection
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 
 
 def split_plan(model: str = "zoo:squeezenet") -> Plan:

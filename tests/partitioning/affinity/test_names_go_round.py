@@ -14,9 +14,9 @@ import hetsim
 from builders import BOX, problems
 from hetsim.errors import InvalidInput
 from hetsim.partitioning.affinity.affinity import Affinity
-from hetsim.partitioning.groups import Group, order_groups
 from hetsim.partitioning.partition import Partition
 from hetsim.placement.registry import OWN
+from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value
 from sweeps import examples, sweep

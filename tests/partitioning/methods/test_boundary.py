@@ -7,10 +7,10 @@ import random
 
 import hetsim
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.methods import boundary
 from hetsim.partitioning.methods.boundary import Wiring
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.groups import as_groups, order_groups
+from hetsim.problem.validator import problems_of
 from oracles.boundary_rule import boundary_groups
 
 NAMES = ("a", "b", "c", "d")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import as_groups, components, order_groups
 from hetsim.partitioning.methods import boundary
 from hetsim.partitioning.methods.boundary import Cuts, GroupGraph, Port, Wiring
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.groups import as_groups, components, order_groups
+from hetsim.problem.validator import problems_of
 from oracles.boundary_rule import boundary_groups
 from sweeps import examples, sweep
 

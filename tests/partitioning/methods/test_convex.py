@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.methods import convex
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.groups import as_groups, order_groups
+from hetsim.problem.validator import problems_of
 from oracles.patent_walk import PatentWalk
 from sweeps import examples
 

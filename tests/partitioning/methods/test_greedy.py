@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.partitioning.growing.repair import Split
 from hetsim.partitioning.methods import greedy
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.groups import as_groups, order_groups
+from hetsim.problem.validator import problems_of
 from oracles.hetero_greedy import PageGreedy
 from sweeps import examples
 

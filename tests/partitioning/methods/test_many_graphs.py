@@ -12,11 +12,11 @@ import hetsim
 from builders import random_composites
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.borders import borders
-from hetsim.partitioning.groups import owners
 from hetsim.partitioning.methods.registry import methods
-from hetsim.partitioning.validator import problems_of
+from hetsim.problem.groups import owners
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import problems_of
 from sweeps import sweep
 
 PROBLEMS = 20_000

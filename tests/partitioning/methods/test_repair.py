@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import components, condense, order_groups
 from hetsim.partitioning.growing.repair import repair
+from hetsim.problem.groups import components, condense, order_groups
 from merge_graphs import Condensed
 from sweeps import examples
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.groups import order_groups
 from hetsim.partitioning.methods import stage
+from hetsim.problem.groups import order_groups
 from sweeps import examples
 
 

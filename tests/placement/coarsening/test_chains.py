@@ -15,12 +15,12 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible
 from hetsim.graph.dag import joined
-from hetsim.partitioning.groups import Group, order_groups
 from hetsim.placement.coarsening import chains
 from hetsim.placement.coarsening.chains import WIDE, contract_chains
 from hetsim.placement.coarsening.tasks import coarsen
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.parts import Constant, FusedKernel
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

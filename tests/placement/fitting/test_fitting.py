@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.partitioning.groups import Group
 from hetsim.placement.fitting.footprint import Excess, Footprint, excess, refusal
 from hetsim.placement.fitting.plan_that_fits import (
     fitted,
@@ -22,8 +21,9 @@ from hetsim.placement.fitting.plan_that_fits import (
 )
 from hetsim.placement.fitting.weights import overfull, weights_that_fit
 from hetsim.placement.grouping.best import groupings
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Value
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import every_plan, tight_problem
 from sweeps import examples

@@ -14,14 +14,14 @@ import hetsim
 from full_problems import full_problems
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import topological_order
-from hetsim.partitioning.groups import Group, as_groups, order_groups
-from hetsim.partitioning.validator import check
 from hetsim.placement.grouping.best import best_grouping, groupings
 from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.objective import latency_of, latency_of_groups
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.parts import FusedKernel, Staging
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
 from oracles.every_plan import tight_problem
 from sweeps import examples
 

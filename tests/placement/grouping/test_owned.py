@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from builders import problems
 from hetsim.graph.dag import topological_order
-from hetsim.partitioning.groups import Group
 from hetsim.placement.grouping import best, refinement
 from hetsim.placement.grouping.best import Owned, best_grouping, runs
 from hetsim.placement.grouping.refinement import merge_where_it_pays
 from hetsim.placement.objective import latency_of_groups
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 from sweeps import examples

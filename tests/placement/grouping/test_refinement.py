@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hetsim.errors import Infeasible
-from hetsim.partitioning.groups import Group
 from hetsim.placement.grouping import refinement
 from hetsim.placement.grouping.refinement import refine
 from hetsim.placement.objective import Objective, measure
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

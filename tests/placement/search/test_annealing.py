@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.groups import Group
 from hetsim.placement.listing.room import Room
 from hetsim.placement.objective import latency_of_groups
 from hetsim.placement.search import annealing, moves
@@ -33,6 +32,7 @@ from hetsim.placement.search.drafts import (
     search_of,
 )
 from hetsim.placement.search.estimates import cost
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from sweeps import examples

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.search.drafts import Draft, asked_of, draft_of, refill, search_of
 from hetsim.placement.search.estimates import Estimator
 from hetsim.placement.search.moves import propose, undo
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import as_groups, order_groups
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import coarsen
 from hetsim.placement.objective import measure
 from hetsim.placement.starting import starts
@@ -26,7 +25,8 @@ from hetsim.placement.starting.starts import (
     starting_plans,
     starts_that_fit,
 )
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 from sweeps import examples

@@ -9,9 +9,9 @@ import pytest
 
 import hetsim
 from hetsim.base.going import Told, heard_by
-from hetsim.partitioning.groups import Group
 from hetsim.placement.strategies import auto
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

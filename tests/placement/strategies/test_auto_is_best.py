@@ -11,7 +11,7 @@ import hetsim
 from hetsim.errors import Infeasible, UsageError
 from hetsim.placement.objective import Objective, judge, measure
 from hetsim.placement.options import option_types
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import sweep
 from throughput_problems import small

@@ -12,7 +12,7 @@ from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.coarsening.tasks import uncoarsened
 from hetsim.placement.search.constraint_model import load_cp_model
 from hetsim.placement.strategies.exact import _laid_out
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import every_plan, tight_problem
 from sweeps import sweep

@@ -10,13 +10,13 @@ import pytest
 
 import hetsim
 from hetsim.errors import OutOfMemory
-from hetsim.partitioning.groups import Group
 from hetsim.placement.coarsening.tasks import uncoarsened
 from hetsim.placement.objective import measure
 from hetsim.placement.starting.constructive import prepared
 from hetsim.placement.starting.starts import Start, starts_that_fit
 from hetsim.placement.strategies import auto, local_search
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import tight_problem
 

@@ -10,10 +10,10 @@ from hypothesis import given
 
 import hetsim
 from builders import problems
-from hetsim.partitioning.groups import Group
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
 from hetsim.placement.starting import constructive as made_by
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 from placement_instances import constructive
 from sweeps import examples

@@ -13,11 +13,11 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, NotInstalled, UnsupportedNode, UsageError
-from hetsim.partitioning.groups import as_groups, order_groups
 from hetsim.placement.objective import measure
 from hetsim.placement.starting.starts import expand
 from hetsim.placement.strategies import auto
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import as_groups, order_groups
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, case, model_like, played
 from sweeps import examples

@@ -11,14 +11,14 @@ from hypothesis import given
 import hetsim
 from builders import placement_case, problems
 from hetsim.errors import UnsupportedNode, UsageError
-from hetsim.partitioning.groups import Group, as_groups, order_groups
-from hetsim.partitioning.validator import problems_of
 from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound
 from hetsim.placement.listing.ranks import upward_ranks
 from hetsim.placement.strategies.heft import Heft
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group, as_groups, order_groups
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.validator import problems_of
 from sweeps import examples
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.partitioning.groups import Group
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.bounds.max_load import max_load
 from hetsim.placement.objective import bottleneck, measure
@@ -32,8 +31,9 @@ from hetsim.placement.throughput.search import (
 )
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.placement.throughput.stages import plan_of_stages
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Staging
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest
 from sweeps import examples

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.partitioning.groups import Group
 from hetsim.placement.loads.costs import Costs, costs_of
 from hetsim.placement.loads.orders import Orders, changed, depth_first
 from hetsim.placement.throughput.chain_runs import fastest_staged_runs
 from hetsim.placement.throughput.search import cut_stages
 from hetsim.placement.throughput.slices import States, cut
 from hetsim.placement.throughput.stage_moves import LONGEST, MOST_STAGES, Layout, StageMoves
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Staging
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
 from throughput_problems import small, stage_load

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import Infeasible
 from hetsim.placement.replan import replan
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.remaining import Task
 from hetsim.simulation.simulate import simulate

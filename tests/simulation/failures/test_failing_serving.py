@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hetsim.partitioning.groups import Group
 from hetsim.placement.replan import replan
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import laid_out

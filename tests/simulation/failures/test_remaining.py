@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.plans.plan import Plan
 from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.failures.remaining import Layout, Rest, Rests, Task
 from oracles.clock_plans import plans

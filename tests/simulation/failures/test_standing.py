@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.failures.serving import Spell, Spells, Standing
 from hetsim.simulation.serving.setup import Model

@@ -14,7 +14,7 @@ import pytest
 
 from hetsim.errors import UsageError
 from hetsim.placement.replan import replan
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.playing import laid_out, play, run
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.clock.turns import Turns

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.plans.plan import Plan
+from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.playing import laid_out, run
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.serving.engine import Serving

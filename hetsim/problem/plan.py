@@ -17,17 +17,17 @@ from hetsim.base.files import whole_file
 from hetsim.base.room import out_of_room
 from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
-from hetsim.partitioning.groups import Group
-from hetsim.partitioning.validator import check
+from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import supposed_record
+from hetsim.problem.validator import check
 
 SCHEMA = "hetsim-plan/1"
 REPLICATED = "hetsim-plan/2"
 """Schema of a plan of several replicas: its groups name theirs, and it has a deal."""
 
 _PROBLEM = checks.instance("hetsim.problem.problem:Problem")
-_GROUPS = checks.sequence(checks.instance("hetsim.partitioning.groups:Group"))
+_GROUPS = checks.sequence(checks.instance("hetsim.problem.groups:Group"))
 
 
 @dataclass(frozen=True, eq=False)

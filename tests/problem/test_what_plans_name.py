@@ -19,7 +19,7 @@ from hetsim.errors import (
     PluginError,
     UsageError,
 )
-from hetsim.plans import saved
+from hetsim.problem import saved
 from onnx_builders import make_model, op, save, value
 
 Record = dict[str, Any]

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from hetsim.base import checks
 from hetsim.errors import PartitionError
 from hetsim.graph.dag import Dag, Ints, Rows, find_cycle
-from hetsim.partitioning.groups import Group, component_counts, condense, owners
+from hetsim.problem.groups import Group, component_counts, condense, owners
 from hetsim.problem.problem import Problem
 
 _DEVICE_OF, _NODES_OF = attrgetter("device"), attrgetter("nodes")
-_GROUP = checks.instance("hetsim.partitioning.groups:Group")
+_GROUP = checks.instance("hetsim.problem.groups:Group")
 _NODE = checks.whole()
 
 

@@ -18,8 +18,8 @@ from hetsim.graph.shapes.observed import read_array, read_observed
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.runtimes import platform_by_runtime
-from hetsim.plans.plan import Plan, parse
 from hetsim.problem.parts import check_contention
+from hetsim.problem.plan import Plan, parse
 from hetsim.problem.problem import Problem
 
 

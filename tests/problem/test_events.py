@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.plans.events import AT_A_TIME, Events
-from hetsim.plans.timeline import Event, Timeline
+from hetsim.problem.events import AT_A_TIME, Events
+from hetsim.problem.timeline import Event, Timeline
 from sweeps import examples
 
 SORTS = (

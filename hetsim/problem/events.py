@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.plans.timeline import Event
+from hetsim.problem.timeline import Event
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, PlanError
-from hetsim.partitioning.groups import Group
-from hetsim.plans.plan import Plan
+from hetsim.problem.groups import Group
+from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 

@@ -1,1 +1,0 @@
-"""The answer and the evidence: plans, how they are read back, and what happened when."""
