@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hetsim.calibration.calibrate import Calibration, calibrate
-from hetsim.calibration.fitting import median_and_p90
+from hetsim.cost.calibration.calibrate import Calibration, calibrate
+from hetsim.cost.calibration.fitting import median_and_p90
 from hetsim.reporting.tables.calibration import calibration_record
 
 BUDGET_S = 480.0

@@ -26,17 +26,17 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.confidence.until import until
 from hetsim.service.figures import chosen
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.workloads.arrivals.gamma import Gamma
-from hetsim.workloads.arrivals.mmpp import Mmpp
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.merging import requests_of
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.statistics.until import until
+from hetsim.workload.arrivals.gamma import Gamma
+from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.merging import requests_of
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))

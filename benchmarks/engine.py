@@ -35,7 +35,7 @@ from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.simulation.simulate import simulate
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 
 SERVICE_S = (10.0, 11.0, 9.0, 12.0, 10.0, 8.0, 11.0, 10.0)
 MOVE_S = 1.0

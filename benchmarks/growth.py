@@ -48,9 +48,9 @@ from hetsim.problem.plan import Plan
 from hetsim.reporting.trace import trace_pieces
 from hetsim.service.resolving import Made
 from hetsim.service.serving import serve
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Deployment, Served
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Deployment, Served
+from hetsim.workload.workload import Stream, Workload
 from loading import llm, loaded
 from peers import openvino_hetero, torch_fx
 

@@ -37,16 +37,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.confidence.innovations import innovations_of
-from hetsim.confidence.until import until
 from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.merging import requests_of
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.statistics.innovations import innovations_of
+from hetsim.statistics.until import until
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.merging import requests_of
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -28,7 +28,7 @@ from unittest import mock
 
 import numpy as np
 
-from hetsim.base import left_to_python
+from hetsim.core import left_to_python
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.growing import scans

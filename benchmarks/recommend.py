@@ -25,7 +25,7 @@ from hetsim.recommending.question import (
 )
 from hetsim.recommending.searching import Search
 from hetsim.recommending.vectors import all_vectors
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 
 REQUESTS = 1000
 

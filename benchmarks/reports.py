@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 import hetsim
-from hetsim.base.text import to_compact_json
+from hetsim.core.text import to_compact_json
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.reporting.pages.islands.compare import comparison_island

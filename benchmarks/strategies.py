@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import hetsim
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 from hetsim.graph.zoo.models import names as zoo_names
 from hetsim.hardware.catalog import platform_names
 

@@ -1,7 +1,7 @@
 """Where should ResNet-50 run on a laptop with a CPU, an integrated GPU and an NPU?"""
 
 import hetsim
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 
 model = hetsim.load_model("zoo:resnet50")
 platform = hetsim.load_platform("laptop")

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import hetsim
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 
 BOARD = """
 name: my-board

@@ -1,8 +1,8 @@
 """Which requests come, and when: two published traces again, and an even stream."""
 
 import hetsim
-from hetsim.workloads.merging import requests_of
-from hetsim.workloads.summary import summary
+from hetsim.workload.merging import requests_of
+from hetsim.workload.summary import summary
 
 workload = hetsim.load_workload("workload.yaml")
 came, _ = summary(workload)

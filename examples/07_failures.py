@@ -1,8 +1,8 @@
 """Two GPUs serve a model; one is lost for half a second, and then either of them now and again."""
 
 import hetsim
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Instances, Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Instances, Served
 
 platform = hetsim.load_platform("dual-gpu")
 each = (Instances(1, (gpu,), "single", max_in_flight=1) for gpu in ("gpu.0", "gpu.1"))

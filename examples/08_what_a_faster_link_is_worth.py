@@ -2,9 +2,9 @@
 to many?"""
 
 import hetsim
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Deployment, Served
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Deployment, Served
+from hetsim.workload.workload import Stream, Workload
 
 MODEL, STRATEGY = "zoo:mobilenet_v2", "hetero:npu,cpu"
 platform = hetsim.load_platform("pi-5-hailo-8l")

@@ -9,9 +9,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import DynamicBatching, Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import DynamicBatching, Served
 
 
 def network(folder: Path) -> str:

@@ -1,8 +1,8 @@
 """How many cards a server needs, and how many so that one may fail, or that it holds for a year."""
 
 import hetsim
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Instances, Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Instances, Served
 
 MODEL = "zoo:resnet50"
 UP = 0.995

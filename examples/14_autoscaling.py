@@ -5,9 +5,9 @@ from pathlib import Path
 
 import hetsim
 from hetsim.service.fixed import fixed
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.autoscaling import Autoscaling
-from hetsim.workloads.deployment import Instances, Served
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.autoscaling import Autoscaling
+from hetsim.workload.deployment import Instances, Served
 
 BOARDS = 8
 MODEL, TRACE = "zoo:gpt2_6layer", "traces/AzureLLMInferenceTrace_code.csv"

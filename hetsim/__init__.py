@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hetsim.analysis.lint.lint import Finding, Lint, lint
     from hetsim.analysis.nodes.nodes import Nodes, nodes
     from hetsim.analysis.sensitivity import sensitivities
-    from hetsim.base.entries import Entry, Option
-    from hetsim.checking.timeline import check_timeline
+    from hetsim.analysis.timeline_check import check_timeline
+    from hetsim.core.entries import Entry, Option
     from hetsim.errors import (
         ArtifactError,
         Cancelled,
@@ -102,12 +102,12 @@ if TYPE_CHECKING:
     from hetsim.sizing.surviving import survive
     from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep
-    from hetsim.workloads.deployment import Deployment
-    from hetsim.workloads.failing import Failing
-    from hetsim.workloads.failure import Failure
-    from hetsim.workloads.files.reader import load_deployment, load_workload
-    from hetsim.workloads.slo import Slo
-    from hetsim.workloads.workload import Stream, Workload
+    from hetsim.workload.deployment import Deployment
+    from hetsim.workload.failing import Failing
+    from hetsim.workload.failure import Failure
+    from hetsim.workload.files.reader import load_deployment, load_workload
+    from hetsim.workload.slo import Slo
+    from hetsim.workload.workload import Stream, Workload
 
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity.affinity",
@@ -119,18 +119,18 @@ _HOMES = {
     "Carried": "hetsim.sizing.answer",
     "ClusterError": "hetsim.errors",
     "Comparison": "hetsim.analysis.comparison",
-    "Deployment": "hetsim.workloads.deployment",
+    "Deployment": "hetsim.workload.deployment",
     "DeviceLost": "hetsim.errors",
     "DeviceSpec": "hetsim.hardware.spec",
     "DeviceUnavailable": "hetsim.errors",
-    "Entry": "hetsim.base.entries",
+    "Entry": "hetsim.core.entries",
     "Event": "hetsim.problem.timeline",
     "Exclusion": "hetsim.partitioning.affinity.affinity",
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
-    "Failing": "hetsim.workloads.failing",
-    "Failure": "hetsim.workloads.failure",
+    "Failing": "hetsim.workload.failing",
+    "Failure": "hetsim.workload.failure",
     "Finding": "hetsim.analysis.lint.lint",
     "Group": "hetsim.problem.groups",
     "HetsimError": "hetsim.errors",
@@ -149,7 +149,7 @@ _HOMES = {
     "NotInstalled": "hetsim.errors",
     "NotOffered": "hetsim.errors",
     "ObjectiveMissed": "hetsim.errors",
-    "Option": "hetsim.base.entries",
+    "Option": "hetsim.core.entries",
     "OutOfMemory": "hetsim.errors",
     "OutOfRoom": "hetsim.errors",
     "OutputsDiffer": "hetsim.errors",
@@ -171,9 +171,9 @@ _HOMES = {
     "LoadTest": "hetsim.execution.serving.load_test",
     "serve": "hetsim.execution.serving.serve",
     "SizeRules": "hetsim.partitioning.sizes",
-    "Slo": "hetsim.workloads.slo",
+    "Slo": "hetsim.workload.slo",
     "Staging": "hetsim.problem.parts",
-    "Stream": "hetsim.workloads.workload",
+    "Stream": "hetsim.workload.workload",
     "Survived": "hetsim.sizing.outages.answer",
     "SweepError": "hetsim.errors",
     "TimedOut": "hetsim.errors",
@@ -183,27 +183,27 @@ _HOMES = {
     "Undecided": "hetsim.errors",
     "UnsupportedNode": "hetsim.errors",
     "UsageError": "hetsim.errors",
-    "Workload": "hetsim.workloads.workload",
+    "Workload": "hetsim.workload.workload",
     "WorkloadError": "hetsim.errors",
     "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
     "availability": "hetsim.sizing.availability",
     "capacity": "hetsim.sizing.capacity",
-    "check_timeline": "hetsim.checking.timeline",
+    "check_timeline": "hetsim.analysis.timeline_check",
     "compare": "hetsim.analysis.comparison",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
     "lint": "hetsim.analysis.lint.lint",
     "load_affinity": "hetsim.partitioning.affinity.file",
     "load_catalog": "hetsim.recommending.catalog",
-    "load_deployment": "hetsim.workloads.files.reader",
+    "load_deployment": "hetsim.workload.files.reader",
     "load_device": "hetsim.hardware.catalog",
     "load_extension": "hetsim.graph.reading.extension",
     "load_grid": "hetsim.sweeping.files.reader",
     "load_model": "hetsim.graph.loading",
     "load_plan": "hetsim.problem.saved",
     "load_platform": "hetsim.hardware.catalog",
-    "load_workload": "hetsim.workloads.files.reader",
+    "load_workload": "hetsim.workload.files.reader",
     "lower_bound": "hetsim.placement.bounding",
     "max_load": "hetsim.placement.bounds.max_load",
     "methods": "hetsim.partitioning.methods.registry",

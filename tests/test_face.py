@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from hetsim.base.entries import PROMISES
-from hetsim.base.plugins import GROUPS
+from hetsim.core.entries import PROMISES
+from hetsim.core.plugins import GROUPS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(

@@ -64,34 +64,34 @@ def test_mistakes_are_drawn_by_seed_and_each_can_be_seen(tmp_path: Path) -> None
 
 def test_the_tests_of_a_file_come_by_how_near_they_import_it(tmp_path: Path) -> None:
     for name, text in (
-        ("hetsim/base/a.py", ""),
-        ("hetsim/base/b.py", "from hetsim.base import a"),
-        ("hetsim/problem/c.py", "import hetsim.base.a"),
-        ("tests/base/test_far.py", "def test() -> None:\n    from hetsim.base.b import one"),
-        ("tests/base/test_near.py", "from hetsim.base.a import one"),
-        ("tests/base/test_other.py", "import math"),
-        ("tests/problem/test_beside.py", "from hetsim.base import a"),
+        ("hetsim/core/a.py", ""),
+        ("hetsim/core/b.py", "from hetsim.core import a"),
+        ("hetsim/problem/c.py", "import hetsim.core.a"),
+        ("tests/core/test_far.py", "def test() -> None:\n    from hetsim.core.b import one"),
+        ("tests/core/test_near.py", "from hetsim.core.a import one"),
+        ("tests/core/test_other.py", "import math"),
+        ("tests/problem/test_beside.py", "from hetsim.core import a"),
         ("tests/problem/test_through.py", "from hetsim.problem.c import one"),
-        ("hetsim/base/inner/d.py", ""),
-        ("tests/base/test_of_d.py", "from hetsim.base.inner.d import one"),
-        ("tests/base/inner/test_in_d.py", "from hetsim.base.inner.d import one, two, three"),
-        ("hetsim/__init__.py", "from hetsim.base.a import one\nfrom hetsim.problem.c import three"),
-        ("tests/base/test_face.py", "import hetsim\n\n\n\n\nhetsim.one()"),
+        ("hetsim/core/inner/d.py", ""),
+        ("tests/core/test_of_d.py", "from hetsim.core.inner.d import one"),
+        ("tests/core/inner/test_in_d.py", "from hetsim.core.inner.d import one, two, three"),
+        ("hetsim/__init__.py", "from hetsim.core.a import one\nfrom hetsim.problem.c import three"),
+        ("tests/core/test_face.py", "import hetsim\n\n\n\n\nhetsim.one()"),
         ("tests/cli/test_of_face.py", "from hetsim import one, two"),
         ("tests/cli/test_else.py", "import hetsim\nhetsim.three()"),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert chosen_for(tmp_path / "hetsim/base/a.py", tmp_path) == [
-        "tests/base/test_near.py",
-        "tests/base/test_face.py",
+    assert chosen_for(tmp_path / "hetsim/core/a.py", tmp_path) == [
+        "tests/core/test_near.py",
+        "tests/core/test_face.py",
         "tests/problem/test_beside.py",
         "tests/cli/test_of_face.py",
-        "tests/base/test_far.py",
+        "tests/core/test_far.py",
     ]
-    assert chosen_for(tmp_path / "hetsim/base/inner/d.py", tmp_path) == [
-        "tests/base/inner/test_in_d.py",
-        "tests/base/test_of_d.py",
+    assert chosen_for(tmp_path / "hetsim/core/inner/d.py", tmp_path) == [
+        "tests/core/inner/test_in_d.py",
+        "tests/core/test_of_d.py",
     ]
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from hetsim.analysis.sureness import DRAWS, MOST_DRAWS, Sureness, draw, how_sure, sampled
 from hetsim.analysis.sustaining import Sustaining
 from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
-from hetsim.base import checks
-from hetsim.base.going import each, part
-from hetsim.base.units import format_seconds
+from hetsim.core import checks
+from hetsim.core.going import each, part
+from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.bounding import stated_bound

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
-from hetsim.base import checks
-from hetsim.base.going import part
+from hetsim.core import checks
+from hetsim.core.going import part
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from hetsim.base import checks
-from hetsim.base.going import each
+from hetsim.core import checks
+from hetsim.core.going import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, unnumbered
@@ -23,7 +23,7 @@ from hetsim.service.layout import set_up
 from hetsim.service.memory import check_together
 from hetsim.service.service import Service
 from hetsim.service.serving import played, serve
-from hetsim.workloads.deployment import Deployment
+from hetsim.workload.deployment import Deployment
 
 STEP = "10%"
 """By how much each is better."""

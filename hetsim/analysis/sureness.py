@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.going import each
+from hetsim.core.going import each
 from hetsim.placement.objective import Objective, bottleneck, kept_s
 from hetsim.problem.evidence import Uncertainty
 from hetsim.problem.parts import Contention

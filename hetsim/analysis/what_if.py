@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model

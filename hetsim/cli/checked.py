@@ -18,7 +18,7 @@ def show_checked(
 
     `checks` are the files, their errors, and the lines of those that have none.
     """
-    from hetsim.base.text import cut
+    from hetsim.core.text import cut
     from hetsim.reporting.words.text import count
 
     invocation = current()

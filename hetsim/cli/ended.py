@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from hetsim.base.signals import ENDING
+from hetsim.core.signals import ENDING
 
 
 class Ended(BaseException):

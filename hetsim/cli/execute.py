@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hetsim.execution.run import Run
     from hetsim.graph.inputs.files import Inputs
     from hetsim.problem.plan import Plan
-    from hetsim.workloads.failure import Failure
+    from hetsim.workload.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TextIO
 
-from hetsim.base.going import ABOUT, Told, rest_s
+from hetsim.core.going import ABOUT, Told, rest_s
 
 PATIENCE_S = 2.0
 """Seconds after which times are told."""
@@ -47,7 +47,7 @@ class Going:
         self.hear(Told(self.share if share is None else share, step, left_s))
 
     def hear(self, told: Told) -> None:
-        """Take what the work says of itself, as `hetsim.base.going` tells it."""
+        """Take what the work says of itself, as `hetsim.core.going` tells it."""
         self.share = max(self.share, told.share)
         self.told, self._said_s = told, self.now()
 
@@ -91,7 +91,7 @@ def line_of(going: Going, stream: TextIO) -> Iterator[None]:
     from rich.table import Table
     from rich.text import Text
 
-    from hetsim.base.text import plain
+    from hetsim.core.text import plain
     from hetsim.reporting.words.console import console
 
     target = console(stream)

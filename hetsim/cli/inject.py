@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.base.text import fields
+from hetsim.core.text import fields
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.device_states import Recovery
     from hetsim.problem.timeline import Timeline
-    from hetsim.workloads.failure import Failure
+    from hetsim.workload.failure import Failure
 
 
 def _read(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Failure, ...]:
     if not given:
         return ()
-    from hetsim.workloads.failure import parse_failures
+    from hetsim.workload.failure import parse_failures
 
     try:
         return tuple(failure for text in given for failure in parse_failures(text))
@@ -56,7 +56,7 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
 
 def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
     """Say the same in words."""
-    from hetsim.base.units import format_seconds
+    from hetsim.core.units import format_seconds
 
     for failure in record["injected"]:
         yield (
@@ -75,7 +75,7 @@ def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
 
 def recovery_lines(recoveries: Sequence[Recovery]) -> Iterator[str]:
     """Say what a real run got over, one line each."""
-    from hetsim.base.units import format_seconds
+    from hetsim.core.units import format_seconds
 
     for found in recoveries:
         yield (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from hetsim.base.going import heard_by
+from hetsim.core.going import heard_by
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -130,7 +130,7 @@ class Invocation:
 
     def show_json(self, record: Mapping[str, Any]) -> None:
         """Print a record to stdout, as JSON and nothing else."""
-        from hetsim.base.text import to_json
+        from hetsim.core.text import to_json
 
         click.echo(to_json(record), nl=False)
 
@@ -149,7 +149,7 @@ class Invocation:
         """Show what is going on while it does, and how long still, where stderr is a terminal.
 
         What the block is given takes how far it is; what works within it may say so itself, as
-        ``hetsim.base.going`` tells.
+        ``hetsim.core.going`` tells.
         """
         from hetsim.cli.going import Going, line_of
 
@@ -164,7 +164,7 @@ class Invocation:
 
 def one_line(text: str) -> str:
     """Return `text` on one line, free of characters that steer a terminal."""
-    from hetsim.base.text import plain
+    from hetsim.core.text import plain
 
     return plain(" ".join(text.split("\n")))
 

@@ -16,13 +16,13 @@ from hetsim.errors import InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
-    from hetsim.workloads.arrivals.closed import Closed
-    from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Loading
-    from hetsim.workloads.failing import ByDevice, Failing
-    from hetsim.workloads.failure import Failure
-    from hetsim.workloads.registry import Open
-    from hetsim.workloads.slo import Slo
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.arrivals.closed import Closed
+    from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Loading
+    from hetsim.workload.failing import ByDevice, Failing
+    from hetsim.workload.failure import Failure
+    from hetsim.workload.registry import Open
+    from hetsim.workload.slo import Slo
+    from hetsim.workload.workload import Workload
 
 BUDGET = 2**20
 """Requests after which a run ends that was to answer every objective."""
@@ -154,7 +154,7 @@ def said(**others: Any) -> Load:
 
 def _failing(load: Load) -> Failing | None:
     """Return what --inject, --mtbf and --mttr say; None where none was given."""
-    from hetsim.workloads.failing import Failing
+    from hetsim.workload.failing import Failing
 
     if (load.mtbf is None) != (load.mttr is None):
         has, lacks = ("--mttr", "--mtbf") if load.mtbf is None else ("--mtbf", "--mttr")
@@ -189,8 +189,8 @@ def workload_of(load: Load) -> Workload:
 
 
 def _workload_of(load: Load) -> Workload:
-    from hetsim.workloads.files.reader import load_workload
-    from hetsim.workloads.workload import Stream, Workload
+    from hetsim.workload.files.reader import load_workload
+    from hetsim.workload.workload import Stream, Workload
 
     if load.workload is not None:
         if load.source is not None:
@@ -223,11 +223,11 @@ def _workload_of(load: Load) -> Workload:
 
 
 def _arrivals(load: Load) -> Open | Closed:
-    from hetsim.workloads.arrivals.burst import Burst
-    from hetsim.workloads.arrivals.closed import Closed
-    from hetsim.workloads.arrivals.constant import Constant
-    from hetsim.workloads.arrivals.gamma import Gamma
-    from hetsim.workloads.arrivals.poisson import Poisson
+    from hetsim.workload.arrivals.burst import Burst
+    from hetsim.workload.arrivals.closed import Closed
+    from hetsim.workload.arrivals.constant import Constant
+    from hetsim.workload.arrivals.gamma import Gamma
+    from hetsim.workload.arrivals.poisson import Poisson
 
     if (load.rate is None) == (load.concurrency is None):
         has = "neither a rate nor" if load.rate is None else "a rate and"
@@ -262,8 +262,8 @@ def _arrivals(load: Load) -> Open | Closed:
 def deployment_of(load: Load, workload: Workload) -> Deployment:
     """Return the deployment of the file, or every model served alike."""
     from hetsim.cli.question import DEFAULT_STRATEGY
-    from hetsim.workloads.deployment import Deployment, Instances, Served
-    from hetsim.workloads.files.reader import load_deployment
+    from hetsim.workload.deployment import Deployment, Instances, Served
+    from hetsim.workload.files.reader import load_deployment
 
     if load.deployment is not None:
         refuse(OF_DEPLOYMENT, "cannot go with --deployment, which says it itself")

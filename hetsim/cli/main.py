@@ -14,12 +14,12 @@ from typing import Any, TextIO
 
 import click
 
-from hetsim.base.room import out_of_room
 from hetsim.cli.commands import LazyGroup, Verb
 from hetsim.cli.ended import Ended, ended_by_signals
 from hetsim.cli.greeting import greeting
 from hetsim.cli.invocation import COMPLETION, Invocation, one_line
 from hetsim.cli.options.output import common_options
+from hetsim.core.room import out_of_room
 from hetsim.errors import HetsimError, UsageError, closest
 from hetsim.version import __version__
 
@@ -190,7 +190,7 @@ def _internal(invocation: Invocation, error: BaseException) -> int:
 def _fail(
     invocation: Invocation, error: BaseException, what: str, code: int, *, prefix: str = "error: "
 ) -> int:
-    from hetsim.base.text import cut
+    from hetsim.core.text import cut
 
     if invocation.debug:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)

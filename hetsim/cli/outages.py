@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hetsim.service.asked import Asked
     from hetsim.service.resolving import Made
     from hetsim.sizing.outages.answer import Availability, Survived
-    from hetsim.workloads.deployment import Deployment
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.deployment import Deployment
+    from hetsim.workload.workload import Workload
 
 
 class Outages:

@@ -13,7 +13,7 @@ from hetsim.cli.load import Load, workload_of
 from hetsim.cli.trace_and_out import leave_report
 
 if TYPE_CHECKING:
-    from hetsim.base.text import Record
+    from hetsim.core.text import Record
     from hetsim.execution.serving.load_test import LoadTest
     from hetsim.hardware.spec import Platform
     from hetsim.placing.answer import Placement
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hetsim.service.service import Service
     from hetsim.sizing.answer import Capacity, Carried
     from hetsim.sweeping.verb import Swept
-    from hetsim.workloads.deployment import Deployment
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.deployment import Deployment
+    from hetsim.workload.workload import Workload
 
 MOST_ROWS = 4
 """Deployments of a capacity that a page shows at other rates, those that carry most."""
@@ -254,7 +254,7 @@ def _at_other_rates(
     out: Path,
 ) -> Record:
     """Requests of an answer at other rates, and the command that leaves the answer's files."""
-    from hetsim.base.text import plain
+    from hetsim.core.text import plain
     from hetsim.reporting.pages.commands import without
     from hetsim.reporting.pages.rates import rates_picture
 

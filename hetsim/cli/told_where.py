@@ -11,8 +11,8 @@ from hetsim.errors import HetsimError, WorkloadError
 
 if TYPE_CHECKING:
     from hetsim.hardware.files.yaml_source import YamlPath
-    from hetsim.workloads.deployment import Deployment
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.deployment import Deployment
+    from hetsim.workload.workload import Workload
 
 Place = tuple[str, "YamlPath"]
 """A file, and the keys from its top down to what is meant."""

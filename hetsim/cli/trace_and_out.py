@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetsim.base.text import to_compact_json
 from hetsim.cli.invocation import current
+from hetsim.core.text import to_compact_json
 from hetsim.reporting.output import Text, check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def leave(
 
     drawn = trace_pieces(plan, timeline, real, arrivals_s)
     if out is not None:
-        from hetsim.base.text import to_json
+        from hetsim.core.text import to_json
         from hetsim.reporting.manifest import manifest_json
 
         files: dict[str, Text] = {
@@ -121,7 +121,7 @@ def leave_service(
         invocation.note(f"{told}; open it in ui.perfetto.dev")
     if out is None:
         return
-    from hetsim.base.text import to_json
+    from hetsim.core.text import to_json
     from hetsim.reporting.manifest import manifest_json
 
     first, *others = (one.problem for one in service.resolved)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
     from hetsim.service.asked import Asked
     from hetsim.service.service import Service
-    from hetsim.workloads.deployment import Deployment
+    from hetsim.workload.deployment import Deployment
 
 KEPT = 10_000
 """Requests that a trace has at most: what is drawn of more nobody looks at one by one."""

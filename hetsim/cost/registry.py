@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetsim.base.plugins import answered, asked, is_amount, load_plugin, plugin_names
+from hetsim.core.plugins import answered, asked, is_amount, load_plugin, plugin_names
 from hetsim.cost.fitted import Fitted
 from hetsim.cost.model import CostModel, Estimate, Kernel, WholeModelCost
 from hetsim.cost.roofline import Roofline

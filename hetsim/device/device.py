@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
-from hetsim.base.plugins import answered
+from hetsim.core.plugins import answered
 from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
 from hetsim.device.properties import Properties, PropertyValue
 from hetsim.device.standard_properties import (

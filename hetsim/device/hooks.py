@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from hetsim.base.plugins import answered, is_amount
+from hetsim.core.plugins import answered, is_amount
 from hetsim.device.device import GROUP, Device
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph

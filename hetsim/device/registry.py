@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hetsim.base.plugins import asked, load_plugin, misfit, plugin_names
+from hetsim.core.plugins import asked, load_plugin, misfit, plugin_names
 from hetsim.device.device import GROUP as GROUP
 from hetsim.device.device import Device, SimulatedDevice
 from hetsim.device.hooks import unfit_class, watched

@@ -13,7 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
 from hetsim.execution.inputs_outputs import check_wait
 from hetsim.execution.run import EXECUTORS, run

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:

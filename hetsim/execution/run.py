@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.execution.devices.program import roundings_of, tolerance_of
 from hetsim.execution.dispatch.device_states import Recovery
 from hetsim.execution.equality import Deviation, deviations, differences, judged
@@ -17,7 +17,7 @@ from hetsim.execution.inputs_outputs import check_how, given_inputs, model_of, w
 from hetsim.execution.session import Session
 from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.simulate import simulate
-from hetsim.workloads.failure import Failure, check_failures
+from hetsim.workload.failure import Failure, check_failures
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
@@ -112,7 +112,7 @@ class Run:
     verify=checks.flag,
     seed=checks.whole(0),
     precision=checks.text,
-    failures=checks.sequence(checks.instance("hetsim.workloads.failure:Failure")),
+    failures=checks.sequence(checks.instance("hetsim.workload.failure:Failure")),
     plain=checks.flag,
 )
 def run(

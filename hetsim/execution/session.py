@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from hetsim.base import checks
-from hetsim.base.forking import ended_by_this_process, refuse_child
+from hetsim.core import checks
+from hetsim.core.forking import ended_by_this_process, refuse_child
 from hetsim.errors import TooManyInFlight, UsageError
 from hetsim.execution.devices.program import Program, assemble, roundings_of
 from hetsim.execution.dispatch.device_states import Policy, Recovery
@@ -27,7 +27,7 @@ from hetsim.execution.inputs_outputs import (
 )
 from hetsim.execution.transports.executors import opened
 from hetsim.problem.parts import GRAPH_INPUT
-from hetsim.workloads.failure import Failure, check_failures
+from hetsim.workload.failure import Failure, check_failures
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -280,7 +280,7 @@ class Session:
         Raises UsageError where a device is unknown or a time makes no sense.
         """
         refuse_child(self._owner, "the session")
-        checks.sequence(checks.instance("hetsim.workloads.failure:Failure"))(failures, "failures")
+        checks.sequence(checks.instance("hetsim.workload.failure:Failure"))(failures, "failures")
         self._loop.inject(check_failures(failures, self.plan.problem.devices))
 
     def close(self) -> None:

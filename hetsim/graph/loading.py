@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hetsim.base import checks
-from hetsim.base.collecting import collecting_put_off
-from hetsim.base.room import out_of_room
+from hetsim.core import checks
+from hetsim.core.collecting import collecting_put_off
+from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError, OutOfRoom, UsageError, nearest
 
 if TYPE_CHECKING:

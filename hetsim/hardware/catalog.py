@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.hardware.files.catalog_files import find, names
 from hetsim.hardware.runtimes import platform_by_runtime
 from hetsim.hardware.spec import DeviceSpec, Platform

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hetsim.base.units import GIGA
+from hetsim.core.units import GIGA
 from hetsim.hardware.cores import CORES, Core
 
 FAMILIES = (

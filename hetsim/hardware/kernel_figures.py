@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hetsim.base.units import GIGA, MIB, TERA, in_si
+from hetsim.core.units import GIGA, MIB, TERA, in_si
 from hetsim.hardware.kernel_correction import Correction
 from hetsim.hardware.provenance import weakest
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from hetsim.base.units import MIB
+from hetsim.core.units import MIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.spec import Link, Platform, Route
 

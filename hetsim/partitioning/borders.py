@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.partitioning.regions import refusal
 from hetsim.problem.groups import Group, condense, owners

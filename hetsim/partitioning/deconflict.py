@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UnsupportedNode, UsageError, nearest
 from hetsim.graph.contraction import Contraction
 from hetsim.hardware.spec import numbered

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
 from hetsim.graph.contraction import Contraction
 from hetsim.partitioning.affinity.affinity import Affinity, Asked, Exclusion, with_wishes

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import joined
 from hetsim.graph.housekeeping import housekeeping_nodes

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetsim.base import checks
-from hetsim.base.text import to_json
+from hetsim.core import checks
+from hetsim.core.text import to_json
 from hetsim.partitioning.borders import Border, borders, boundary_values, explain, node_named
 from hetsim.partitioning.export import pictures
 from hetsim.partitioning.export.record import partition_record

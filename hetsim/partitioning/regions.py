@@ -10,7 +10,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.problem import Problem
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from hetsim.base import checks
-from hetsim.base.units import format_bytes
+from hetsim.core import checks
+from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.regions import Regions

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.placement.bounds.lower_bound import bound_of, quick_bound_of
 from hetsim.placement.constraints import Constrained, checked_fields, with_affinity

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from hetsim.base.checks import shown
+from hetsim.core.checks import shown
 from hetsim.errors import (
     Infeasible,
     InvalidInput,

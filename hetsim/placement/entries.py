@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from hetsim.base.entries import Entry
-from hetsim.base.plugins import plugin_owner
+from hetsim.core.entries import Entry
+from hetsim.core.plugins import plugin_owner
 from hetsim.placement.options import describe_options
 from hetsim.placement.registry import GROUP, OWN, strategy_class, strategy_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetsim.base.entries import Option, kind_in_words, meanings
+from hetsim.core.entries import Option, kind_in_words, meanings
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.constraints import NAMES, checked, field_types, read
 from hetsim.placement.registry import resolve, strategy_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import Infeasible, UsageError
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.constraints import Constrained, with_affinity

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hetsim.base.plugins import asked, load_plugin, misfit, plugin_names
+from hetsim.core.plugins import asked, load_plugin, misfit, plugin_names
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

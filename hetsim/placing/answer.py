@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
 from hetsim.placing.best import gap_of
 from hetsim.placing.instances import Instance
 from hetsim.placing.offered import Refused
 from hetsim.service.service import Service, StreamService
-from hetsim.workloads.deployment import Deployment, DynamicBatching
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.deployment import Deployment, DynamicBatching
+from hetsim.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from hetsim.base.units import format_bytes
+from hetsim.core.units import format_bytes
 from hetsim.errors import UnsupportedNode
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounds.area import prices
@@ -16,7 +16,7 @@ from hetsim.problem.problem import Problem
 from hetsim.service.resolving import Made
 from hetsim.sizing.ceiling import SLACK, rates_of
 from hetsim.sizing.impossible import too_slow
-from hetsim.workloads.workload import Workload
+from hetsim.workload.workload import Workload
 
 Sized = Sequence[tuple[int, Problem]]
 """Problems of one model, whatever its dimensions, with their batch sizes."""

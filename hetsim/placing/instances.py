@@ -14,10 +14,10 @@ from hetsim.service.memory import InstanceHeld, held_by_instance
 from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.templates import template_of
 from hetsim.sizing.ceiling import busy_s
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import Instances
-from hetsim.workloads.dimensions import variant_of
-from hetsim.workloads.workload import Stream, Workload, by_model
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import Instances
+from hetsim.workload.dimensions import variant_of
+from hetsim.workload.workload import Stream, Workload, by_model
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,9 +15,9 @@ from hetsim.placing.replicas import Chosen, Replicas
 from hetsim.service.asked import Asked
 from hetsim.service.resolving import Made, resolve_model
 from hetsim.sizing.ceiling import demand_of
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Routing, Served
-from hetsim.workloads.workload import Stream, Workload, by_model
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Routing, Served
+from hetsim.workload.workload import Stream, Workload, by_model
 
 ALONE = "single"
 """What plans a model on one device."""

@@ -8,8 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from hetsim.base import checks, going
-from hetsim.confidence.verdict import Answer
+from hetsim.core import checks, going
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.registry import resolve as strategy_of
@@ -26,14 +25,15 @@ from hetsim.service.service import Service
 from hetsim.service.serving import played
 from hetsim.sizing.capacity import BUDGET
 from hetsim.sizing.ceiling import rates_of
-from hetsim.workloads.deployment import DynamicBatching, Routing
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.deployment import DynamicBatching, Routing
+from hetsim.workload.workload import Workload
 
 
 @checks.takes(
-    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
-    batchings=checks.sequence(checks.instance("hetsim.workloads.deployment:DynamicBatching")),
+    batchings=checks.sequence(checks.instance("hetsim.workload.deployment:DynamicBatching")),
     strategies=checks.sequence(checks.text),
     routing=checks.one_of(*get_args(Routing)),
     most=checks.whole(1),

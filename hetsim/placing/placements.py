@@ -10,7 +10,7 @@ from hetsim.placing.best import Best, few_of
 from hetsim.placing.flow import Flow, flow_of
 from hetsim.placing.offered import Offered, in_one_line
 from hetsim.placing.replicas import Chosen
-from hetsim.workloads.deployment import Deployment, Routing
+from hetsim.workload.deployment import Deployment, Routing
 
 MOST = 4
 """Sets of instances that are simulated, of each way to batch."""

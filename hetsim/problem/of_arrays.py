@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
 from hetsim.problem.evidence import Evidence

@@ -12,9 +12,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from hetsim.base import checks
-from hetsim.base.files import whole_file
-from hetsim.base.room import out_of_room
+from hetsim.core import checks
+from hetsim.core.files import whole_file
+from hetsim.core.room import out_of_room
 from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
 from hetsim.problem.groups import Group

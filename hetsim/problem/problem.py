@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.cost.default import DEFAULT_COST
 from hetsim.graph.dag import Dag
 from hetsim.hardware.executing import executed

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from math import exp
 from typing import TYPE_CHECKING
 
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.hardware.provenance import WHAT_IF, weakest
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from hetsim.base import checks
-from hetsim.base.files import read_regular
+from hetsim.core import checks
+from hetsim.core.files import read_regular
 from hetsim.errors import InvalidInput, NotInstalled, PlanError, PluginError, UsageError
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model

@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import PartitionError
 from hetsim.graph.dag import Dag, Ints, Rows, find_cycle
 from hetsim.problem.groups import Group, component_counts, condense, owners

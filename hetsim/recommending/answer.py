@@ -18,8 +18,8 @@ from hetsim.recommending.question import Question, Split
 from hetsim.recommending.searching import Found, Run, Tried
 from hetsim.service.service import Service
 from hetsim.sizing.outages.answer import Survived
-from hetsim.workloads.deployment import Deployment
-from hetsim.workloads.workload import Workload
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, eq=False)

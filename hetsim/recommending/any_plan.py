@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 from hetsim.problem.problem import Problem
 
 

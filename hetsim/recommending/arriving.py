@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.confidence.until import FIRST_LOOK
 from hetsim.errors import UsageError
 from hetsim.recommending.question import Arrivals
-from hetsim.workloads.merging import requests_of
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.until import FIRST_LOOK
+from hetsim.workload.merging import requests_of
+from hetsim.workload.workload import Workload
 
 
 def arrivals_of(workload: Workload) -> Arrivals:

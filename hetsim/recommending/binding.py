@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 from hetsim.errors import UsageError
 from hetsim.recommending.bounds.bound import Bound
 from hetsim.recommending.deploying import told

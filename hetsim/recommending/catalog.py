@@ -19,8 +19,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from hetsim.base.checks import path, takes
-from hetsim.base.files import sha256_of
+from hetsim.core.checks import path, takes
+from hetsim.core.files import sha256_of
 from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import find, is_path, names
 from hetsim.hardware.files.complaints import broken, parse

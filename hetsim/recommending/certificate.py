@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base.files import sha256_of
-from hetsim.base.text import plainly
+from hetsim.core.files import sha256_of
+from hetsim.core.text import plainly
 from hetsim.graph.loading import load_model
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound
@@ -24,7 +24,7 @@ from hetsim.recommending.policies import Placed, Policy, up_to
 from hetsim.recommending.question import Arrivals, Way
 from hetsim.recommending.searching import ERROR, Found, Run, Tried
 from hetsim.version import __version__
-from hetsim.workloads.workload import Workload
+from hetsim.workload.workload import Workload
 
 
 def certificate(

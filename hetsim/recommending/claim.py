@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, ValidationError
 
-from hetsim.base.files import read_regular
+from hetsim.core.files import read_regular
 from hetsim.recommending.policies import Placement, Routing
 from hetsim.recommending.question import Aim, Arrivals, Kind
 

@@ -42,7 +42,7 @@ from hetsim.recommending.question import (
     Task,
     Way,
 )
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 
 MOST_DEVICES = 20_000
 INTERVALS, ERRORS = 32, 6.0

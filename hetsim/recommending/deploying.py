@@ -12,7 +12,7 @@ from hetsim.hardware.spec import Platform
 from hetsim.recommending.composing import Pieces, composed, description
 from hetsim.recommending.policies import Placed, Policy
 from hetsim.recommending.question import BATCHES, Counts, Place, Question
-from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
+from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
 
 NAME = "recommended"
 

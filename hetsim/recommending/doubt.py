@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hetsim.analysis.sureness import normals
-from hetsim.base.going import say
-from hetsim.confidence.until import FIRST_LOOK
+from hetsim.core.going import say
 from hetsim.errors import UsageError
 from hetsim.recommending.losing import lefts
 from hetsim.recommending.playing import play_drawn, play_given
 from hetsim.recommending.policies import Placed, Policy
 from hetsim.recommending.question import SLACK, Ask, Counts, Off, Question, Way
 from hetsim.recommending.searching import ERROR, Found, Search
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.until import FIRST_LOOK
+from hetsim.workload.workload import Workload
 
 Demand = tuple[tuple[float, float], ...]
 """Factors on what comes, each with its weight; weights add up to 1."""

@@ -9,12 +9,12 @@ from math import comb, factorial, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.confidence.until import FIRST_LOOK
 from hetsim.recommending.bounds.under import Under
 from hetsim.recommending.losing import shape_of
 from hetsim.recommending.mixing import bytes_of
 from hetsim.recommending.policies import Placed, Policy, places_of, serves
 from hetsim.recommending.question import SLACK, Counts, Instance, Place, Question
+from hetsim.statistics.until import FIRST_LOOK
 
 MOST_LISTED = 1 << 9
 """Placements of a vector that are listed, equal ones as well."""

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetsim.confidence.until import FIRST_LOOK
-from hetsim.confidence.verdict import Answer, confidence_of_look, verdict_of
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.laying import Laid, laid
 from hetsim.recommending.policies import Placed, Policy
@@ -20,7 +18,9 @@ from hetsim.simulation.serving import compiling
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.until import FIRST_LOOK
+from hetsim.statistics.verdict import Answer, confidence_of_look, verdict_of
+from hetsim.workload.workload import Workload
 
 
 class Said(NamedTuple):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hetsim.hardware.price import Price
 from hetsim.problem.evidence import Evidence
 from hetsim.recommending.any_plan import AnyPlan
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 
 Aim = Literal["cost", "energy", "devices"]
 AIMS: tuple[Aim, ...] = ("cost", "energy", "devices")

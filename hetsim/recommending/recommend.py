@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.analysis.sureness import MOST_DRAWS
-from hetsim.base import checks
-from hetsim.base.going import Pace, say, stage
+from hetsim.core import checks
+from hetsim.core.going import Pace, say, stage
 from hetsim.hardware.price import Price, parse_price
 from hetsim.recommending.answer import (
     Chosen,
@@ -36,7 +36,7 @@ from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
 from hetsim.sizing.outages.answer import Loss, Survived
 from hetsim.sizing.surviving import survive_as
-from hetsim.workloads.workload import Workload
+from hetsim.workload.workload import Workload
 
 MAX_DEVICES = 8
 
@@ -45,7 +45,7 @@ MOST_LOSSES = 4
 
 
 @checks.takes(
-    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
     catalog=checks.either(checks.instance("hetsim.recommending.catalog:Catalog"), checks.path),
     objective=checks.one_of(*AIMS),
     max_devices=checks.whole(1, MOST),

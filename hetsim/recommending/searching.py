@@ -10,7 +10,6 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.confidence.verdict import Answer
 from hetsim.recommending.arriving import drawn
 from hetsim.recommending.bounds.bound import Bound, choices
 from hetsim.recommending.bounds.capacity import bound_of
@@ -24,7 +23,8 @@ from hetsim.recommending.playing import RUNS, Played, margin, play_drawn, play_g
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of
 from hetsim.recommending.question import Arrivals, Counts, Question
 from hetsim.recommending.vectors import Level, Test, excludes, levels, survey
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.workload import Workload
 
 ERROR = 0.05
 """What all verdicts of a search together may be wrong by, where requests are drawn."""

@@ -24,7 +24,7 @@ from hetsim.recommending.question import SLACK, Counts, Kind, Off, Question, Spl
 from hetsim.recommending.ways import off_of, requests_for, resolved_for, ways_of
 from hetsim.service.asked import Asked
 from hetsim.service.resolving import Made
-from hetsim.workloads.deployment import Instances
+from hetsim.workload.deployment import Instances
 
 MOST_SETS = 32
 """Sets of devices that are planned for, of each model."""

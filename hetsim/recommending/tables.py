@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetsim.base.going import each, part
+from hetsim.core.going import each, part
 from hetsim.cost.kernels.as_fitted import executed_dtype
 from hetsim.device.support.executed import is_quantized
 from hetsim.errors import UsageError, WorkloadError
@@ -40,8 +40,8 @@ from hetsim.service.cost import Prices
 from hetsim.service.resolving import Made
 from hetsim.service.running import expected
 from hetsim.sizing.ceiling import rates_of
-from hetsim.workloads.deployment import DynamicBatching, Instances, Served
-from hetsim.workloads.workload import Workload
+from hetsim.workload.deployment import DynamicBatching, Instances, Served
+from hetsim.workload.workload import Workload
 
 MOST_GIVEN = 2**24
 """Given requests that are played at most."""

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetsim.confidence.verdict import Answer, verdict_of
 from hetsim.errors import CertificateRefuted, InvalidInput, UsageError
 from hetsim.recommending.bounds.bound import Bound, judged, late_allowed, limits_s
 from hetsim.recommending.bounds.capacity import in_the_long_run, in_window
@@ -48,6 +47,7 @@ from hetsim.service.figures import chosen, latencies
 from hetsim.service.figures import judged as judged_by
 from hetsim.service.stability import stability_of
 from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.statistics.verdict import Answer, verdict_of
 
 BLOCK = 1 << 16
 MOST_VECTORS = 1 << 25

@@ -15,9 +15,9 @@ from hetsim.service.memory import held
 from hetsim.service.resolving import Made, Resolved, resolve
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.clock.templates import template_of
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
+from hetsim.workload.workload import Stream, Workload
 
 
 def served_by(model: str, sizes: Sequence[int], by: Instances) -> Served:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from hetsim.base.files import sha256_of
+from hetsim.core.files import sha256_of
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import supposed_record
 from hetsim.version import __version__

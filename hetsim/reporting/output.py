@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from hetsim.base.files import create, draft_folder, whole_file
-from hetsim.base.room import out_of_room
+from hetsim.core.files import create, draft_folder, whole_file
+from hetsim.core.room import out_of_room
 from hetsim.errors import InvalidInput, UsageError
 
 Text = str | Iterable[str]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.sureness import Spread
 from hetsim.analysis.verdict import Choice
-from hetsim.base.text import Record, fields
+from hetsim.core.text import Record, fields
 from hetsim.device.kernels.onnx_runtime import SESSION_OPTIONS
 from hetsim.problem.parts import Slower
 from hetsim.problem.plan import Plan

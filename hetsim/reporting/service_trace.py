@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.base.text import Record, plain
+from hetsim.core.text import Record, plain
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_counters import Changes, counted, microseconds, nanoseconds
 from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows

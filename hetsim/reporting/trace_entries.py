@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base.text import plainly, tally
+from hetsim.core.text import plainly, tally
 from hetsim.problem.events import Events, Floats, Ints
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event

@@ -8,7 +8,7 @@ import onnx
 
 from hetsim.errors import WorkloadError, nearest
 from hetsim.graph.loading import read_source
-from hetsim.workloads.deployment import Served
+from hetsim.workload.deployment import Served
 
 Inputs = list[onnx.ValueInfoProto]
 """Of a model, as its file has them."""

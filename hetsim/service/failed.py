@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hetsim.confidence.percentile import Percentile
+from hetsim.statistics.percentile import Percentile
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.confidence.batches import ENOUGH_LATE
-from hetsim.confidence.verdict import Verdict, verdict_of
 from hetsim.errors import UsageError
 from hetsim.placement.replan import replan
 from hetsim.service.failed import DeviceFailed, Failed, ModelFailed, Period, StreamFailed
@@ -22,8 +20,10 @@ from hetsim.service.windows import felt_by, windows_of
 from hetsim.simulation.failures.serving import FailingServing, Load
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.batches import ENOUGH_LATE
+from hetsim.statistics.verdict import Verdict, verdict_of
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Workload
 
 PERCENTILES = (50.0, 99.0)
 """Of requests before, during and after failures, beside those of the objectives."""

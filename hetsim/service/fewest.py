@@ -39,7 +39,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

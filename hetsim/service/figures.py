@@ -9,18 +9,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetsim.confidence.percentile import Percentile, percentile_of
-from hetsim.confidence.verdict import Verdict
 from hetsim.service.intervals import answers_per_s, by_request
 from hetsim.service.service import Objective, Part, Queue, StreamService
 from hetsim.service.stability import Stability, lately_s, stability_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.registry import Open
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.statistics.percentile import Percentile, percentile_of
+from hetsim.statistics.verdict import Verdict
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.registry import Open
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 """Of every stream, beside those of its objectives."""

@@ -11,7 +11,7 @@ from hetsim.service.memory import check_together
 from hetsim.service.resolving import Resolved
 from hetsim.service.service import Service
 from hetsim.service.serving import played
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 
 
 def fixed(

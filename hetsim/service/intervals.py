@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetsim.confidence.mean import Mean, mean_of
 from hetsim.service.layout import Setup
 from hetsim.service.service import ModelService, Use
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, SERVED
+from hetsim.statistics.mean import Mean, mean_of
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

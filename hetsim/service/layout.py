@@ -18,9 +18,9 @@ from hetsim.simulation.autoscaling.serving import Scaling
 from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.templates import PlanTasks, Template, template_of
 from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.deployment import Served
-from hetsim.workloads.workload import Workload
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.deployment import Served
+from hetsim.workload.workload import Workload
 
 US = 1e6
 

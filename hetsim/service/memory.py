@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hetsim.base.units import format_bytes
+from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory
 from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
@@ -13,7 +13,7 @@ from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.memory import resident_weights
 from hetsim.simulation.clock.playing import peak_memory
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.workloads.deployment import Instances
+from hetsim.workload.deployment import Instances
 
 
 @dataclass(frozen=True, slots=True)

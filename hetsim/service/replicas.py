@@ -17,7 +17,7 @@ from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.workload import Workload
+from hetsim.workload.workload import Workload
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

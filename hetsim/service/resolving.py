@@ -22,8 +22,8 @@ from hetsim.problem.scaled import scaled
 from hetsim.service.asked import Asked
 from hetsim.service.batch_dim import Inputs, batch_dims
 from hetsim.simulation.clock.playing import timeline_of
-from hetsim.workloads.deployment import Deployment, Instances, Served
-from hetsim.workloads.workload import Workload, by_model
+from hetsim.workload.deployment import Deployment, Instances, Served
+from hetsim.workload.workload import Workload, by_model
 
 Dims = Mapping[str, int]
 

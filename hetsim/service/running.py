@@ -8,17 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.machine import memory_bytes
-from hetsim.confidence.innovations import innovations_of
-from hetsim.confidence.percentile import located
-from hetsim.confidence.until import FIRST_LOOK, End
-from hetsim.confidence.verdict import (
-    CONFIDENCE,
-    Verdict,
-    confidence_of_look,
-    verdict_of,
-    verdict_of_all,
-)
+from hetsim.core.machine import memory_bytes
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.service.failing import failing_engine, honest
 from hetsim.service.figures import chosen, latencies, rate_of, stability
@@ -31,10 +21,20 @@ from hetsim.simulation.orders import foreseeable
 from hetsim.simulation.serving import compiling
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.arrivals.gamma import Gamma
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.merging import Requests, requests_of
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.innovations import innovations_of
+from hetsim.statistics.percentile import located
+from hetsim.statistics.until import FIRST_LOOK, End
+from hetsim.statistics.verdict import (
+    CONFIDENCE,
+    Verdict,
+    confidence_of_look,
+    verdict_of,
+    verdict_of_all,
+)
+from hetsim.workload.arrivals.gamma import Gamma
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.merging import Requests, requests_of
+from hetsim.workload.workload import Workload
 
 Floats = NDArray[np.float64]
 

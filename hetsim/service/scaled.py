@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hetsim.service.fewest import Fewest
 from hetsim.service.resolving import Resolved, devices_of
 from hetsim.simulation.autoscaling.serving import Replica
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 
 
 @dataclass(frozen=True, slots=True)

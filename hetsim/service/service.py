@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.confidence.mean import Mean
-from hetsim.confidence.percentile import Percentile
-from hetsim.confidence.until import End
-from hetsim.confidence.verdict import Verdict
 from hetsim.service.failed import Failed
 from hetsim.service.resolving import Resolved
 from hetsim.service.scaled import Scaled
 from hetsim.service.stability import STATES, Stability, State
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.failure import Failure
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.statistics.mean import Mean
+from hetsim.statistics.percentile import Percentile
+from hetsim.statistics.until import End
+from hetsim.statistics.verdict import Verdict
+from hetsim.workload.failure import Failure
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.confidence.until import End
-from hetsim.confidence.verdict import CONFIDENCE
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
@@ -39,9 +37,11 @@ from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.deployment import Deployment
-from hetsim.workloads.failure import Failure
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.until import End
+from hetsim.statistics.verdict import CONFIDENCE
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.failure import Failure
+from hetsim.workload.workload import Workload
 
 Busy = tuple[Sequence[float], Sequence[float]]
 """Seconds by device, summed over its streams, and by link."""

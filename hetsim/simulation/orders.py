@@ -2,7 +2,7 @@
 
 Where it is, what becomes of a request never depends on those that come after it. That makes the
 capacity of a trace exact (``hetsim.sizing.monotone``) and lets percentiles be freed of the luck of
-one run (``hetsim.confidence.innovations``).
+one run (``hetsim.statistics.innovations``).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.problem.parts import Contention, check_contention
@@ -22,9 +22,9 @@ from hetsim.simulation.power import within_power
 
 if TYPE_CHECKING:
     from hetsim.service.service import Service
-    from hetsim.workloads.deployment import Deployment
-    from hetsim.workloads.failure import Failure
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.deployment import Deployment
+    from hetsim.workload.failure import Failure
+    from hetsim.workload.workload import Workload
 
 
 @overload
@@ -53,14 +53,14 @@ def simulate(
 
 
 @checks.takes(
-    plan=checks.instance("hetsim.problem.plan:Plan", "hetsim.workloads.deployment:Deployment"),
+    plan=checks.instance("hetsim.problem.plan:Plan", "hetsim.workload.deployment:Deployment"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     until_answered=checks.flag,
     within=checks.number(above=0),
     contention=checks.text,
     trace=checks.flag,
     sustained=checks.flag,
-    failures=checks.sequence(checks.instance("hetsim.workloads.failure:Failure")),
+    failures=checks.sequence(checks.instance("hetsim.workload.failure:Failure")),
 )
 def simulate(
     plan: Plan | Deployment,
@@ -144,7 +144,7 @@ def simulate(
     # What fails and what is served is loaded by those alone who ask for it.
     injected: Sequence[Failure] = ()
     if failures:
-        from hetsim.workloads.failure import check_failures
+        from hetsim.workload.failure import check_failures
 
         injected = check_failures(failures, plan.problem.devices)
     arrival = arrivals(cast("int", requests), arrivals_s)
@@ -167,7 +167,7 @@ def simulate(
 def _is_workload(requests: int | Workload) -> bool:
     if isinstance(requests, int):
         return False
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.workload import Workload
 
     return isinstance(requests, Workload)
 
@@ -181,8 +181,8 @@ def _served(
     failures: Sequence[Failure],
 ) -> Service:
     from hetsim.service.serving import serve
-    from hetsim.workloads.failing import Failing
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.failing import Failing
+    from hetsim.workload.workload import Workload
 
     if not isinstance(requests, Workload) or platform is None:
         raise UsageError(

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from hetsim.base import checks
-from hetsim.confidence.percentile import Percentile
-from hetsim.confidence.verdict import Answer
+from hetsim.core import checks
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.service.resolving import Resolved
 from hetsim.service.service import Service
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.percentile import Percentile
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Workload
 
 How = Literal["exact", "scan", "verdicts"]
 

@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from itertools import product
 
-from hetsim.base import checks
-from hetsim.confidence.verdict import Answer
+from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.availability import DeviceAvailability, exactly, of_times
 from hetsim.hardware.spec import Platform, numbered
@@ -30,9 +29,10 @@ from hetsim.sizing.outages.answer import (
     confidence_of_each,
 )
 from hetsim.sizing.outages.left import Counts, Leaving, Left, choice_of, names_of
-from hetsim.workloads.deployment import Deployment
-from hetsim.workloads.failing import Failing
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.failing import Failing
+from hetsim.workload.workload import Workload
 
 MEAN_TIMES = "of its mean times to failure and repair"
 
@@ -47,8 +47,8 @@ MOST_PROVED = 16
 
 
 @checks.takes(
-    deployment=checks.instance("hetsim.workloads.deployment:Deployment"),
-    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    deployment=checks.instance("hetsim.workload.deployment:Deployment"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     target=checks.number(above=0),
     available=checks.mapping(checks.text, checks.number(above=0)),

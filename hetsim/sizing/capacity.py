@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hetsim.base import checks
-from hetsim.base.going import each
+from hetsim.core import checks
+from hetsim.core.going import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounding import stated_bound
@@ -20,8 +20,8 @@ from hetsim.sizing.ceiling import demand_of
 from hetsim.sizing.enduring import carried_without
 from hetsim.sizing.impossible import impossible_as
 from hetsim.sizing.outages.answer import check_objectives
-from hetsim.workloads.deployment import Deployment
-from hetsim.workloads.workload import Workload
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.workload import Workload
 
 BUDGET = 2**20
 """Requests after which a run at one rate ends that has told nothing."""
@@ -32,10 +32,10 @@ GAP = 0.02
 
 @checks.takes(
     deployments=checks.either(
-        checks.mapping(checks.text, checks.instance("hetsim.workloads.deployment:Deployment")),
-        checks.instance("hetsim.workloads.deployment:Deployment"),
+        checks.mapping(checks.text, checks.instance("hetsim.workload.deployment:Deployment")),
+        checks.instance("hetsim.workload.deployment:Deployment"),
     ),
-    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     most_requests=checks.whole(1),
     gap=checks.number(above=0),

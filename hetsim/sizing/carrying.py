@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, UsageError
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
@@ -25,7 +24,8 @@ from hetsim.sizing.sample import Sample, sample_of, too_many
 from hetsim.sizing.scanning import Span, spans
 from hetsim.sizing.searching import lower_end, upper_end
 from hetsim.sizing.words import ends_of_trace, ends_of_verdicts, no_rate
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.workload import Workload
 
 SAMPLE = 2**14
 """Of requests that chance makes, those whose own capacity is where rates are looked at first."""

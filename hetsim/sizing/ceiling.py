@@ -15,8 +15,8 @@ from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.clock.templates import Template
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.workload import Workload
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.workload import Workload
 
 SLACK = 1e-9
 """Of a bound: what its sums may be rounded by, and more."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetsim.confidence.verdict import Answer
 from hetsim.hardware.spec import Platform
 from hetsim.sizing.answer import Carried, Rates, Without
 from hetsim.sizing.carrying import Question, carried, refused
 from hetsim.sizing.outages.answer import confidence_of_each
 from hetsim.sizing.outages.left import Leaving, ways
+from hetsim.statistics.verdict import Answer
 
 
 def carried_without(

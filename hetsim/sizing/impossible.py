@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 from hetsim.errors import UnsupportedNode
 from hetsim.placement.bounding import stated_bound
 from hetsim.placement.replan import without
 from hetsim.problem.problem import Problem
 from hetsim.service.resolving import Made
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.workload import Stream, Workload
 
 
 def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> str | None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hetsim.confidence.until import End
-from hetsim.confidence.verdict import Answer, Verdict, confidence_of_look
 from hetsim.service.figures import judged
 from hetsim.service.layout import Setup
 from hetsim.service.resolving import Resolved
@@ -14,7 +12,9 @@ from hetsim.service.running import Run, engine_of
 from hetsim.service.service import Service
 from hetsim.service.serving import service_of
 from hetsim.simulation.serving.tables import SERVED
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.until import End
+from hetsim.statistics.verdict import Answer, Verdict, confidence_of_look
+from hetsim.workload.workload import Workload
 
 CONFIDENCE = 0.95
 """That no verdict is wrong of all that are asked for at once: over rates, looks and losses."""

@@ -14,9 +14,9 @@ from hetsim.service.layout import Setup
 from hetsim.service.running import blocks_of
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.merging import Requests
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Workload
+from hetsim.workload.merging import Requests
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Workload
 
 WINDOW_S = 1e9
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hetsim.base.going import say
-from hetsim.confidence.verdict import Answer
+from hetsim.core.going import say
+from hetsim.statistics.verdict import Answer
 
 FIRST_STEP = 0.06
 """How far from the guess the first rates are: a ratio less 1, doubled where that says nothing."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetsim.base import checks
-from hetsim.confidence.verdict import Answer
+from hetsim.core import checks
 from hetsim.hardware.spec import Platform
 from hetsim.service.asked import Asked
 from hetsim.service.memory import check_together
@@ -15,13 +14,14 @@ from hetsim.service.serving import played
 from hetsim.sizing.impossible import impossible_as
 from hetsim.sizing.outages.answer import Loss, Survived, answer_of, check_asked, confidence_of_each
 from hetsim.sizing.outages.left import Leaving, ways
-from hetsim.workloads.deployment import Deployment
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.workload import Workload
 
 
 @checks.takes(
-    deployment=checks.instance("hetsim.workloads.deployment:Deployment"),
-    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    deployment=checks.instance("hetsim.workload.deployment:Deployment"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     losses=checks.whole(1),
     until_answered=checks.flag,

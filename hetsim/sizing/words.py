@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 from hetsim.service.service import Service
 from hetsim.sizing.answer import Rates, nearest_miss
 from hetsim.sizing.ceiling import Ceiling
 from hetsim.sizing.judging import Judge
 from hetsim.sizing.sample import Sample
 from hetsim.sizing.scanning import Span
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 
 
 def no_rate(slo: Slo, least_s: float) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hetsim.analysis.explanation import limits_of
-from hetsim.base.room import out_of_room
-from hetsim.base.text import plain
+from hetsim.core.room import out_of_room
+from hetsim.core.text import plain
 from hetsim.errors import HetsimError, OutOfRoom
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
@@ -27,7 +27,7 @@ from hetsim.service.serving import serve
 from hetsim.simulation.simulate import simulate
 from hetsim.sweeping.grid import Grid, Point
 from hetsim.sweeping.rows import BROKEN, Row, blank, finite
-from hetsim.workloads.deployment import Deployment, Served
+from hetsim.workload.deployment import Deployment, Served
 
 T = TypeVar("T")
 

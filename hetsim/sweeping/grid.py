@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from hetsim.placement.objective import Objective
-from hetsim.workloads.deployment import DynamicBatching
-from hetsim.workloads.workload import Workload
+from hetsim.workload.deployment import DynamicBatching
+from hetsim.workload.workload import Workload
 
 STREAM = "requests"
 """What the one stream of a point's workload is called."""

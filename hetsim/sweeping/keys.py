@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 
-from hetsim.base.files import sha256_of
+from hetsim.core.files import sha256_of
 from hetsim.errors import HetsimError
 from hetsim.graph.loading import read_source
 from hetsim.hardware.spec import Platform
 from hetsim.sweeping.grid import Grid, LoadAxis, ModelAxis
 from hetsim.version import package_folder
-from hetsim.workloads.arrivals.replay import Replay
+from hetsim.workload.arrivals.replay import Replay
 
 SCHEMA = "hetsim-sweep/1"
 

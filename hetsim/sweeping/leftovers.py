@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hetsim.base.files import read_regular, whole_file
-from hetsim.base.room import out_of_room
+from hetsim.core.files import read_regular, whole_file
+from hetsim.core.room import out_of_room
 from hetsim.errors import SweepError
 from hetsim.execution.transports.processes import end_if_abandoned
 

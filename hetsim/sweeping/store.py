@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.files import append, read_regular, whole_file
-from hetsim.base.locks import try_lock
-from hetsim.base.room import out_of_room
-from hetsim.base.systems import need
+from hetsim.core.files import append, read_regular, whole_file
+from hetsim.core.locks import try_lock
+from hetsim.core.room import out_of_room
+from hetsim.core.systems import need
 from hetsim.errors import HetsimError, SweepError
 from hetsim.sweeping.rows import BROKEN, COLUMNS, TEXT, WHOLE, Row, line
 

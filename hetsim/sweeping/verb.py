@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.execution.ray_tasks import spread, spread_here
 from hetsim.hardware.catalog import load_platform

@@ -32,9 +32,9 @@ from hetsim.problem.repriced import repriced
 from hetsim.service.asked import Asked
 from hetsim.service.keeping import kept_on
 from hetsim.service.serving import serve
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Deployment, DynamicBatching, Instances, Served
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
+from hetsim.workload.workload import Stream, Workload
 
 PLATFORM = hetsim.load_platform("rock-5b")
 

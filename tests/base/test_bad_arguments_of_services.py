@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-
-import hetsim
-from base.test_bad_arguments import CALLS as OTHERS
-from base.test_bad_arguments import (
+from core.test_bad_arguments import CALLS as OTHERS
+from core.test_bad_arguments import (
     INF,
     LAPTOP,
     NAN,
@@ -28,9 +26,11 @@ from base.test_bad_arguments import (
     Unprintable,
     raises_errors_of_ours,
 )
+
+import hetsim
 from hetsim.errors import HetsimError
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Served
 from sweeps import sweep
 
 BAD: tuple[Any, ...] = (

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hetsim.analysis.comparison import compare
 from hetsim.analysis.explanation import explain
 from hetsim.analysis.lint.lint import lint
-from hetsim.base import deadline, going
-from hetsim.base.going import AT_MOST, Told, before, each, heard_by, part, say, stage
+from hetsim.core import deadline, going
+from hetsim.core.going import AT_MOST, Told, before, each, heard_by, part, say, stage
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hetsim.base import deadline, left_to_python
-from hetsim.base.left_to_python import pays
+from hetsim.core import deadline, left_to_python
+from hetsim.core.left_to_python import pays
 
 
 def one() -> None:

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hetsim.base import records
-from hetsim.base.cache import cache_dir, private_folder
-from hetsim.base.code_folder import is_kept
-from hetsim.base.machine_code import machine_code
-from hetsim.base.records import Record, typeof_record
+from hetsim.core import records
+from hetsim.core.cache import cache_dir, private_folder
+from hetsim.core.code_folder import is_kept
+from hetsim.core.machine_code import machine_code
+from hetsim.core.records import Record, typeof_record
 
 SOURCE = "def triple(x):\n    return 3.0 * x / x * 1.0\n"
 
@@ -214,7 +214,7 @@ def test_the_package_is_left_as_it_is_and_numba_is_loaded_late(tmp_path: Path) -
 import sys
 import hetsim
 from hetsim.simulation.clock import virtual_time
-from hetsim.base.machine_code import machine_code
+from hetsim.core.machine_code import machine_code
 sys.path.insert(0, sys.argv[1])
 from triples import triple
 made = virtual_time.compiled(), machine_code(triple)
@@ -290,7 +290,7 @@ def test_an_array_with_gaps_is_no_field_of_a_record() -> None:
 def test_where_numba_has_moved_what_is_built_on_records_go_by_value(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "hetsim.base.records", None)
+    monkeypatch.setitem(sys.modules, "hetsim.core.records", None)
     made = machine_code(moved, move, inline=True)
     plain, by_value = amounts(7), amounts(7)
     with pytest.warns(RuntimeWarning, match="unlike those that hetsim knows"):
@@ -334,7 +334,7 @@ MADE_IN_TWO = """
 import sys
 from pathlib import Path
 from numba.core import event
-from hetsim.base.machine_code import machine_code
+from hetsim.core.machine_code import machine_code
 sys.path.insert(0, sys.argv[1])
 from slowly_made import outer, inner
 

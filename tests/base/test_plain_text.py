@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-from hetsim.base import text
+from hetsim.core import text
 from hetsim.reporting.words.text import listed
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import hetsim
 from cli_calls import call
-from hetsim.base.files import read_most, read_regular, whole_file
-from hetsim.base.room import check_memory, no_room_in, out_of_room
+from hetsim.core.files import read_most, read_regular, whole_file
+from hetsim.core.room import check_memory, no_room_in, out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ModelError, OutOfRoom
 from hetsim.execution.dispatch.transport import kernel_fault

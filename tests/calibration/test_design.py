@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 
-from hetsim.calibration.design.builder import KINDS, single
-from hetsim.calibration.design.networks import networks
-from hetsim.calibration.measuring import BLOCK, generated, judged, part_of, rounds
-from hetsim.calibration.points import lowered
+from hetsim.cost.calibration.design.builder import KINDS, single
+from hetsim.cost.calibration.design.networks import networks
+from hetsim.cost.calibration.measuring import BLOCK, generated, judged, part_of, rounds
+from hetsim.cost.calibration.points import lowered
 from hetsim.cost.kernels.features import FORMS
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.inputs.samples import random_inputs

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.calibration.correcting import corrections
-from hetsim.calibration.fitting import (
+from hetsim.cost.calibration.correcting import corrections
+from hetsim.cost.calibration.fitting import (
     Fit,
     Overheads,
     figure_errors,
@@ -20,8 +20,8 @@ from hetsim.calibration.fitting import (
     prior,
     undisturbed,
 )
-from hetsim.calibration.measuring import generated
-from hetsim.calibration.points import Network, Point, lowered
+from hetsim.cost.calibration.measuring import generated
+from hetsim.cost.calibration.points import Network, Point, lowered
 from hetsim.cost.kernels.correction import factors
 from hetsim.cost.kernels.features import COLUMN, FORMS
 from hetsim.cost.kernels.form import streamed_share

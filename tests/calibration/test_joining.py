@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetsim.calibration.correcting import learnt_joins
-from hetsim.calibration.measuring import generated
-from hetsim.calibration.points import lowered, matched_nodes, network_of
-from hetsim.calibration.record import Setting, Taken, taken
+from hetsim.cost.calibration.correcting import learnt_joins
+from hetsim.cost.calibration.measuring import generated
+from hetsim.cost.calibration.points import lowered, matched_nodes, network_of
+from hetsim.cost.calibration.record import Setting, Taken, taken
 from hetsim.cost.kernels.epilogues import epilogues, joints
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.inputs.samples import random_inputs

@@ -13,7 +13,7 @@ import yaml
 from catalog.figures import figures_of, fitted_text, write_fitted
 from catalog.kin_fits import Measurements, picked
 from catalog.measured import measured_folder
-from hetsim.base.units import significant
+from hetsim.core.units import significant
 from hetsim.errors import PlatformError
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.kernels_schema import FittedModel

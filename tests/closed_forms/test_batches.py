@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetsim.confidence.mean import mean_of
 from hetsim.service.stability import stability_of
 from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.statistics.mean import mean_of
 from holding import at_loads, holds
 from known_queues import TAKES, batched, open_, takes_all
 from oracles.queueing.batches import BatchServer

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import hetsim
 from deployments import alone_s
 from hetsim.service.service import Service, StreamService
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Instances, Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Instances, Served
 from holding import bounds
 from oracles.queueing.one_server import CONSTANT, beyond_constant, mean_wait, time_at
 from sweeps import sweep

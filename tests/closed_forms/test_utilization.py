@@ -6,7 +6,7 @@ import pytest
 
 import hetsim
 from deployments import alone_s, deployed, poisson
-from hetsim.workloads.deployment import Instances
+from hetsim.workload.deployment import Instances
 from holding import bounds
 from sweeps import sweep
 

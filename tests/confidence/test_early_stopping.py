@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import scipy
 
-from hetsim.confidence.early_stopping import early_stopping, least_on_time
 from hetsim.errors import InvalidInput
+from hetsim.statistics.early_stopping import early_stopping, least_on_time
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.97, 0.99])

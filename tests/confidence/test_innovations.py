@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hetsim.confidence.innovations import control_of, innovations_of, remaining
-from hetsim.confidence.percentile import Percentile, percentile_of
-from hetsim.confidence.until import until
-from hetsim.confidence.verdict import verdict_of
-from hetsim.workloads.slo import Slo
+from hetsim.statistics.innovations import control_of, innovations_of, remaining
+from hetsim.statistics.percentile import Percentile, percentile_of
+from hetsim.statistics.until import until
+from hetsim.statistics.verdict import verdict_of
+from hetsim.workload.slo import Slo
 from queues import Kind, innovations, latency_at, sojourns
 from sweeps import sweep
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy
 
-from hetsim.confidence.batches import BATCHES, freedom_of, reach_of, skewness_of
-from hetsim.confidence.mean import mean_of
 from hetsim.errors import InvalidInput
+from hetsim.statistics.batches import BATCHES, freedom_of, reach_of, skewness_of
+from hetsim.statistics.mean import mean_of
 from queues import sojourns
 
 

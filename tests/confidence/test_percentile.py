@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import scipy
 
-from hetsim.confidence.batches import BATCHES, ENOUGH_LATE, late_share
-from hetsim.confidence.ordered import FROM, Ordered
-from hetsim.confidence.percentile import EQUAL_FROM, Percentile, percentile_of
-from hetsim.confidence.verdict import verdict_of
 from hetsim.errors import InvalidInput
+from hetsim.statistics.batches import BATCHES, ENOUGH_LATE, late_share
+from hetsim.statistics.ordered import FROM, Ordered
+from hetsim.statistics.percentile import EQUAL_FROM, Percentile, percentile_of
+from hetsim.statistics.verdict import verdict_of
 from queues import Kind, beyond, latency_at, sojourns
 from sweeps import sweep
 

@@ -9,10 +9,10 @@ from itertools import count
 import numpy as np
 import pytest
 
-from hetsim.confidence.until import FIRST_LOOK, Answered, until
-from hetsim.confidence.verdict import confidence_of_look, verdict_of
 from hetsim.errors import InvalidInput
-from hetsim.workloads.slo import Slo
+from hetsim.statistics.until import FIRST_LOOK, Answered, until
+from hetsim.statistics.verdict import confidence_of_look, verdict_of
+from hetsim.workload.slo import Slo
 from queues import Kind, Run, blocks, latency_at, sojourns
 from sweeps import sweep
 

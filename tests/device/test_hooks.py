@@ -10,7 +10,7 @@ import pytest
 
 import hetsim
 from builders import BOX
-from hetsim.base import plugins
+from hetsim.core import plugins
 from hetsim.cost.model import Estimate
 from hetsim.cost.roofline import Roofline
 from hetsim.device.device import Device, Support

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from certificate_parts import certified
 from hetsim import load_affinity, load_platform
-from hetsim.calibration import calibrate
 from hetsim.cli.main import main
+from hetsim.cost.calibration import calibrate
 from onnx_builders import make_model, op, value
 from sweeps import WHOLE
 

@@ -18,7 +18,7 @@ from hetsim.execution.emulation import emulate
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.problem.plan import Plan
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 from onnx_builders import assert_bitwise_equal, run_whole
 from sweeps import sweep
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hetsim.base.units import GIGA
+from hetsim.core.units import GIGA
 from hetsim.hardware.catalog import link_names, load_link
 
 ROWS: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hash_seeds import QUICK, SEEDS, printed_here, printed_under
-from hetsim.base.units import GIB
+from hetsim.core.units import GIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_platform, platform_names
 from hetsim.hardware.executing import executed, platform_executing

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hetsim.analysis.comparison import compare
-from hetsim.base.text import to_compact_json, to_json
+from hetsim.core.text import to_compact_json, to_json
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.manifest import manifest_json

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 
 import hetsim
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Served
 from onnx_builders import make_model, op, value
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import hetsim
-from hetsim.workloads.deployment import ROUTINGS, DynamicBatching, Instances, Served
+from hetsim.workload.deployment import ROUTINGS, DynamicBatching, Instances, Served
 
 KINDS = {
     "t4": "nvidia-t4",

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.confidence.mean import Mean, mean_of
-from hetsim.confidence.percentile import Percentile, percentile_of
 from hetsim.service.figures import chosen
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
+from hetsim.statistics.mean import Mean, mean_of
+from hetsim.statistics.percentile import Percentile, percentile_of
 from known_queues import BLOCK, Known
 
 Floats = NDArray[np.float64]

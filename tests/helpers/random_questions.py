@@ -20,10 +20,10 @@ from hetsim.recommending.question import (
     Task,
     Way,
 )
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream as WorkloadStream
-from hetsim.workloads.workload import Workload
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream as WorkloadStream
+from hetsim.workload.workload import Workload
 
 
 def random_question(

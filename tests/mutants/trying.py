@@ -183,7 +183,7 @@ def _run_as_it_stands() -> None:
 
     For most mistakes the tests need less time so than it takes to make the machine code anew.
     """
-    from hetsim.base import machine_code
+    from hetsim.core import machine_code
 
     def uncompiled(
         function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False

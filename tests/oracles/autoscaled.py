@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 from oracles.ray_serve import RayServe
 
 QUEUED = "queued"

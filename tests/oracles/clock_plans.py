@@ -13,7 +13,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Constant, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 
 
 @st.composite

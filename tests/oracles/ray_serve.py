@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 
 SERVE = "ray.serve"
 

@@ -10,7 +10,7 @@ import pytest
 
 from browsing import WIDTHS, Axe, Open
 from hetsim.analysis.comparison import compare
-from hetsim.base.text import to_compact_json
+from hetsim.core.text import to_compact_json
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.islands.compare import comparison_island
 from hetsim.reporting.pages.page import write_page

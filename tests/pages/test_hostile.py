@@ -23,7 +23,7 @@ from hetsim.analysis.comparison import compare
 from hetsim.analysis.lint.lint import lint
 from hetsim.analysis.nodes.nodes import nodes
 from hetsim.analysis.nodes.record import nodes_record
-from hetsim.base.text import to_compact_json
+from hetsim.core.text import to_compact_json
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

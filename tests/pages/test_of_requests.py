@@ -14,7 +14,7 @@ from builders import BOX
 from cli_calls import call
 from deployments import deployed, model_at, poisson
 from exact_devices import exact
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.execution.serving import serve as serving
 from hetsim.reporting.pages.islands.of_left import island_of
 from hetsim.reporting.pages.packing import unpacked
@@ -22,7 +22,7 @@ from hetsim.reporting.pages.reading import read_left
 from hetsim.reporting.pages.timeline_of_trace import WAITING_MOST, timelines_of_requests
 from hetsim.reporting.service_trace import service_trace
 from hetsim.service.serving import serve
-from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy
+from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy
 
 Drawn = tuple[int, int, int, str]
 """Start and end in nanoseconds, request, and what it is."""

@@ -12,7 +12,7 @@ import pytest
 
 from browsing import Open
 from cli_calls import call
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.islands.of_left import island_of

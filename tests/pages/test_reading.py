@@ -13,7 +13,7 @@ import pytest
 
 from answers_on_disk import AnswersOnDisk, left_by_verbs
 from cli_calls import call
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.errors import InvalidInput
 from hetsim.reporting.pages.difference import difference_island
 from hetsim.reporting.pages.islands.of_left import island_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from full_problems import full_problems
-from hetsim.base.text import to_compact_json
+from hetsim.core.text import to_compact_json
 from hetsim.errors import Infeasible, PartitionError
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan

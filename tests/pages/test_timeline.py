@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from browsing import Open
-from hetsim.base.text import to_compact_json
+from hetsim.core.text import to_compact_json
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hetsim
-from hetsim.base.entries import PROMISES
+from hetsim.core.entries import PROMISES
 from hetsim.errors import PluginError, UsageError
 from hetsim.placement import registry
 from hetsim.placement.entries import promises_of, strategies

@@ -12,7 +12,7 @@ import pytest
 
 import hetsim
 from deployments import model_at
-from hetsim.base.text import to_json
+from hetsim.core.text import to_json
 from hetsim.placing.best import best_of
 from hetsim.placing.impossible import most_carried, problems_of, why_impossible
 from hetsim.placing.offered import offered
@@ -25,13 +25,13 @@ from hetsim.service.memory import check_together
 from hetsim.service.resolving import Made, resolve
 from hetsim.service.serving import played, serve
 from hetsim.sizing.ceiling import ceiling_of, rates_of
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import DynamicBatching
-from hetsim.workloads.dimensions import Follows
-from hetsim.workloads.failing import Failing
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import DynamicBatching
+from hetsim.workload.dimensions import Follows
+from hetsim.workload.failing import Failing
 from onnx_builders import make_model, op, value
 from oracles.every_placement import most_carried as of_all
 from platforms import CPU_AND_NPU

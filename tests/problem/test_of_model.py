@@ -10,9 +10,9 @@ import pytest
 
 import hetsim
 from datasheets import all_by_datasheet
-from hetsim.calibration.fitting import Fit, Overheads, prior
-from hetsim.calibration.record import Setting
-from hetsim.calibration.writing import device_file
+from hetsim.cost.calibration.fitting import Fit, Overheads, prior
+from hetsim.cost.calibration.record import Setting
+from hetsim.cost.calibration.writing import device_file
 from hetsim.cost.kernels.layouts import copies_of
 from hetsim.errors import UnboundDimension, UsageError
 from hetsim.graph.loading import model_of

@@ -20,7 +20,7 @@ from custom_op_builders import LIBRARY, bodies, user
 from execution.compiled.test_compiled_plan import rewritten
 from figure_builders import kernels_block
 from hetsim.analysis.what_if import faster_device
-from hetsim.base.files import open_regular, read_regular
+from hetsim.core.files import open_regular, read_regular
 from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled

@@ -31,7 +31,7 @@ from hetsim.recommending.question import (
 )
 from hetsim.recommending.searching import Search, bounds_of, demand_of
 from hetsim.recommending.vectors import all_vectors, excludes, survey
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 from random_questions import every_vector, random_drawn, random_question
 from sweeps import examples, sweep
 

@@ -24,7 +24,7 @@ from hetsim.recommending.question import (
 )
 from hetsim.recommending.searching import bounds_of, demand_of
 from hetsim.recommending.vectors import excludes
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 from random_questions import chain, every_vector
 from sweeps import sweep
 

@@ -21,7 +21,7 @@ from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, placed
 from hetsim.recommending.question import UNIT, Counts, Off, Question
 from hetsim.recommending.searching import Found, Search
-from hetsim.workloads.arrivals.constant import Constant
+from hetsim.workload.arrivals.constant import Constant
 from random_questions import random_question
 from sweeps import sweep
 

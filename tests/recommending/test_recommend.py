@@ -15,8 +15,8 @@ from rich.console import Console
 
 import hetsim
 from deployments import model_at
-from hetsim.base.text import to_json
 from hetsim.cli.main import main
+from hetsim.core.text import to_json
 from hetsim.recommending.answer import Recommendation
 from hetsim.recommending.catalog import Catalog, catalog_schema
 from hetsim.recommending.deploying import (
@@ -34,9 +34,9 @@ from hetsim.reporting.recommendation_record import recommendation_record
 from hetsim.reporting.tables.recommendation import recommendation_report
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.slo import Slo
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.slo import Slo
 
 CATALOG = """
 kinds:

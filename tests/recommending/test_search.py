@@ -6,7 +6,7 @@ import math
 from itertools import combinations
 
 from every_placement import enumerated
-from hetsim.base.going import ENOUGH, Told, heard_by, stage
+from hetsim.core.going import ENOUGH, Told, heard_by, stage
 from hetsim.recommending.deploying import told as in_words
 from hetsim.recommending.playing import play_given
 from hetsim.recommending.policies import Placed, Policy, placed, policies_of

@@ -40,8 +40,8 @@ from hetsim.recommending.tables import question_of
 from hetsim.recommending.verification import verify
 from hetsim.service.cost import Prices
 from hetsim.service.serving import serve
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.slo import Slo
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.slo import Slo
 from onnx_builders import make_model, op, value
 from random_questions import chain, every_vector, random_question, with_splits
 from sweeps import sweep

@@ -14,8 +14,8 @@ from cli.conftest import tiny_model
 from hetsim.reporting.tables.beside import difference, served_sentence
 from hetsim.service.service import Service
 from hetsim.service.serving import serve
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Served
 
 
 @pytest.mark.parametrize(

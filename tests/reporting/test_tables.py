@@ -11,7 +11,7 @@ import pytest
 from rich.console import RenderableType
 
 from hetsim.analysis.comparison import compare
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.flow import partition
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem

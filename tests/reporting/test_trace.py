@@ -35,7 +35,7 @@ from hetsim.simulation.clock.metrics import (
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.simulate import simulate
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 from oracles import plain_timeline, plain_trace
 from oracles.clock_plans import arrivals, dealt_plans
 from oracles.trace_import import imported

@@ -17,7 +17,7 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.trace import trace_json
 from hetsim.simulation.simulate import simulate
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 from oracles.trace_import import Imported, imported
 from sweeps import examples
 

@@ -25,13 +25,13 @@ from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.sizing.availability import availability
 from hetsim.sizing.capacity import capacity
 from hetsim.sizing.surviving import survive
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.mmpp import Mmpp
-from hetsim.workloads.autoscaling import Autoscaling
-from hetsim.workloads.deployment import DynamicBatching, Instances
-from hetsim.workloads.failing import Failing
-from hetsim.workloads.failure import parse_failures
-from hetsim.workloads.slo import Slo
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.autoscaling import Autoscaling
+from hetsim.workload.deployment import DynamicBatching, Instances
+from hetsim.workload.failing import Failing
+from hetsim.workload.failure import parse_failures
+from hetsim.workload.slo import Slo
 from sweeps import sweep
 
 PLACES = 3

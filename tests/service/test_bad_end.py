@@ -7,8 +7,8 @@ from deployments import deployed, poisson
 from hetsim.service.asked import Asked
 from hetsim.service.bad_end import at_bad_end
 from hetsim.service.serving import serve
-from hetsim.workloads.deployment import DynamicBatching
-from hetsim.workloads.slo import Slo
+from hetsim.workload.deployment import DynamicBatching
+from hetsim.workload.slo import Slo
 
 
 def test_it_is_what_pessimistic_figures_give(open_: str, platform: hetsim.Platform) -> None:

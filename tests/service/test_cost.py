@@ -13,7 +13,7 @@ from hetsim.hardware.price import Price, parse_price
 from hetsim.reporting.tables.service import cost_text
 from hetsim.service.cost import Prices, cost_of
 from hetsim.service.service import Service
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 
 HOUR_S = 3600.0
 KWH_J = 3.6e6

@@ -10,18 +10,18 @@ import pytest
 
 import hetsim
 from deployments import alone_s, deployed, poisson
-from hetsim.base.text import to_json
+from hetsim.core.text import to_json
 from hetsim.errors import UsageError
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.service.serving import serve
 from hetsim.service.windows import felt_by, windows_of
 from hetsim.simulation.failures.serving import Spell
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.deployment import Instances, QueuePolicy
-from hetsim.workloads.failing import Failing
-from hetsim.workloads.failure import Failure
-from hetsim.workloads.slo import Slo
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.deployment import Instances, QueuePolicy
+from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failure
+from hetsim.workload.slo import Slo
 
 BOTH = (
     Instances(1, ("cpu",), "single:cpu", max_in_flight=1),

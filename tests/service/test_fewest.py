@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hetsim.service.fewest import Asked, beyond, fewest, silences
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 from sweeps import sweep
 
 SLOTS, MOST = 7, 2

@@ -9,15 +9,15 @@ import pytest
 
 import hetsim
 from deployments import deployed, model_at
-from hetsim.base.units import MIB
+from hetsim.core.units import MIB
 from hetsim.service.memory import held
 from hetsim.service.resolving import Resolved, resolve
 from hetsim.service.service import Service
 from hetsim.sizing.capacity import capacity
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import Deployment, Served
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import Deployment, Served
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
 
 NPU = 1
 

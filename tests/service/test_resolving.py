@@ -15,8 +15,8 @@ from hetsim.service import batch_dim
 from hetsim.service.resolving import Made, resolve
 from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import DynamicBatching, Instances, Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import DynamicBatching, Instances, Served
 from onnx_builders import make_model, op, value
 
 

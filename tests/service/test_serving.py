@@ -12,19 +12,19 @@ import pytest
 
 import hetsim
 from deployments import alone_s, deployed, model_at, poisson
-from hetsim.base.text import to_json
+from hetsim.core.text import to_json
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.service.resolving import resolve
 from hetsim.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.arrivals.mmpp import Mmpp
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
-from hetsim.workloads.dimensions import Follows
-from hetsim.workloads.slo import Slo
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from hetsim.workload.dimensions import Follows
+from hetsim.workload.slo import Slo
 from onnx_builders import make_model, op, value
 from queues import latency_at
 

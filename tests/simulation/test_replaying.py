@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.base import left_to_python
+from hetsim.core import left_to_python
 from hetsim.errors import Infeasible
 from hetsim.placement.objective import bottleneck, latency_of
 from hetsim.problem.groups import Group

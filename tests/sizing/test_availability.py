@@ -13,12 +13,12 @@ import pytest
 
 import hetsim
 from fleets import KINDS, fleet, random_served
-from hetsim.confidence.verdict import Answer
 from hetsim.service.serving import serve
 from hetsim.sizing import availability as room
 from hetsim.sizing.availability import availability, chance_of, counts_down
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import Instances, Served
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import Instances, Served
 from oracles.all_subsets import Down, chance, subsets
 from sweeps import sweep
 

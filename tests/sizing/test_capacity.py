@@ -11,18 +11,18 @@ import pytest
 
 import hetsim
 from deployments import alone_s, deployed, poisson
-from hetsim.base.text import to_json
+from hetsim.core.text import to_json
 from hetsim.errors import UsageError
 from hetsim.reporting.tables.capacity import capacity_record
 from hetsim.service.serving import serve
 from hetsim.sizing.answer import Capacity, Rates
 from hetsim.sizing.ceiling import demand_of
-from hetsim.workloads.arrivals.burst import Burst
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.burst import Burst
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
 from oracles.exact_stretch import least_stretch_of_chains
 from queues import latency_at
 from sweeps import sweep

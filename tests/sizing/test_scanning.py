@@ -16,7 +16,7 @@ from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.sizing.sample import Objective, Sample, most_late, too_many
 from hetsim.sizing.scanning import MOST_LOOKS, Span, spans
-from hetsim.workloads.slo import Slo
+from hetsim.workload.slo import Slo
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep
 

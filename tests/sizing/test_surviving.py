@@ -20,12 +20,12 @@ from hetsim.service.service import Service
 from hetsim.service.serving import played, serve
 from hetsim.sizing.outages.left import Leaving
 from hetsim.sizing.surviving import survive
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.autoscaling import Autoscaling
-from hetsim.workloads.deployment import Instances, Served
-from hetsim.workloads.failure import Failure
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.autoscaling import Autoscaling
+from hetsim.workload.deployment import Instances, Served
+from hetsim.workload.failure import Failure
 from sweeps import sweep
 
 LIMIT_S = 0.002

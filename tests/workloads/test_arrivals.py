@@ -14,15 +14,15 @@ import pytest
 from scipy import linalg, stats
 
 from hetsim.errors import HetsimError
-from hetsim.workloads.arrivals import constant, mmpp, renewal
-from hetsim.workloads.arrivals.burst import Burst
-from hetsim.workloads.arrivals.closed import TURNS, Closed
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.arrivals.gamma import Gamma
-from hetsim.workloads.arrivals.mmpp import Mmpp
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.numbers import Numbers
-from hetsim.workloads.registry import Open
+from hetsim.workload.arrivals import constant, mmpp, renewal
+from hetsim.workload.arrivals.burst import Burst
+from hetsim.workload.arrivals.closed import TURNS, Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.gamma import Gamma
+from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.numbers import Numbers
+from hetsim.workload.registry import Open
 
 SURE = 1e-3
 """Least p-value of a test of a distribution, at seeds that were not looked for."""

@@ -10,8 +10,8 @@ import pytest
 
 import hetsim
 from hetsim.errors import HetsimError
-from hetsim.workloads.failing import Failing
-from hetsim.workloads.failure import Failure, moments, parse_seconds
+from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failure, moments, parse_seconds
 
 DEVICES = ("cpu", "gpu.0", "gpu.1", "npu")
 

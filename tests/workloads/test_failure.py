@@ -7,7 +7,7 @@ import math
 import pytest
 
 from hetsim.errors import UsageError
-from hetsim.workloads.failure import Failure, check_failures, parse_failures
+from hetsim.workload.failure import Failure, check_failures, parse_failures
 
 DEVICES = ("cpu", "gpu.0", "gpu.1", "npu")
 

@@ -16,31 +16,31 @@ import yaml
 from hetsim.errors import WorkloadError
 from hetsim.hardware.files.json_schema import DIALECT
 from hetsim.hardware.files.yaml_source import read_yaml
-from hetsim.workloads.arrivals.burst import Burst
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.arrivals.gamma import Gamma
-from hetsim.workloads.arrivals.mmpp import Mmpp
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import (
+from hetsim.workload.arrivals.burst import Burst
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.gamma import Gamma
+from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import (
     Deployment,
     DynamicBatching,
     Instances,
     QueuePolicy,
     Served,
 )
-from hetsim.workloads.dimensions import Follows
-from hetsim.workloads.files.json_schema import workload_schema
-from hetsim.workloads.files.reader import (
+from hetsim.workload.dimensions import Follows
+from hetsim.workload.files.json_schema import workload_schema
+from hetsim.workload.files.reader import (
     Sort,
     check_workload,
     load_deployment,
     load_workload,
 )
-from hetsim.workloads.registry import KINDS
-from hetsim.workloads.slo import Slo
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.registry import KINDS
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(path.name for path in BROKEN.glob("*.yaml"))

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import scipy
 
-from hetsim.workloads.arrivals import constant, renewal, replay
-from hetsim.workloads.arrivals.burst import Burst
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.arrivals.gamma import Gamma
-from hetsim.workloads.arrivals.mmpp import Mmpp
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.dimensions import Follows
-from hetsim.workloads.merging import Requests, requests_of
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals import constant, renewal, replay
+from hetsim.workload.arrivals.burst import Burst
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.gamma import Gamma
+from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.dimensions import Follows
+from hetsim.workload.merging import Requests, requests_of
+from hetsim.workload.workload import Stream, Workload
 
 SURE = 1e-3
 

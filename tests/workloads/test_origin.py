@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hetsim.errors import WorkloadError
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.files.reader import check_workload, load_workload
-from hetsim.workloads.merging import requests_of
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.files.reader import check_workload, load_workload
+from hetsim.workload.merging import requests_of
+from hetsim.workload.workload import Stream, Workload
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:46.6805900,374,44

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from hetsim.errors import WorkloadError
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.numbers import Numbers
-from hetsim.workloads.traces import reading
-from hetsim.workloads.traces.lines import MAX_LINE_BYTES
-from hetsim.workloads.traces.reading import File, read_trace
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.numbers import Numbers
+from hetsim.workload.traces import reading
+from hetsim.workload.traces.lines import MAX_LINE_BYTES
+from hetsim.workload.traces.reading import File, read_trace
 
 AZURE_2023 = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10

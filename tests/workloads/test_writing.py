@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.autoscaling import Autoscaling
-from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
-from hetsim.workloads.files.writing import deployment_yaml
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.autoscaling import Autoscaling
+from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from hetsim.workload.files.writing import deployment_yaml
 
 DEPLOYMENTS = [
     hetsim.Deployment((Served("zoo:resnet18"),)),

@@ -13,8 +13,8 @@ import numpy as np
 from catalog.judging import errors_of
 from catalog.kin_fits import Asked, FittedKin, Measurements
 from catalog.points import runtime_of
-from hetsim.base.files import whole_file
-from hetsim.base.units import significant
+from hetsim.core.files import whole_file
+from hetsim.core.units import significant
 from hetsim.hardware.datasheet import COVARIATES, about
 from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures

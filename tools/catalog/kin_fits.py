@@ -24,7 +24,7 @@ from catalog.likeness import kin_of, traits_of_keys
 from catalog.measured import read_rows
 from catalog.mixed import KinFit, fit_kin
 from catalog.points import Chips, Points, Series, points_of, read_chips
-from hetsim.base.units import GIGA
+from hetsim.core.units import GIGA
 from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.datasheet import Datasheet
 from hetsim.hardware.datasheet import covariates as covariates_of

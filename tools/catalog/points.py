@@ -15,7 +15,7 @@ import yaml
 from numpy.typing import NDArray
 
 from catalog.measured import LeftOut, sample_of
-from hetsim.base.units import GIGA, TERA
+from hetsim.core.units import GIGA, TERA
 from hetsim.hardware.datasheet import (
     COVARIATES,
     FAMILIES,

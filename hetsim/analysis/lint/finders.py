@@ -10,8 +10,8 @@ import numpy as np
 
 from hetsim.analysis.lint.suspects import Change, Seen, Suspect, Target, targets_of
 from hetsim.analysis.nodes.nodes import Nodes
-from hetsim.base.text import tally
-from hetsim.base.units import format_bytes
+from hetsim.core.text import tally
+from hetsim.core.units import format_bytes
 from hetsim.cost.kernels.as_fitted import model_figures
 from hetsim.device.support.executed import held_in, is_quantized
 from hetsim.device.support.reasons import Kind, cause_of, without_values

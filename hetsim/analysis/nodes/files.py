@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from hetsim.analysis.nodes.facts import Facts, NodeFacts
-from hetsim.base.text import Record, cell
+from hetsim.core.text import Record, cell
 from hetsim.errors import UsageError
 from hetsim.partitioning.export.pictures import COLOURS
 

@@ -14,8 +14,8 @@ from hetsim.analysis.nodes.facts import Facts, GroupFacts, KernelFacts, Moved, N
 from hetsim.analysis.nodes.files import What, csv_text, form_of, model_explorer_record
 from hetsim.analysis.nodes.record import nodes_record
 from hetsim.analysis.what_if import supposed_seconds
-from hetsim.base import checks
-from hetsim.base.text import to_json
+from hetsim.core import checks
+from hetsim.core.text import to_json
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hetsim.analysis.nodes.facts import Facts, NodeFacts
-from hetsim.base.text import Record, fields
+from hetsim.core.text import Record, fields
 from hetsim.problem.record import problem_record
 
 SCHEMA = "hetsim-nodes/1"

@@ -12,15 +12,15 @@ from hetsim.cli.options.values import above_zero, all_of
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
-    from hetsim.workloads.deployment import DynamicBatching
-    from hetsim.workloads.slo import Slo
+    from hetsim.workload.deployment import DynamicBatching
+    from hetsim.workload.slo import Slo
 
 
 def _slos(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Slo, ...]:
     if not given:
         return ()
     from hetsim.errors import WorkloadError
-    from hetsim.workloads.slo import parse_slo
+    from hetsim.workload.slo import parse_slo
 
     try:
         return tuple(parse_slo(text) for text in given)
@@ -35,7 +35,7 @@ def _batching(
     if text is None:
         return None
     from hetsim.errors import InvalidInput, WorkloadError
-    from hetsim.workloads.deployment import DynamicBatching
+    from hetsim.workload.deployment import DynamicBatching
 
     most, _, delay = text.partition(":")
     if not most.isdecimal() or not (delay or "0").isdecimal():
@@ -66,7 +66,7 @@ def _by_device(
     """Read one time for all, or ``DEVICE=TIME`` values."""
     if not given:
         return None
-    from hetsim.workloads.failure import TIME, parse_seconds
+    from hetsim.workload.failure import TIME, parse_seconds
 
     found: dict[str, float] = {}
     for text in given:

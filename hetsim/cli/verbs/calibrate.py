@@ -75,8 +75,8 @@ def calibrate(
     the installed onnxruntime has are listed. Generated networks are measured, the parameters of
     the cost model fitted to them, and judged by zoo models. Stop what else runs meanwhile.
     """
-    from hetsim.calibration.calibrate import calibrate as measure_and_fit
-    from hetsim.calibration.measuring import Progress
+    from hetsim.cost.calibration.calibrate import calibrate as measure_and_fit
+    from hetsim.cost.calibration.measuring import Progress
     from hetsim.device.kernels.timing import PROVIDERS, available, check_provider
     from hetsim.reporting.tables.calibration import calibration_record, calibration_report
     from hetsim.reporting.tables.comparison import names_table

@@ -25,9 +25,9 @@ from hetsim.cli.options.values import above_zero
 
 if TYPE_CHECKING:
     from hetsim.cli.load import Load
-    from hetsim.workloads.deployment import Deployment, DynamicBatching
-    from hetsim.workloads.slo import Slo
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.deployment import Deployment, DynamicBatching
+    from hetsim.workload.slo import Slo
+    from hetsim.workload.workload import Workload
 
 DEFAULT_STRATEGIES = ("single", "heft")
 

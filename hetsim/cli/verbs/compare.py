@@ -97,11 +97,11 @@ def compare(
     """
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
     from hetsim.analysis.comparison import compare as weigh
-    from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.question import read_problem, read_strategy_options, with_affinity
     from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.cli.what_if import comparison_beside, show_beside, show_sensitivities
+    from hetsim.core.units import format_seconds
     from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines

@@ -79,7 +79,7 @@ def compiled_record(manifest: Manifest) -> dict[str, Any]:
 
 def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, Any]:
     """Return one run of a compiled plan but for its wall clock."""
-    from hetsim.base.text import fields
+    from hetsim.core.text import fields
     from hetsim.reporting.result import array_record
 
     return {
@@ -94,7 +94,7 @@ def compiled_run_record(compiled: CompiledPlan, run: CompiledRun) -> dict[str, A
 
 def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableType:
     """Return one run of a compiled plan: what ran where, and whether the outputs are right."""
-    from hetsim.base.units import format_seconds
+    from hetsim.core.units import format_seconds
     from hetsim.reporting.tables.plan import outputs_line
     from hetsim.reporting.words.console import bold, pairs, stack
     from hetsim.reporting.words.text import count
@@ -117,7 +117,7 @@ def compiled_run_report(compiled: CompiledPlan, run: CompiledRun) -> RenderableT
 
 def _files_table(manifest: Manifest) -> RenderableType:
     """One row a file: its subgraph, device and size."""
-    from hetsim.base.units import format_bytes
+    from hetsim.core.units import format_bytes
     from hetsim.reporting.words.console import table
 
     devices: Mapping[str, str] = {d.name: d.architecture for d in manifest.devices}

@@ -119,8 +119,8 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
     from rich.console import Group as Stack
     from rich.text import Text
 
-    from hetsim.base.text import plain
-    from hetsim.base.units import format_seconds
+    from hetsim.core.text import plain
+    from hetsim.core.units import format_seconds
     from hetsim.reporting.tables.plan import outputs_line, plan_rows
     from hetsim.reporting.tables.question import question
     from hetsim.reporting.words.console import pairs

@@ -109,7 +109,7 @@ def lint(
 
 def _check(found: Lint, limit: Limit) -> None:
     """Raise ObjectiveMissed where a change saves as much as the user allows none to."""
-    from hetsim.base.units import format_seconds
+    from hetsim.core.units import format_seconds
     from hetsim.errors import ObjectiveMissed
 
     for one in (*found.findings, *found.others):

@@ -22,7 +22,7 @@ from hetsim.cli.options.output import common_options, force_option, json_option,
 from hetsim.cli.options.planning import limit_options
 
 if TYPE_CHECKING:
-    from hetsim.workloads.deployment import DynamicBatching, Routing
+    from hetsim.workload.deployment import DynamicBatching, Routing
 
 
 @click.command(cls=Command)
@@ -94,8 +94,8 @@ def place(
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.place import best_sentence, place_record, place_report
     from hetsim.sizing.capacity import BUDGET
-    from hetsim.workloads.deployment import Deployment, Instances, Served
-    from hetsim.workloads.files.writing import deployment_yaml
+    from hetsim.workload.deployment import Deployment, Instances, Served
+    from hetsim.workload.files.writing import deployment_yaml
 
     invocation = current()
     if workload is None:

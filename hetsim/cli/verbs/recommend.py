@@ -115,7 +115,7 @@ def recommend(
     from hetsim.reporting.tables.recommendation import recommendation_report
     from hetsim.service.asked import Asked
     from hetsim.service.cost import Prices
-    from hetsim.workloads.files.reader import load_workload
+    from hetsim.workload.files.reader import load_workload
 
     invocation = current()
     if workload is None:
@@ -173,7 +173,7 @@ def _leave(record: Mapping[str, Any], out: Path, *, force: bool) -> None:
     """Write the folder with the platform and the deployment, which ``simulate`` takes."""
     import yaml
 
-    from hetsim.base.text import to_json
+    from hetsim.core.text import to_json
     from hetsim.reporting.output import write_folder
 
     made = {"result.json": to_json(record)}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hetsim.execution.run import Run
     from hetsim.problem.plan import Plan
     from hetsim.reporting.pages.island import Island
-    from hetsim.workloads.failure import Failure
+    from hetsim.workload.failure import Failure
 
 
 @click.command(cls=Command)
@@ -70,12 +70,12 @@ def run(
     for each other and are batched, and what became of them stands beside the simulation.
     """
     from hetsim.analysis.sureness import spread
-    from hetsim.base.units import format_seconds
     from hetsim.cli.execute import Executor, execute, require_equal
     from hetsim.cli.load import OF_LOAD, OF_SIMULATION, given, said
     from hetsim.cli.load_test import serve
     from hetsim.cli.question import read_plan
     from hetsim.cli.trace_and_out import check_targets, leave, leave_report
+    from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.result import run_record
     from hetsim.reporting.tables.plan import run_report
@@ -163,9 +163,9 @@ def _run_folder(
     timeout_s: float,
     seed: int,
 ) -> None:
-    from hetsim.base.units import format_seconds
     from hetsim.cli.execute import require_equal
     from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
+    from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.read import open_compiled
     from hetsim.execution.compiled.run import run_compiled
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
     from hetsim.problem.timeline import Timeline
     from hetsim.reporting.pages.island import Island
-    from hetsim.workloads.failure import Failure
+    from hetsim.workload.failure import Failure
 
 FOLLOWED = 1000
 """Requests up to which memory is followed over time; beyond, the weights alone are checked."""

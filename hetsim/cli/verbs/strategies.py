@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hetsim.base.text import fields
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.output import common_options, json_option
+from hetsim.core.text import fields
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.base.entries import Entry
+    from hetsim.core.entries import Entry
 
 
 @click.command(cls=Command)
@@ -56,7 +56,7 @@ def strategies(name: str | None) -> None:
 
 
 def _tell_complaints() -> None:
-    from hetsim.base.plugins import plugin_complaints
+    from hetsim.core.plugins import plugin_complaints
     from hetsim.cost.registry import GROUP as COST_MODELS
     from hetsim.device.registry import GROUP as DEVICES
     from hetsim.device.registry import SIMULATED
@@ -73,7 +73,7 @@ def _tell_complaints() -> None:
 
 
 def _show_one(entries: tuple[Entry, ...], name: str) -> None:
-    from hetsim.base.entries import PROMISES
+    from hetsim.core.entries import PROMISES
     from hetsim.reporting.tables.comparison import names_table
 
     invocation = current()

@@ -13,7 +13,7 @@ from hetsim.cli.options.output import common_options, json_option
 from hetsim.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from hetsim.workloads.files.reader import Sort
+    from hetsim.workload.files.reader import Sort
 
 SORTS = ("workload", "deployment")
 
@@ -31,8 +31,8 @@ def workload() -> None:
 def show_workload(file: str) -> None:
     """Draw the requests of a workload FILE, and show what comes of each stream."""
     from hetsim.reporting.tables.workload import workload_record, workload_report
-    from hetsim.workloads.files.reader import load_workload
-    from hetsim.workloads.summary import summary
+    from hetsim.workload.files.reader import load_workload
+    from hetsim.workload.summary import summary
 
     invocation = current()
     found = load_workload(file)
@@ -55,7 +55,7 @@ def validate_files(files: tuple[str, ...]) -> None:
     replays are read, too. Ends with exit code 3 where any is wrong.
     """
     from hetsim.reporting.tables.workload import checked_workload_line, checked_workload_record
-    from hetsim.workloads.files.reader import check_workload
+    from hetsim.workload.files.reader import check_workload
 
     checks = [check_workload(file) for file in files]
     record = {
@@ -71,6 +71,6 @@ def validate_files(files: tuple[str, ...]) -> None:
 @common_options
 def show_schema(sort: Sort | None) -> None:
     """Print the JSON Schema of a workload or deployment file, or of both as one."""
-    from hetsim.workloads.files.json_schema import workload_schema
+    from hetsim.workload.files.json_schema import workload_schema
 
     current().show_json(workload_schema(sort))

@@ -21,7 +21,7 @@ def zoo() -> None:
 @common_options
 def list_models(wide: bool) -> None:
     """List the models: real graphs with random weights, filled on first use."""
-    from hetsim.base.text import fields
+    from hetsim.core.text import fields
     from hetsim.graph.zoo.models import describe
     from hetsim.reporting.tables.comparison import names_table
     from hetsim.reporting.tables.inspection import shape_text

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.machine_code import machine_code
+from hetsim.core.machine_code import machine_code
 from hetsim.cost.kernels.features import FEATURES
 from hetsim.cost.kernels.form import LEAST_STREAMED, kernel_parts, streamed_share
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS

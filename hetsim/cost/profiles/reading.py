@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from hetsim.base.files import read_regular
+from hetsim.core.files import read_regular
 from hetsim.cost.profiles import ai_hub, onnx_runtime, openvino, tensorrt
 from hetsim.cost.profiles.checked import READ, Reader
 from hetsim.cost.profiles.record import Profile

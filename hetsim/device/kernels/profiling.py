@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetsim.base.scratch import scratch_folder
+from hetsim.core.scratch import scratch_folder
 
 if TYPE_CHECKING:
     import onnxruntime

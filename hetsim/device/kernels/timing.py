@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base.room import out_of_room
-from hetsim.base.scratch import scratch_folder
+from hetsim.core.room import out_of_room
+from hetsim.core.scratch import scratch_folder
 from hetsim.errors import ExecutionError, InvalidInput, nearest
 from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
 

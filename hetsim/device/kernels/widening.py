@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hetsim.base.room import out_of_room
+from hetsim.core.room import out_of_room
 from hetsim.graph.graph import ITEM_BITS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hetsim.base.units import format_bytes
+from hetsim.core.units import format_bytes
 from hetsim.device.support.executed import (
     float_refusal,
     held_in,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hetsim.base.cache import ROOM
-from hetsim.base.files import TEXT_LIMIT_BYTES, open_regular, read_most
-from hetsim.base.room import out_of_room
+from hetsim.core.cache import ROOM
+from hetsim.core.files import TEXT_LIMIT_BYTES, open_regular, read_most
+from hetsim.core.room import out_of_room
 from hetsim.device.artifact import onnxruntime_version
 from hetsim.errors import ExecutionError, InvalidInput
 from hetsim.execution.devices.plan_steps import Part, Step, steps_of

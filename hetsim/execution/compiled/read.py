@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from hetsim.base.own_programs import started
-from hetsim.base.room import out_of_room
+from hetsim.core.own_programs import started
+from hetsim.core.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.device.registry import SIMULATED
 from hetsim.errors import ExecutionError, HetsimError, InvalidInput, ModelError

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from hetsim.base.files import create, draft_folder, open_regular
-from hetsim.base.room import out_of_room
+from hetsim.core.files import create, draft_folder, open_regular
+from hetsim.core.room import out_of_room
 from hetsim.device.artifact import onnxruntime_version, precision_name
 from hetsim.device.registry import make_device, tolerance
 from hetsim.errors import ArtifactError, InvalidInput, UsageError

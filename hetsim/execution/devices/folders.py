@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from hetsim.base.cache import ROOM, private_folder
-from hetsim.base.room import out_of_room
-from hetsim.base.scratch import lasting_folder, temporary_place
+from hetsim.core.cache import ROOM, private_folder
+from hetsim.core.room import out_of_room
+from hetsim.core.scratch import lasting_folder, temporary_place
 from hetsim.errors import ExecutionError
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from hetsim.base.cache import ROOM
-from hetsim.base.room import out_of_room
+from hetsim.core.cache import ROOM
+from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
 from hetsim.graph.graph import ITEM_BITS

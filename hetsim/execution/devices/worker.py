@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetsim.base.room import out_of_room
+from hetsim.core.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import Cancelled, ExecutionError, HetsimError
 from hetsim.execution.devices.plan_steps import Step, Timing

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hetsim.base.room import out_of_room
-from hetsim.base.threads import begun
+from hetsim.core.room import out_of_room
+from hetsim.core.threads import begun
 from hetsim.errors import ExecutionError, HetsimError, NoReplacement
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Dispatcher
 from hetsim.execution.dispatch.transport import Loaded, Post, Transport
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)

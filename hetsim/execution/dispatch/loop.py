@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from hetsim.base.room import out_of_room
-from hetsim.base.threads import begun
+from hetsim.core.room import out_of_room
+from hetsim.core.threads import begun
 from hetsim.errors import Cancelled, ExecutionError, HetsimError, OutOfRoom, UsageError
 from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.device_states import (
@@ -44,7 +44,7 @@ from hetsim.execution.dispatch.transport import (
     Transport,
     unanswered,
 )
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 
 
 class SessionLoop:

@@ -12,7 +12,7 @@ from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 from hetsim.execution.dispatch.requests import Expired, Overdue, Request, Submit
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Transport, unanswered
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 
 _LOST_INPUTS = 8
 """How often values may get lost between devices before a request is given up."""

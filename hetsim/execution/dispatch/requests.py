@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hetsim.base import checks
-from hetsim.base.forking import refuse_child
+from hetsim.core import checks
+from hetsim.core.forking import refuse_child
 from hetsim.errors import ExecutionError, HetsimError, TimedOut
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 
 Item = TypeVar("Item")
 

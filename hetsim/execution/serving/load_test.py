@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hetsim.base.units import format_seconds
+from hetsim.core.units import format_seconds
 from hetsim.execution.devices.program import tolerance_of
 from hetsim.execution.equality import differences, judged
 from hetsim.execution.run import whole_model

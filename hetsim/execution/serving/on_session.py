@@ -32,15 +32,15 @@ from hetsim.service.serving import played, service_of
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
-from hetsim.workloads.arrivals.closed import TURNS
-from hetsim.workloads.deployment import Deployment, Instances, Served
+from hetsim.workload.arrivals.closed import TURNS
+from hetsim.workload.deployment import Deployment, Instances, Served
 
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.requests import Request
     from hetsim.execution.session import Session
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.workload import Workload
 
 OPEN = -1
 """In the place of clients: nobody's, it comes by itself."""

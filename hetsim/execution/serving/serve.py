@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import checks
-from hetsim.base.units import format_seconds, significant
+from hetsim.core import checks
+from hetsim.core.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.execution.inputs_outputs import check_how
 from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from hetsim.graph.inputs.files import Inputs
     from hetsim.hardware.spec import Platform
     from hetsim.service.asked import Asked
-    from hetsim.workloads.deployment import Deployment
-    from hetsim.workloads.workload import Workload
+    from hetsim.workload.deployment import Deployment
+    from hetsim.workload.workload import Workload
 
 
 @checks.takes(
     deployment=checks.instance(
-        "hetsim.workloads.deployment:Deployment", "hetsim.execution.session:Session"
+        "hetsim.workload.deployment:Deployment", "hetsim.execution.session:Session"
     ),
-    workload=checks.instance("hetsim.workloads.workload:Workload"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
     emulate=checks.flag,
     executor=checks.text,

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hetsim.base.room import out_of_room
-from hetsim.base.threads import begun
+from hetsim.core.room import out_of_room
+from hetsim.core.threads import begun
 from hetsim.errors import ExecutionError, OutOfRoom
 
 if sys.platform != "win32":

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 import hetsim.errors
-from hetsim.base.threads import begun
+from hetsim.core.threads import begun
 from hetsim.errors import ExecutionError, OutOfRoom
 from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.devices.worker import DeviceWorker, error_of_device

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from hetsim.base.signals import ENDING, ending_left_to_others
+from hetsim.core.signals import ENDING, ending_left_to_others
 
 
 @contextlib.contextmanager

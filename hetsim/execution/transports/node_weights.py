@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.room import out_of_room
+from hetsim.core.room import out_of_room
 from hetsim.errors import ExecutionError
 from hetsim.execution.devices.folders import run_folder
 from hetsim.execution.devices.weights import Extent

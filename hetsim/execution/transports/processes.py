@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from hetsim.base.locks import left_by_its_owner, own_folders, try_lock
+from hetsim.core.locks import left_by_its_owner, own_folders, try_lock
 
 _PROC = Path("/proc")
 _POLL_S = 0.02

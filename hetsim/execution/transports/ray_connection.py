@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.forking import after_fork, keep
-from hetsim.base.systems import THREADS, need
+from hetsim.core.forking import after_fork, keep
+from hetsim.core.systems import THREADS, need
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.interrupts import (
     ending_waits,

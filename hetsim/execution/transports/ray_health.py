@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from hetsim.base.own_programs import own_environment
-from hetsim.base.threads import begun
+from hetsim.core.own_programs import own_environment
+from hetsim.core.threads import begun
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.interrupts import ending_waits
 from hetsim.execution.transports.processes import Process, command_line

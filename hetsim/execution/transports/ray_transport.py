@@ -13,7 +13,7 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from hetsim.base.threads import begun
+from hetsim.core.threads import begun
 from hetsim.errors import ClusterError, DeviceLost, ExecutionError
 from hetsim.execution.devices.plan_steps import Step
 from hetsim.execution.devices.program import Program

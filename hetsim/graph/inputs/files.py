@@ -13,10 +13,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.files import open_regular
-from hetsim.base.machine import memory_bytes
-from hetsim.base.room import out_of_room
-from hetsim.base.units import format_bytes
+from hetsim.core.files import open_regular
+from hetsim.core.machine import memory_bytes
+from hetsim.core.room import out_of_room
+from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, RequestError, nearest
 from hetsim.graph.graph import Tensor
 from hetsim.graph.inputs.check import check_array

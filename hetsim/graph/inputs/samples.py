@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.machine import memory_bytes
-from hetsim.base.units import format_bytes
+from hetsim.core.machine import memory_bytes
+from hetsim.core.units import format_bytes
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
 from hetsim.graph.reading.arrays import MOST_DIMS

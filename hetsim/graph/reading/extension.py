@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hetsim.base import checks
-from hetsim.base.files import read_regular
+from hetsim.core import checks
+from hetsim.core.files import read_regular
 from hetsim.errors import ModelError
 from hetsim.graph.reading.functions import FunctionKey, calls, check_unfolding, key_of
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS

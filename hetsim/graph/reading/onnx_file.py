@@ -13,8 +13,8 @@ from typing import Any
 
 import onnx
 
-from hetsim.base.files import open_regular, read_most
-from hetsim.base.room import check_memory, out_of_room
+from hetsim.core.files import open_regular, read_most
+from hetsim.core.room import check_memory, out_of_room
 from hetsim.errors import ModelError, nearest
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import bytes_of, dtype_name

@@ -11,8 +11,8 @@ from typing import Any
 
 import onnx
 
-from hetsim.base.room import check_memory, no_room_in, out_of_room
-from hetsim.base.scratch import scratch_folder
+from hetsim.core.room import check_memory, no_room_in, out_of_room
+from hetsim.core.scratch import scratch_folder
 from hetsim.errors import ModelError, NoKernel
 from hetsim.graph.reading.limited_memory import limited
 from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes

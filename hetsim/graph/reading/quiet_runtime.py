@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from hetsim.base.signals import ending_left_to_others
+from hetsim.core.signals import ending_left_to_others
 
 SILENT = 4
 """Of its levels of messages: what is fatal alone."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import HetsimError, RequestError, UsageError, nearest
 
 ALL = "*"

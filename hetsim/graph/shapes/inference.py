@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from hetsim.base.room import out_of_room
+from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.reading.acceptance import check_in_parts
 from hetsim.graph.reading.extension import NONE, Custom

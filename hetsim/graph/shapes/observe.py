@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import onnx
 
-from hetsim.base.machine import memory_bytes, resident_bytes
-from hetsim.base.room import out_of_room
-from hetsim.base.scratch import scratch_folder
-from hetsim.base.threads import begun
-from hetsim.base.units import format_bytes
+from hetsim.core.machine import memory_bytes, resident_bytes
+from hetsim.core.room import out_of_room
+from hetsim.core.scratch import scratch_folder
+from hetsim.core.threads import begun
+from hetsim.core.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.reading.limited_memory import OVER_LIMIT

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hetsim.base.units import GIB, GIGA, KIB, MIB, TERA, in_si
+from hetsim.core.units import GIB, GIGA, KIB, MIB, TERA, in_si
 from hetsim.errors import UsageError
 
 _BYTES = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": GIGA, "TB": TERA,

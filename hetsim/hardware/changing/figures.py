@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hetsim.base.units import GIB, GIGA, MICRO, TERA
+from hetsim.core.units import GIB, GIGA, MICRO, TERA
 from hetsim.errors import UsageError, closest
 from hetsim.hardware.kernel_figures import PARAMETERS
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError
 from hetsim.hardware.changing.amounts import Amount, read_amount
 from hetsim.hardware.changing.device import changed_device, factor_of, figure_after

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from hetsim.base.units import GIB, GIGA, MIB, TERA
+from hetsim.core.units import GIB, GIGA, MIB, TERA
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.cores import CORES
 from hetsim.hardware.datasheet import FAMILIES, Datasheet, has_matrices, peak_of, processor

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from hetsim.base.files import sha256_of
-from hetsim.base.units import GIGA
+from hetsim.core.files import sha256_of
+from hetsim.core.units import GIGA
 from hetsim.errors import PlatformError, UsageError, nearest
 from hetsim.hardware.executing import executing
 from hetsim.hardware.files.catalog_files import Sort, find, in_catalog, kin_file, names

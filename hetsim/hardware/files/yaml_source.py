@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from hetsim.base.files import read_regular
+from hetsim.core.files import read_regular
 from hetsim.errors import InvalidInput, PlatformError
 
 YamlPath = tuple[str | int, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import InvalidInput, UsageError, nearest
 from hetsim.graph.reading.device_notes import LAYER_KEY
 from hetsim.partitioning.affinity.op_types import check_op

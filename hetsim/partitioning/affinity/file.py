@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StrictStr
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError, closest
 from hetsim.hardware.files.complaints import parse, parse_file
 from hetsim.hardware.files.figures import Strict, refusal

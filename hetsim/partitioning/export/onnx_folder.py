@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hetsim.base.files import draft_folder
-from hetsim.base.room import out_of_room
+from hetsim.core.files import draft_folder
+from hetsim.core.room import out_of_room
 from hetsim.errors import InvalidInput, OutOfRoom, UsageError
 from hetsim.partitioning.export.as_onnx import identifier, to_annotated, to_functions, to_models
 from hetsim.partitioning.export.onnx_saving import save

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import onnx
 
-from hetsim.base.files import open_regular, whole_file
-from hetsim.base.room import out_of_room
+from hetsim.core.files import open_regular, whole_file
+from hetsim.core.room import out_of_room
 from hetsim.errors import InvalidInput, ModelError
 from hetsim.graph.reading.onnx_file import tensors_of
 

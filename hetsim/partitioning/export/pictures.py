@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from hetsim.base.text import plain
+from hetsim.core.text import plain
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 

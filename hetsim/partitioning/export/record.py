@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hetsim.base.text import Record, tally
+from hetsim.core.text import Record, tally
 from hetsim.partitioning.borders import borders, boundary_values, crossings, memory_bytes
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem

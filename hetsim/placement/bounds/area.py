@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import deadline
-from hetsim.base.machine_code import machine_code
+from hetsim.core import deadline
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.paths import INFINITY, Array, Floats, Setting
 
 LARGE = 20_000

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.placement.bounds.area import balanced, crowded
 from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.memory import balanced_weights, within_memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import UsageError
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem

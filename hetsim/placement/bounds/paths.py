@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.machine_code import machine_code
+from hetsim.core.machine_code import machine_code
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 

@@ -9,7 +9,7 @@ from operator import add
 
 import numpy as np
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.graph.dag import joined
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.problem.parts import GRAPH_INPUT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.errors import Infeasible
 from hetsim.placement.fitting.footprint import Footprint, excess
 from hetsim.problem.groups import Group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hetsim.base.units import format_bytes
+from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan

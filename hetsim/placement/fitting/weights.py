@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.units import format_bytes
+from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory
 from hetsim.placement.fitting.footprint import Footprint
 from hetsim.placement.listing.room import Room

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import deadline, left_to_python
-from hetsim.base.machine_code import machine_code
+from hetsim.core import deadline, left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.flow import as_resolution, partition

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.errors import Infeasible
 from hetsim.placement.grouping.best import Owned, are_for
 from hetsim.placement.objective import Objective, latency_of_groups, measure

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import deadline, left_to_python
-from hetsim.base.machine_code import machine_code
+from hetsim.core import deadline, left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import OutOfMemory, UnsupportedNode
 from hetsim.placement.listing.columns import columns_of
 from hetsim.placement.listing.room import INFINITY, Array, Room, add, earliest, needs, remove, take

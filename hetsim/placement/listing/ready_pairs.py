@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base.machine_code import machine_code
+from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Ints
 from hetsim.placement.listing.columns import columns_of
 from hetsim.placement.listing.list_schedule import Listing, Schedule

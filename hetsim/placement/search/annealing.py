@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hetsim.base import deadline, left_to_python
-from hetsim.base.code_folder import is_kept
-from hetsim.base.going import say
-from hetsim.base.machine_code import machine_code
+from hetsim.core import deadline, left_to_python
+from hetsim.core.code_folder import is_kept
+from hetsim.core.going import say
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.listing.room import Room, add, needs, remove
 from hetsim.placement.search.drafts import (
     ANSWER,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.errors import NotInstalled
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.listing.ranks import travel_matrices

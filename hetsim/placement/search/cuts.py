@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import left_to_python
-from hetsim.base.machine_code import machine_code
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Ints
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import deadline
-from hetsim.base.code_folder import is_kept
-from hetsim.base.deadline import may_compile
-from hetsim.base.machine_code import machine_code
+from hetsim.core import deadline
+from hetsim.core.code_folder import is_kept
+from hetsim.core.deadline import may_compile
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible
 from hetsim.placement.coarsening.tasks import Coarse
 from hetsim.placement.grouping.best import best_grouping

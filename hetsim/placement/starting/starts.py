@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen, uncoarsened
 from hetsim.placement.fitting.plan_that_fits import plan_that_fits

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from hetsim.base import deadline
-from hetsim.base.going import AT_MOST, before, say
+from hetsim.core import deadline
+from hetsim.core.going import AT_MOST, before, say
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained

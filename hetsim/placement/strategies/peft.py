@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import left_to_python
-from hetsim.base.machine_code import machine_code
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import topological_order
 from hetsim.placement.listing.columns import columns_of
 from hetsim.placement.listing.list_schedule import Schedule, scheduled

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetsim.base.machine_code import machine_code
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.area import prices
 from hetsim.placement.loads.network import Network
 from hetsim.placement.throughput.stage_moves import waiting_in_vain

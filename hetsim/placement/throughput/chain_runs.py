@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import left_to_python
-from hetsim.base.machine_code import machine_code
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.loads.costs import Costs, costs_of
 from hetsim.placement.throughput.slices import States, segment_loads
 from hetsim.problem.parts import GRAPH_INPUT

@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.lower_bound import bound_of

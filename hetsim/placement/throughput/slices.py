@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.placement.loads.costs import Costs, Floats
 
 INFINITY = float("inf")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import deadline
-from hetsim.base.code_folder import is_kept
-from hetsim.base.machine_code import machine_code
+from hetsim.core import deadline
+from hetsim.core.code_folder import is_kept
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.loads.network import Network
 from hetsim.placement.loads.orders import depth_first
 from hetsim.problem.plan import Plan

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.confidence.verdict import verdict_of
 from hetsim.recommending.bounds.bound import Bound, choices, judged, late_allowed, limits_s
 from hetsim.recommending.bounds.prices import Prices, alike, usable
 from hetsim.recommending.question import Arrivals, Question
+from hetsim.statistics.verdict import verdict_of
 
 STEPS = 40
 """Halvings of the rates between which the least lies."""

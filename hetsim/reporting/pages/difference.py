@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from hetsim.base.text import Record, tally
+from hetsim.core.text import Record, tally
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import seconds

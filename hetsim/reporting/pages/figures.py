@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
-from hetsim.base.text import Record, to_compact_json
-from hetsim.base.units import format_seconds, significant
+from hetsim.core.text import Record, to_compact_json
+from hetsim.core.units import format_seconds, significant
 from hetsim.reporting.pages.island import told
 from hetsim.reporting.pages.packing import packed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from shlex import join
 from typing import Any, Literal
 
-from hetsim.base.text import Record, cut, plain, to_compact_json
+from hetsim.core.text import Record, cut, plain, to_compact_json
 from hetsim.version import __version__
 
 SCHEMA = "hetsim-report/2"

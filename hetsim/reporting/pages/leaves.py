@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
-from hetsim.base.text import plain
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import plain
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.words.text import ABSENT, joules, percent, relative_change
 
 _NAMES = ("strategy", "key", "stream", "name", "device", "model", "figure", "change")

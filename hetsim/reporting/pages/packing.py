@@ -13,8 +13,8 @@ from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import Any
 
-from hetsim.base.text import Record, to_compact_json
-from hetsim.base.units import format_bytes
+from hetsim.core.text import Record, to_compact_json
+from hetsim.core.units import format_bytes
 
 LEVEL = 9
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from hetsim.base.text import to_compact_json
+from hetsim.core.text import to_compact_json
 from hetsim.reporting.output import write_file
 from hetsim.reporting.pages.island import Island, told
 from hetsim.reporting.pages.packing import digest, plotly

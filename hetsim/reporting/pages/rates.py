@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from shlex import join
 
-from hetsim.base.text import Record, plain
+from hetsim.core.text import Record, plain
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
 from hetsim.reporting.pages.commands import RATE, without
@@ -20,7 +20,7 @@ from hetsim.service.service import Service
 from hetsim.service.serving import service_of
 from hetsim.sizing.carrying import Question
 from hetsim.sizing.ceiling import rates_of
-from hetsim.workloads.workload import Workload
+from hetsim.workload.workload import Workload
 
 SHARES = (0.1, 0.3, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 1.05)
 """Rates that are simulated, as shares of the ceiling."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hetsim.base.files import read_regular
-from hetsim.base.text import Record
+from hetsim.core.files import read_regular
+from hetsim.core.text import Record
 from hetsim.errors import InvalidInput, nearest
 from hetsim.reporting.pages.island import SCHEMA
 from hetsim.reporting.pages.packing import check_packed, unpacked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.errors import HetsimError
 from hetsim.hardware.changing.platform import what_if
 from hetsim.problem.parts import Contention

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.base.text import Record, tally, to_compact_json
-from hetsim.base.units import format_bytes, significant
+from hetsim.core.text import Record, tally, to_compact_json
+from hetsim.core.units import format_bytes, significant
 from hetsim.partitioning.borders import crossings
 from hetsim.problem.parts import shared_out
 from hetsim.problem.plan import Plan

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hetsim.base.text import Record, cut, plain, tally
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import Record, cut, plain, tally
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.errors import InvalidInput
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline

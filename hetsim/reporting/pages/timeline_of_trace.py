@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from hetsim.base.text import Record, cut
+from hetsim.core.text import Record, cut
 from hetsim.reporting.pages.timeline import (
     LABEL_MOST,
     TASKS_MOST,

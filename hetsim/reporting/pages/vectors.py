@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.recommending.answer import Recommendation
 from hetsim.recommending.playing import worst
 from hetsim.recommending.question import UNIT, Counts, Question

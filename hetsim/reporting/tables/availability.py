@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import plain
+from hetsim.core.text import plain
 from hetsim.reporting.tables.surviving import choices_record, nearest_text
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import fold_rows

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from hetsim.analysis.beside import Beside, Side
 from hetsim.analysis.sensitivity import Sensitivities
-from hetsim.base.text import Record, fields, plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import Record, fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.problem.plan import Plan
 from hetsim.problem.record import supposed_record
 from hetsim.reporting.words.console import stack, table

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hetsim.base.text import fields
-from hetsim.base.units import format_seconds
-from hetsim.calibration.fitting import Judged, median_and_p90
+from hetsim.core.text import fields
+from hetsim.core.units import format_seconds
+from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.reporting.words.console import table
 from hetsim.reporting.words.text import count, percent
 
 if TYPE_CHECKING:
-    from hetsim.calibration.calibrate import Calibration
+    from hetsim.cost.calibration.calibrate import Calibration
 
 
 def calibration_report(done: Calibration) -> RenderableType:

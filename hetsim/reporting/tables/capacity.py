@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import fields, plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import fields
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import fields
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, ratio
 

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.verdict import Choice
-from hetsim.base.text import plain
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import plain
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.plan import critical_path, deal_text

@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hetsim.analysis.explanation import Explanation, Step
-from hetsim.base.text import Record, fields, plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import Record, fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, unpriced_record
 from hetsim.reporting.tables.question import measured_rows, unpriced_rows

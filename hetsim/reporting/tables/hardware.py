@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.base.text import fields
-from hetsim.base.units import GIGA, format_bytes, format_seconds
+from hetsim.core.text import fields
+from hetsim.core.units import GIGA, format_bytes, format_seconds
 from hetsim.errors import HetsimError
 from hetsim.hardware.executing import executed
 from hetsim.hardware.files.checking import Checked

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import fields, plain, tally
-from hetsim.base.units import format_bytes, format_flops
+from hetsim.core.text import fields, plain, tally
+from hetsim.core.units import format_bytes, format_flops
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.shapes.unbound import binding_flags, open_dims, open_ranks, unbound

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from hetsim.base.text import fields
-from hetsim.base.units import format_seconds
+from hetsim.core.text import fields
+from hetsim.core.units import format_seconds
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
 from hetsim.reporting.words.console import table
 from hetsim.reporting.words.text import ABSENT, percent, rate

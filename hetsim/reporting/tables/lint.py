@@ -12,8 +12,8 @@ from rich.text import Text
 
 from hetsim.analysis.lint.lint import Finding, Lint
 from hetsim.analysis.lint.suspects import Change
-from hetsim.base.text import Record, fields, plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import Record, fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question, unpriced_rows

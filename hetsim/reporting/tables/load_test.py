@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.base.text import fields
-from hetsim.base.units import format_seconds
+from hetsim.core.text import fields
+from hetsim.core.units import format_seconds
 from hetsim.execution.serving.load_test import Host, Late, LoadTest, Outputs
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text

@@ -8,8 +8,8 @@ from math import isinf
 
 from rich.console import RenderableType
 
-from hetsim.base.text import Record, fields
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import Record, fields
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import owners
 from hetsim.problem.parts import GRAPH_INPUT

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
-from hetsim.base.text import plain, tally
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import plain, tally
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.tables.question import question, unpriced_rows
 from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_rows

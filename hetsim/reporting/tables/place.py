@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import fields, plain
+from hetsim.core.text import fields, plain
 from hetsim.placing.answer import Apart, Placed, Placement, Sought
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import question
@@ -18,7 +18,7 @@ from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, seconds_text
 from hetsim.service.service import StreamService
-from hetsim.workloads.deployment import DynamicBatching
+from hetsim.workload.deployment import DynamicBatching
 
 
 def place_report(found: Placement) -> RenderableType:

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.sureness import Interval, Spread
-from hetsim.base.text import plain, tally
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import plain, tally
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import Group

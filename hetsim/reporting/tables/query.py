@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.base.text import fields, tally
+from hetsim.core.text import fields, tally
 from hetsim.device.support.reasons import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key

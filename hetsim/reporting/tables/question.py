@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from math import exp
 from typing import TYPE_CHECKING
 
-from hetsim.base.text import plain, tally
-from hetsim.base.units import GIGA, format_seconds
+from hetsim.core.text import plain, tally
+from hetsim.core.units import GIGA, format_seconds
 from hetsim.cost.profiles.record import MeasuredShare
 from hetsim.hardware.spec import Platform
 from hetsim.problem.evidence import Z80, Evidence

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.verdict import LIKELY
-from hetsim.base.text import plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import plain
+from hetsim.core.units import format_seconds
 from hetsim.recommending.answer import Recommendation, devices_of, nearest
 from hetsim.recommending.binding import Binding
 from hetsim.recommending.doubt import Doubt

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from rich.table import Table
 
-from hetsim.base.text import plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import plain
+from hetsim.core.units import format_seconds
 from hetsim.reporting.words.console import table
 from hetsim.reporting.words.text import ABSENT, count, latency_text, on_time_text, percent
 from hetsim.service.cost import Cost

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from hetsim.base.text import plain
-from hetsim.base.units import format_bytes, format_seconds
-from hetsim.confidence.mean import Mean
-from hetsim.confidence.percentile import Percentile
+from hetsim.core.text import plain
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.hardware.provenance import weakest
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.scaled import Fixed, scaled_rows, scaled_table
@@ -42,6 +40,8 @@ from hetsim.service.service import (
     StreamService,
     Use,
 )
+from hetsim.statistics.mean import Mean
+from hetsim.statistics.percentile import Percentile
 
 SHOWN = 3
 """Percentiles that a line has room for."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hetsim.base.text import fields
-from hetsim.confidence.mean import Mean
-from hetsim.confidence.percentile import Percentile
+from hetsim.core.text import fields
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.scaled import Fixed
 from hetsim.reporting.tables.service import served_text
@@ -17,6 +15,8 @@ from hetsim.service.failed import Failed, Period
 from hetsim.service.resolving import devices_of
 from hetsim.service.scaled import Scaled
 from hetsim.service.service import ModelService, Service, StreamService, Use
+from hetsim.statistics.mean import Mean
+from hetsim.statistics.percentile import Percentile
 
 
 def service_record(

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from hetsim.analysis.comparison import Comparison, Row
 from hetsim.analysis.sureness import Interval, Spread, Sureness
-from hetsim.base.text import fields, plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.reporting.words.console import Heading, table
 from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.text import between, name_lines, percent, ratio

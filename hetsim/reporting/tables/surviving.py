@@ -9,8 +9,8 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from hetsim.base.text import plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import plain
+from hetsim.core.units import format_seconds
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.losses import choices_text

@@ -8,8 +8,8 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from hetsim.base.text import Record, plain
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import Record, plain
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 from hetsim.sweeping.chunks import Progress

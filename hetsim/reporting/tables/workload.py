@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 
-from hetsim.base.text import fields, plain
-from hetsim.base.units import format_seconds
+from hetsim.core.text import fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.reporting.tables.hardware import errors_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.replay import Replay
-from hetsim.workloads.deployment import Deployment
-from hetsim.workloads.failing import ByDevice, Failing
-from hetsim.workloads.files.reader import CheckedWorkload
-from hetsim.workloads.summary import MOST, Came
-from hetsim.workloads.workload import Stream, Workload
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.failing import ByDevice, Failing
+from hetsim.workload.files.reader import CheckedWorkload
+from hetsim.workload.summary import MOST, Came
+from hetsim.workload.workload import Stream, Workload
 
 if TYPE_CHECKING:
     from hetsim.recommending.question import Stream as Asked

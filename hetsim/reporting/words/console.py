@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from hetsim.base.text import plain
+from hetsim.core.text import plain
 
 PLAIN_WIDTH = 120
 """Columns of output that goes to a file or a pipe."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsim.base.text import plain
+from hetsim.core.text import plain
 from hetsim.reporting.words.like_devices import folded
 from hetsim.sizing.answer import Choice
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hetsim.base.text import plain
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.text import plain
+from hetsim.core.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from hetsim.confidence.percentile import Percentile
+    from hetsim.statistics.percentile import Percentile
 
 ABSENT = "-"
 """What stands where there is no figure."""

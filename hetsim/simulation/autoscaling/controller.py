@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from hetsim.workloads.autoscaling import Aggregation, Autoscaling
+from hetsim.workload.autoscaling import Aggregation, Autoscaling
 
 Series = Sequence[tuple[float, int]]
 """Counts by time, ascending."""

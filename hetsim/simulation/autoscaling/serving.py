@@ -29,7 +29,7 @@ from hetsim.simulation.serving.driver import restrict
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
 from hetsim.simulation.serving.tables import FOREIGN, TAKEN, TOLD
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 
 
 @dataclass(slots=True)

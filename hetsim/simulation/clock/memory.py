@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base.units import format_bytes
+from hetsim.core.units import format_bytes
 from hetsim.errors import InvalidInput, OutOfMemory
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.base import left_to_python
-from hetsim.base.machine_code import machine_code
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
 from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
 from hetsim.simulation.clock.events_of_arrays import with_room

@@ -56,7 +56,7 @@ from hetsim.simulation.failures.remaining import (
     Version,
     ways_on,
 )
-from hetsim.workloads.failure import Failure, Moment, moments
+from hetsim.workload.failure import Failure, Moment, moments
 
 
 class Changing(ABC):

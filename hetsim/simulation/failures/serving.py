@@ -59,7 +59,7 @@ from hetsim.simulation.serving.tables import (
     seconds_alone,
     taken,
 )
-from hetsim.workloads.failure import Failure, Moment, moments
+from hetsim.workload.failure import Failure, Moment, moments
 
 Replan = Callable[[Plan, tuple[str, ...]], Plan]
 

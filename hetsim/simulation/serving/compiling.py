@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from hetsim.base import left_to_python
-from hetsim.base.machine_code import machine_code
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.simulation.clock.virtual_time import PARTS
 from hetsim.simulation.serving import batcher, driver, lengths, residency, routing
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from hetsim.confidence.verdict import Answer
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.service.service import Service
 from hetsim.sizing.answer import Choice, nearest_miss
 from hetsim.sizing.judging import CONFIDENCE
-from hetsim.workloads.workload import Workload
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.workload import Workload
 
 How: TypeAlias = Literal["played", "refused", "not asked"]
 

@@ -16,8 +16,8 @@ from hetsim.service.resolving import Resolved, devices_of, no_quicker
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.sizing.answer import Choice
 from hetsim.sizing.outages.shapes import Shape, Shapes, alike
-from hetsim.workloads.deployment import Instances
-from hetsim.workloads.workload import Workload
+from hetsim.workload.deployment import Instances
+from hetsim.workload.workload import Workload
 
 Lost: TypeAlias = frozenset[str]
 Chosen: TypeAlias = tuple[int, ...] | Lost

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 from pydantic import model_validator as validated
 
-from hetsim.base.text import to_json
+from hetsim.core.text import to_json
 from hetsim.errors import HetsimError, InvalidInput
 from hetsim.hardware.files.catalog_files import is_path
 from hetsim.hardware.files.figures import (
@@ -24,12 +24,12 @@ from hetsim.hardware.files.figures import (
 from hetsim.hardware.files.kernels_schema import Precision
 from hetsim.placement.objective import OBJECTIVES
 from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, PlatformAxis, WhatIfAxis
-from hetsim.workloads.files.arrivals_schema import ArrivalsModel
-from hetsim.workloads.files.deployment_schema import DynamicBatchingModel
-from hetsim.workloads.files.paths import model_at
-from hetsim.workloads.files.workload_schema import SloModel
-from hetsim.workloads.numbers import MAX_SEED
-from hetsim.workloads.workload import MAX_REQUESTS, Stream, Workload
+from hetsim.workload.files.arrivals_schema import ArrivalsModel
+from hetsim.workload.files.deployment_schema import DynamicBatchingModel
+from hetsim.workload.files.paths import model_at
+from hetsim.workload.files.workload_schema import SloModel
+from hetsim.workload.numbers import MAX_SEED
+from hetsim.workload.workload import MAX_REQUESTS, Stream, Workload
 
 MAX_POINTS = 1_000_000
 """More points than anybody waits for: a grid has them by a slip."""

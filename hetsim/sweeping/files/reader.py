@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hetsim.base import checks
+from hetsim.core import checks
 from hetsim.errors import HetsimError, SweepError
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.changing.platform import what_if
@@ -18,8 +18,8 @@ from hetsim.hardware.files.json_schema import definitions_of, document
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.sweeping.files.grid_schema import GridModel
 from hetsim.sweeping.grid import Grid
-from hetsim.workloads.files.json_schema import workload_schema
-from hetsim.workloads.files.reader import Replayed, trace_errors
+from hetsim.workload.files.json_schema import workload_schema
+from hetsim.workload.files.reader import Replayed, trace_errors
 
 
 @checks.takes(source=checks.path)

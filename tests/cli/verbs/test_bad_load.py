@@ -14,7 +14,7 @@ import pytest
 from cli_calls import Cli
 from hetsim.service import running, serving
 from hetsim.simulation.serving import engine
-from hetsim.workloads.traces import lines
+from hetsim.workload.traces import lines
 
 Refused = Callable[..., str]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from hetsim.calibration import calibrate as module
-from hetsim.calibration.calibrate import calibrate
-from hetsim.calibration.measuring import Progress
 from hetsim.cli.main import main
+from hetsim.cost.calibration import calibrate as module
+from hetsim.cost.calibration.calibrate import calibrate
+from hetsim.cost.calibration.measuring import Progress
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.hardware.catalog import load_device, load_platform
 from hetsim.hardware.kernel_figures import PARAMETERS

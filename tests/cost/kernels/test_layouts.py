@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.calibration.correcting import learnt_block
-from hetsim.calibration.fitting import Fit, Overheads, predicted_s, prior
-from hetsim.calibration.measuring import generated
-from hetsim.calibration.points import network_of
-from hetsim.calibration.record import Kernel, Setting, Taken, taken
-from hetsim.calibration.writing import device_file
+from hetsim.cost.calibration.correcting import learnt_block
+from hetsim.cost.calibration.fitting import Fit, Overheads, predicted_s, prior
+from hetsim.cost.calibration.measuring import generated
+from hetsim.cost.calibration.points import network_of
+from hetsim.cost.calibration.record import Kernel, Setting, Taken, taken
+from hetsim.cost.calibration.writing import device_file
 from hetsim.cost.kernels.layouts import COPIES, Copy, copies_of
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.inputs.samples import random_inputs

@@ -12,7 +12,7 @@ from hetsim.execution.devices.plan_steps import Part, steps_of
 from hetsim.execution.dispatch import device_states, open_requests
 from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
 from hetsim.execution.dispatch.transport import Loaded
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 from session_parts import Session, program
 
 GONE = ExecutionError("its process ended")

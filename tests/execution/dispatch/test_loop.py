@@ -16,7 +16,7 @@ from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.loop import SessionLoop
 from hetsim.execution.dispatch.requests import Overdue, Request
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 from session_parts import PARTS, program
 
 _LONG_S = 60.0

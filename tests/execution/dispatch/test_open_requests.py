@@ -12,7 +12,7 @@ from hetsim.execution.dispatch import open_requests
 from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
 from hetsim.execution.dispatch.requests import Expired, Overdue
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 from session_parts import Session
 
 

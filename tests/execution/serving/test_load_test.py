@@ -16,16 +16,16 @@ import pytest
 import hetsim
 from deployments import model_at
 from exact_devices import exact
-from hetsim.base.text import to_json
+from hetsim.core.text import to_json
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
 from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.serve import load_test
 from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.reporting.tables.service_record import service_record
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from onnx_builders import make_model, op, value
 from platforms import CPU_AND_NPU
 
@@ -229,8 +229,8 @@ INTERRUPTED = """
 import signal, sys, threading
 from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.serving.serve import load_test
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Instances, Served
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Instances, Served
 import hetsim
 
 stage, model, cut, platform = sys.argv[1:]

@@ -19,13 +19,13 @@ from hetsim.service.memory import check_together
 from hetsim.service.recorded import Recorded
 from hetsim.service.resolving import resolve
 from hetsim.service.running import Run, engine_of
-from hetsim.workloads.arrivals.closed import Closed
-from hetsim.workloads.arrivals.constant import Constant
-from hetsim.workloads.arrivals.poisson import Poisson
-from hetsim.workloads.deployment import Instances
-from hetsim.workloads.failing import Failing
-from hetsim.workloads.failure import Failure
-from hetsim.workloads.workload import Workload
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.deployment import Instances
+from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failure
+from hetsim.workload.workload import Workload
 
 
 @pytest.fixture

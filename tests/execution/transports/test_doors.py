@@ -21,7 +21,7 @@ import ray
 
 import hetsim
 from builders import BOX
-from hetsim.base.own_programs import own_environment
+from hetsim.core.own_programs import own_environment
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.transports.processes import descendants, end_all
 from hetsim.execution.transports.ray_connection import RayConnection

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from builders import problems
-from hetsim.base import left_to_python
+from hetsim.core import left_to_python
 from hetsim.errors import OutOfMemory
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.problem.problem import Problem

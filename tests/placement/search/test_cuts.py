@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.base import left_to_python
+from hetsim.core import left_to_python
 from hetsim.placement.search import cuts
 from hetsim.placement.search.cuts import (
     HOST,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetsim.base import left_to_python
+from hetsim.core import left_to_python
 from hetsim.graph.dag import Ints
 from hetsim.placement.search.cuts import source_side
 from sweeps import sweep

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import measure
 from hetsim.placement.starting import priced as module

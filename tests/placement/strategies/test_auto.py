@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.base.going import Told, heard_by
+from hetsim.core.going import Told, heard_by
 from hetsim.placement.strategies import auto
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

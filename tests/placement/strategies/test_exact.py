@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import hetsim
-from hetsim.base import deadline
+from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.coarsening.tasks import uncoarsened
 from hetsim.placement.search.constraint_model import load_cp_model

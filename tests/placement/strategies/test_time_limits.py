@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.base import deadline
-from hetsim.base.machine_code import machine_code
+from hetsim.core import deadline
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds import lower_bound
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.grouping import best

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.simulation.autoscaling.controller import NOWHERE, Controller, Ongoing, decide
-from hetsim.workloads.autoscaling import AGGREGATIONS, Autoscaling
+from hetsim.workload.autoscaling import AGGREGATIONS, Autoscaling
 from oracles.ray_serve import settings
 from sweeps import sweep
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hetsim.simulation.autoscaling.controller import NOWHERE, Leaning, decide, ongoing
-from hetsim.workloads.autoscaling import AGGREGATIONS
+from hetsim.workload.autoscaling import AGGREGATIONS
 from oracles.ray_serve import RayServe, settings
 from sweeps import sweep
 

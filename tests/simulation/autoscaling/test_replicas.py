@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hetsim.simulation.autoscaling.serving import Replica, Replicas
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 
 
 def replicas_of(

@@ -14,7 +14,7 @@ from hetsim.simulation.autoscaling.serving import Scaling, ScalingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.workloads.autoscaling import Autoscaling
+from hetsim.workload.autoscaling import Autoscaling
 from oracles.autoscaled import Autoscaled
 from oracles.random_layouts import Shape, layout_of
 from oracles.ray_serve import RayServe

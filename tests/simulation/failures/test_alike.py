@@ -13,7 +13,7 @@ from hetsim.simulation.failures import serving as failing
 from hetsim.simulation.failures.remaining import alike
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.workloads.failure import Failure
+from hetsim.workload.failure import Failure
 from oracles.clock_plans import Stage, tandem
 
 

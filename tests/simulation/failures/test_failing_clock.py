@@ -21,7 +21,7 @@ from hetsim.problem.plan import Plan
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.remaining import Task
 from hetsim.simulation.simulate import simulate
-from hetsim.workloads.failure import Failure, check_failures
+from hetsim.workload.failure import Failure, check_failures
 from oracles.clock_plans import arrivals, dealt_plans, failures_of_a_spare, with_a_spare
 from sweeps import examples
 

@@ -27,7 +27,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
-from hetsim.workloads.failure import Failure, check_failures, moments
+from hetsim.workload.failure import Failure, check_failures, moments
 from oracles.clock_plans import (
     arrivals,
     failures_of_a_spare,

@@ -30,7 +30,7 @@ from catalog.graphs import read_graphs
 from catalog.kin_fits import Measurements
 from catalog.measured import measured_folder, read_rows
 from catalog.points import read_chips
-from hetsim.base.files import whole_file
+from hetsim.core.files import whole_file
 
 CHECKOUT = Path(__file__).parents[3]
 POINTS = Path("data/fidelity/points.csv")

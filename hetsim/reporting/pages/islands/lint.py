@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetsim.base.text import to_compact_json
+from hetsim.core.text import to_compact_json
 from hetsim.reporting.pages.figures import BLUE, GREEN, Bar, bars
 from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import Found, provenance_section, seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.reporting.pages.figures import (
     colour,
     figure,

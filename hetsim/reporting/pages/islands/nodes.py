@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetsim.base.text import tally, to_compact_json
+from hetsim.core.text import tally, to_compact_json
 from hetsim.reporting.pages.figures import Bar, bars, colour, pattern
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table
 from hetsim.reporting.pages.islands.shared import Found, nbytes, provenance_section, seconds

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hetsim.base.text import Record, tally
-from hetsim.base.units import format_bytes
+from hetsim.core.text import Record, tally
+from hetsim.core.units import format_bytes
 from hetsim.reporting.pages.island import Island, Section, Verdict, table
 from hetsim.reporting.pages.islands.capacity import capacity_island
 from hetsim.reporting.pages.islands.compare import comparison_island

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.reporting.pages.figures import (
     BLUE,
     COLOURS,
@@ -32,7 +32,7 @@ from hetsim.reporting.pages.islands.shared import (
 )
 from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.words.text import ABSENT, big, joules, percent
-from hetsim.workloads import slo
+from hetsim.workload import slo
 
 PARTS = {"queue": "waiting", "loading": "loading", "service": "service"}
 MOMENTS = ("mean_s", "p50_s", "p99_s", "max_s")

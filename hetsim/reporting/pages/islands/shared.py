@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from shlex import join
 from typing import Any
 
-from hetsim.base.units import format_bytes, format_seconds
+from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.pages.island import Section, Table, table
 from hetsim.reporting.tables.beside import SAME
 from hetsim.reporting.words.like_devices import folded

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hetsim.base.text import Record
+from hetsim.core.text import Record
 from hetsim.reporting.pages.figures import COLOURS
 from hetsim.reporting.pages.island import Island, Section, Table, Tile, Verdict, table, told
 from hetsim.reporting.pages.islands.shared import Found

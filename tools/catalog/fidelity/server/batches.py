@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from catalog.fidelity.judged import figures_of
 from catalog.fidelity.server.points import ServerSystem
 from catalog.measured import BULK_BATCH, ITEM_BYTES
-from hetsim.base.machine_code import machine_code
+from hetsim.core.machine_code import machine_code
 from hetsim.cost.kernels.likeness import likeness_of
 from hetsim.cost.kernels.table import KernelTable
 from hetsim.cost.kernels.totals import Networks, log_total

@@ -1,1 +1,0 @@
-"""Judges of results, independent of the code that made them."""

@@ -1,0 +1,47 @@
+"""The one rule for what is compiled: work that takes plain Python a second in this process.
+
+Loading numba takes 0.5 CPU seconds in every process, and compiling a function 2 to 10 on the first
+use on a machine. So each caller states the work that takes plain Python about a second, as its
+`compile_from`, and gives the same answer either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hetsim.core import deadline
+
+_done: dict[Callable[..., Any], float] = {}
+"""Work asked for in this process so far, by function."""
+
+
+def pays(
+    compiled: Any,
+    function: Callable[..., Any],
+    work: float,
+    least: float,
+    compile_from: float,
+    *parts: Callable[..., Any],
+    inline: bool = False,
+) -> bool:
+    """Return whether so much work is for machine code; where it is not, it is left to Python.
+
+    Parameters
+    ----------
+    compiled : callable
+        What gives the machine code, cached; loaded where it has been asked before.
+    function : callable
+        What that is made of, with `parts` and `inline` as ``machine_code`` takes them.
+    work, least, compile_from : float
+        In one unit: what is asked for now, what it must be to outweigh handing over arrays, and
+        what is compiled, of all that this process has asked for.
+
+    Where a deadline leaves no time to compile, nothing new is.
+    """
+    if work < least:
+        return False
+    if compiled.cache_info().currsize > 0:
+        return True
+    _done[function] = _done.get(function, 0.0) + work
+    return _done[function] >= compile_from and deadline.may_compile()

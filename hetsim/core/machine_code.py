@@ -1,0 +1,157 @@
+"""Functions on arrays as machine code, which numba makes once and keeps (``code_folder``)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+from warnings import warn
+
+from hetsim.core.code_folder import folder_of
+
+_making = threading.RLock()
+
+
+def machine_code(
+    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+) -> Compiled:
+    """Return `function`, of the subset of Python that numba knows, as machine code.
+
+    numba is loaded at the first call, and compiles the function for arguments of their types where
+    that is not kept.
+
+    `parts` are functions that it or other parts call, by their own names, each after those that
+    it calls; a part takes the place of whatever else bears its name. `inline` puts the parts' code
+    wherever they are called, which pays where they are small and called often; such a function
+    and its parts make no arrays, and take named tuples by reference (``records``).
+
+    Division follows numpy: by zero it gives infinity or NaN. Machine code is kept in a folder of
+    the user's own, never beside the package, where others may write; without such a folder every
+    process makes it anew. Of processes that need the same function at once, one makes it.
+    """
+    return Compiled(function, parts, inline)
+
+
+class Compiled:
+    """A function as machine code, for arguments of any types that numba takes."""
+
+    def __init__(
+        self, function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool
+    ) -> None:
+        self._of = function, tuple(parts), inline
+        self._made: Any = None
+        self._given: Callable[[tuple[Any, ...]], Sequence[Any]] = tuple
+
+    @property
+    def found(self) -> int:
+        """For how many types of arguments machine code was found where it is kept."""
+        return 0 if self._made is None else sum(self._made.stats.cache_hits.values())
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it. The first call with arguments of their types loads or makes it."""
+        if self._made is None:
+            with _making:
+                if self._made is None:
+                    self._load()
+        return self._made(*self._given(arguments))
+
+    def _load(self) -> None:
+        function, parts, inline = self._of
+        part_options: dict[str, Any] = {}
+        if inline:
+            part_options["forceinline"] = True
+            try:
+                from hetsim.core.records import Part, Records
+            except (ImportError, AttributeError) as error:
+                warn(
+                    f"this numba is unlike those that hetsim knows ({error}): the first runs of "
+                    "large simulations take longer, and give the same answers",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            else:
+                part_options["pipeline_class"] = Part
+                self._given = Records().given
+        made = _dispatcher(function, parts, inline, part_options)
+        folder = folder_of(function, *parts, inline=inline)
+        if folder is not None:
+            _keep(made, folder)
+        self._made = made
+
+
+def _dispatcher(
+    function: Callable[..., Any],
+    parts: Sequence[Callable[..., Any]],
+    inline: bool,
+    part_options: dict[str, Any],
+) -> Any:
+    """Return numba's dispatcher of `function`; nothing is compiled yet."""
+    import numba
+
+    # Without _nrt nobody counts who holds an array, which costs more than what is inlined.
+    options: dict[str, Any] = {"error_model": "numpy", "_nrt": not inline}
+    # Wrappers are for calls from Python and C.
+    part_options = {
+        **options, **part_options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True
+    }  # fmt: skip
+    linked: dict[str, Any] = {}
+    for part in parts:
+        linked[part.__name__] = numba.njit(**part_options)(_with(part, linked))
+    return numba.njit(**options)(_with(function, linked))
+
+
+def _with(function: Callable[..., Any], parts: dict[str, Any]) -> FunctionType:
+    """Return a function that calls `parts` by their names."""
+    scope = {**function.__globals__, **parts}
+    return FunctionType(function.__code__, scope, function.__name__)
+
+
+def _keep(made: Any, folder: Path) -> None:
+    """Let numba keep machine code in `folder`; what is damaged there is made anew."""
+    import numba
+
+    config: Any = numba.config
+    named, config.CACHE_DIR = config.CACHE_DIR, str(folder)
+    try:
+        made.enable_caching()
+    except (RuntimeError, OSError):  # numba finds no place to write to after all
+        return
+    finally:
+        config.CACHE_DIR = named
+    compile_now, place = made.compile, Path(made.stats.cache_path)
+
+    def compiled(signature: Any) -> Any:
+        with _making, _alone(folder):
+            for _ in range(2):
+                try:
+                    return compile_now(signature)
+                except Exception:
+                    # Damaged files raise anything. Where the disk is full the function is there
+                    # by now, and the next call returns it.
+                    shutil.rmtree(place, ignore_errors=True)
+                    with suppress(OSError):
+                        place.mkdir()
+            return compile_now(signature)
+
+    made.compile = compiled
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder; other processes that compile the same function wait, and then find it."""
+    held = -1
+    try:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            held = os.open(folder, os.O_RDONLY)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        if held >= 0:
+            os.close(held)

@@ -1,0 +1,174 @@
+"""Disk and memory that end: told apart from what is wrong with what was to be put there."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import re
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from hetsim.core.machine import memory_bytes
+from hetsim.core.units import format_bytes
+from hetsim.errors import HetsimError, OutOfRoom
+
+_DISK = {
+    errno.ENOSPC: ("the disk is full", "make room there, or name a place that has it"),
+    errno.EDQUOT: ("the quota of the disk is used up", "make room there, or name another disk"),
+    errno.EFBIG: (
+        "files may not grow so large there",
+        "raise the limit (ulimit -f), or name another disk",
+    ),
+}
+_FILES = (errno.EMFILE, errno.ENFILE)
+_NO_THREAD = "can't start new thread"
+_NOT_MAPPED = "failed to map segment from shared object"
+"""What the system's loader says of a library, and nothing after it, where memory is short."""
+_THREADS = "close what else runs, or raise the limits of memory and processes (ulimit -v, -u)"
+_LESS = "close what else runs, ask for less at a time, or use a machine with more"
+
+_REFUSED = re.compile(
+    r"(?:failed to allocate memory for requested buffer of size (\d+)|available memory of \d+ is "
+    r"smaller than requested bytes of (\d+)|bad_alloc|bad allocation|cannot allocate memory)\s*$",
+    re.IGNORECASE,
+)
+"""How messages of libraries end where no memory was left. Names come before, in quotes."""
+
+_OF_NUMPY = re.compile(r"Unable to allocate ([\d.]+) ([KMGTPE]?)i?B")
+
+REFUSED = "Failed to allocate memory for requested buffer of size"
+"""What ONNX Runtime says before a number."""
+
+_READ_LENGTH = 1000
+_BEYOND = 2**62
+"""Bytes that no machine has: a size that went wrong, and no memory that is short."""
+
+
+def out_of_room(
+    error: BaseException,
+    at: str | os.PathLike[str] | None = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    needed_bytes: int = 0,
+    hint: str = "",
+) -> OutOfRoom | None:
+    """Return what to say where `error` means that disk or memory ended; None of any other.
+
+    Parameters
+    ----------
+    error : exception
+        Of the system, of Python, or of a library that says it by its message alone.
+    at : str or path, optional
+        What was being written or made, as users know it.
+    path : path, optional
+        Where on the disk, if `at` does not say it; what is free there is told.
+    needed_bytes : int
+        What it takes as a whole, where that is known.
+    hint : str
+        What to do, if not what always helps.
+    """
+    where = None if at is None else os.fspath(at)
+    if isinstance(error, OutOfRoom):
+        return error
+    if isinstance(error, OSError) and error.errno in _DISK:
+        what, do = _DISK[error.errno]
+        place = path or at or error.filename
+        free = _free_bytes(place) if isinstance(place, str | os.PathLike) else None
+        if needed_bytes:
+            what += f": {format_bytes(needed_bytes)} are to be written"
+            what += "" if free is None else f", and {format_bytes(free)} are free"
+        return OutOfRoom(
+            what, where=where or _text(error.filename), hint=hint or do, short_of="disk",
+            needed_bytes=needed_bytes,
+        )  # fmt: skip
+    if isinstance(error, OSError) and error.errno in _FILES:
+        return OutOfRoom(
+            "too many files are open", where=where, hint="raise the limit (ulimit -n)",
+            short_of="files",
+        )  # fmt: skip
+    if isinstance(error, RuntimeError) and str(error).startswith(_NO_THREAD):
+        return OutOfRoom(
+            "the system has no thread to give: its memory, or the number of threads, is used up",
+            where=where, hint=hint or _THREADS, short_of="threads",
+        )  # fmt: skip
+    found = _bytes_refused(error)
+    if found is None:
+        return None
+    needed_bytes = needed_bytes or found
+    what = "the memory is used up"
+    if needed_bytes > memory_bytes():
+        has = format_bytes(memory_bytes())
+        what = f"{format_bytes(needed_bytes)} of memory are asked for, and this machine has {has}"
+    elif needed_bytes:
+        what += f": {format_bytes(needed_bytes)} more were asked for"
+    return OutOfRoom(
+        what, where=where, hint=hint or _LESS, short_of="memory", needed_bytes=needed_bytes
+    )
+
+
+def no_room_in(
+    folder: str | os.PathLike[str], nbytes: int, at: str | os.PathLike[str], *, hint: str = ""
+) -> OutOfRoom | None:
+    """Return what to say where `folder` does not take a file of `nbytes`; None where it does.
+
+    For what libraries write: their errors do not say why. Nothing stays of what is tried.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, nbytes))
+    except OSError as error:
+        return out_of_room(error, at, path=folder, needed_bytes=nbytes, hint=hint)
+    return None
+
+
+def check_memory(nbytes: int) -> None:
+    """Raise MemoryError where this process cannot have so many bytes more. O(1): none is touched.
+
+    For what libraries take: some end the process, or blame what they read, where none is left.
+    """
+    if nbytes:
+        try:
+            mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+        except (OSError, ValueError, OverflowError):
+            raise MemoryError(f"{REFUSED} {nbytes}") from None
+
+
+def memory_refused(message: str) -> int | None:
+    """Return the bytes that a message says could not be had, 0 where not how many; None: none."""
+    found = _REFUSED.search(message[-_READ_LENGTH:])
+    if found is None:
+        return None
+    size = int(found[1] or found[2] or 0)
+    return None if size > _BEYOND else size
+
+
+def _bytes_refused(error: BaseException) -> int | None:
+    if isinstance(error, MemoryError):
+        return memory_refused(str(error)) or _of_numpy(str(error))
+    if isinstance(error, ImportError | OSError) and str(error).endswith(_NOT_MAPPED):
+        return 0
+    if isinstance(error, OSError):
+        return 0 if error.errno == errno.ENOMEM else None
+    if isinstance(error, HetsimError):
+        return None
+    return memory_refused(str(error))
+
+
+def _of_numpy(message: str) -> int:
+    found = _OF_NUMPY.match(message[:_READ_LENGTH])
+    return 0 if found is None else round(float(found[1]) * 1024 ** " KMGTPE".index(found[2] or " "))
+
+
+def _free_bytes(path: str | os.PathLike[str]) -> int | None:
+    place = Path(path).absolute()
+    for folder in (place, *place.parents):
+        with suppress(OSError, ValueError):
+            status = os.statvfs(folder)
+            return status.f_bavail * status.f_frsize
+    return None
+
+
+def _text(name: object) -> str | None:
+    return name if isinstance(name, str) else None

@@ -1,0 +1,225 @@
+"""Calibration of this machine: measured, fitted, judged, written as a device file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hetsim.core.files import whole_file
+from hetsim.core.room import out_of_room
+from hetsim.cost.calibration.correcting import corrections, learnt_block, learnt_joins
+from hetsim.cost.calibration.design.networks import VERSION
+from hetsim.cost.calibration.fitting import Fit, Judged, figure_errors, fit, judge, prior
+from hetsim.cost.calibration.measuring import Journal, Progress, Task, measure, rounds
+from hetsim.cost.calibration.points import network_of
+from hetsim.cost.calibration.record import Setting, Taken, merged
+from hetsim.cost.calibration.writing import device_file
+from hetsim.device.kernels.timing import provider_of, runtime_version
+from hetsim.errors import InvalidInput, UsageError
+from hetsim.graph.model import Model
+from hetsim.graph.zoo.models import source_path
+from hetsim.hardware.kernel_correction import Correction
+from hetsim.hardware.kernel_figures import FigureError
+
+
+def machine() -> Mapping[str, str]:
+    """Return what tells this machine from others: processor, cores that may be used, system."""
+    return {
+        "processor": _processor(),
+        "cores": str(cores()),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def cores() -> int:
+    """Return the number of processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _processor() -> str:
+    """The processor's name, with family and model where the name alone says little."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    fields: dict[str, str] = {}
+    for line in lines:
+        key, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(key.strip(), " ".join(value.split()))
+    name = fields.get("model name") or fields.get("Model") or fields.get("Hardware")
+    if name is None:
+        parts = [fields[key] for key in ("CPU implementer", "CPU part") if key in fields]
+        return " ".join(("ARM", *parts)) if parts else platform.machine()
+    if "cpu family" in fields and "model" in fields:
+        name += f" (family {fields['cpu family']}, model {fields['model']})"
+    return name
+
+
+BUDGET_S = 600.0
+FEWEST = 12
+"""Networks below which nothing is fitted."""
+
+_NOISY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a calibration came to.
+
+    Attributes
+    ----------
+    setting : Setting
+    output, journal : Path
+        The device file, and the measurements beside it.
+    networks : int
+        Generated networks that were fitted to.
+    complete : bool
+        Whether all that was asked for was measured within the budget.
+    spread : float
+        Median relative spread of repeated measurements.
+    waited : float
+        Median share of the time in which the process had to wait for others.
+    fitted : Fit
+    corrections : tuple of Correction
+    judged : tuple of Judged
+        Zoo models and their parts, which nothing was fitted to.
+    errors : tuple of FigureError
+        As the file states them.
+    """
+
+    setting: Setting
+    output: Path
+    journal: Path
+    networks: int
+    complete: bool
+    spread: float
+    waited: float
+    fitted: Fit
+    corrections: tuple[Correction, ...]
+    judged: tuple[Judged, ...]
+    errors: tuple[FigureError, ...]
+
+    @property
+    def noisy(self) -> bool:
+        """Whether others ran on the machine, so that figures are worth less."""
+        return self.spread > _NOISY or self.waited > _NOISY
+
+
+def calibrate(
+    provider: str,
+    output: str | os.PathLike[str],
+    *,
+    threads: int = 1,
+    budget_s: float = BUDGET_S,
+    networks: int | None = None,
+    models: Sequence[str] | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    date: str | None = None,
+) -> Calibration:
+    """Measure this machine through an execution provider and write its device file.
+
+    What is measured goes to a journal beside the file as it is measured; where there is one
+    already, of the same machine and setting, it is gone on with.
+
+    Parameters
+    ----------
+    provider : str
+        One of ``hetsim.device.kernels.timing.PROVIDERS``.
+    output : path
+        The device file, ``.yaml``; overwritten.
+    threads : int
+        That one kernel is spread over.
+    budget_s : float
+        For measuring, by the wall clock.
+    networks : int, optional
+        Generated networks, at most; absent: as many as the budget is for.
+    models : sequence of str, optional
+        Zoo models to judge by; absent: all.
+    report : callable
+        Called before each network.
+    date : str, optional
+        For the file; absent: today.
+
+    Raises
+    ------
+    InvalidInput
+        Where the provider is not there, the file cannot be written, or the journal is of another
+        machine, runtime or setting.
+    UsageError
+        Where figures make no sense.
+    """
+    if threads < 1 or threads > 4 * cores():
+        raise UsageError(f"{threads} threads on {cores()} processors", hint="give 1 or more")
+    if networks is not None and networks < FEWEST:
+        raise UsageError(
+            f"{networks} networks are too few to fit to", hint=f"give {FEWEST} or more"
+        )
+    path = Path(output)
+    if path.suffix not in (".yaml", ".yml"):
+        raise UsageError(
+            f"'{path}' is no name of a device file", hint="give one that ends in .yaml"
+        )
+    for name in models or ():
+        source_path(name)
+    provider_of(provider)
+    setting = Setting(provider, threads, runtime_version(), dict(machine()), VERSION)
+    journal = Journal(path.with_suffix(".journal.jsonl"), setting)
+    tasks = list(_tasks(networks, models))
+    complete = measure(tasks, journal, setting, budget_s, report, fewest=FEWEST)
+    read = _read(journal, tasks, report)
+    joins = learnt_joins((model, taken) for model, taken, fits in read if fits)
+    block = learnt_block((model, taken) for model, taken, fits in read if fits)
+    fitted_to = [network_of(model, taken, joins, block) for model, taken, fits in read if fits]
+    left_out = [network_of(model, taken, joins, block) for model, taken, fits in read if not fits]
+    spread = _median([taken.spread for _, taken, _ in read])
+    waited = _median([taken.waited for _, taken, _ in read])
+    found = fit(fitted_to, *prior(provider, threads))
+    factors = corrections(fitted_to, found)
+    judged = judge(left_out, found, factors)
+    errors = figure_errors(judged)
+    today = datetime.date.today().isoformat() if date is None else date
+    text = device_file(setting, today, len(fitted_to), found, factors, joins, block, errors)
+    try:
+        with whole_file(path) as draft:
+            draft.write(text.encode("utf-8"))
+    except OSError as error:
+        raise out_of_room(error, path) or InvalidInput(
+            f"cannot write the device file: {error.strerror or error}", where=str(path)
+        ) from error
+    return Calibration(
+        setting, path, journal.path, len(fitted_to), complete, spread, waited, found, factors,
+        judged, errors,
+    )  # fmt: skip
+
+
+MOST_NETWORKS = 360
+
+
+def _tasks(networks: int | None, models: Sequence[str] | None) -> Sequence[tuple[int, Task]]:
+    return tuple(rounds(MOST_NETWORKS if networks is None else networks, models))
+
+
+def _read(
+    journal: Journal, tasks: Sequence[tuple[int, Task]], report: Callable[[Progress], None]
+) -> list[tuple[Model, Taken, bool]]:
+    """What was measured: each network, what it took, and whether it is fitted to."""
+    named = {task.name: task for _, task in tasks}
+    found: list[tuple[Model, Taken, bool]] = []
+    for name, times in journal.by_network().items():
+        task = named.get(name)
+        if task is not None:
+            report(Progress(f"{name}: its kernels", len(journal), 0.0))
+            found.append((task.load(), merged(times), task.fitted))
+    return found
+
+
+def _median(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else 0.0

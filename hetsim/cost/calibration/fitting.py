@@ -1,0 +1,330 @@
+"""Fit of a device's figures to measured runs: its prior, the fit, its errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from hetsim.cost.calibration.points import Network, Point
+from hetsim.cost.kernels.correction import factors
+from hetsim.cost.kernels.form import streamed_share
+from hetsim.cost.kernels.totals import Networks, kernels_seconds, log_total_and_gradient
+from hetsim.hardware.kernel_correction import Correction
+from hetsim.hardware.kernel_figures import HALF_WIDTH, INDEX, PARAMETERS, FigureError
+
+_FORM_OFF, _WHOLE_OFF = 0.10, 0.05
+"""How far the formula may be from kernels and from networks, as a deviation of the logarithm."""
+
+_CLOCK_S = 0.7e-6
+"""Uncertainty of one kernel's time in a profile of whole microseconds."""
+
+_EVALUATIONS = 60
+_NO_DISPATCH = np.log(1e-15)
+_LONG_S = 1.5e-3
+_APART = 0.1
+_DISTURBED = (0.3, 1.15)
+"""What long kernels may be scaled by, that the kernels of a network add up to what it takes."""
+
+_FAR = 2.0
+"""Deviations at which a residual's loss begins to grow linearly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overheads:
+    """What the profiler adds.
+
+    Attributes
+    ----------
+    profiler_s : float
+        To the time of each kernel.
+    dispatch_s : float
+        What a run takes beside its kernels.
+    """
+
+    profiler_s: float
+    dispatch_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Fitted parameters.
+
+    Attributes
+    ----------
+    log_values : float array [PARAMETERS]
+        Logarithms in SI units.
+    overheads : Overheads
+    """
+
+    log_values: NDArray[np.float64]
+    overheads: Overheads
+
+
+def overheads(networks: Sequence[Network]) -> Overheads:
+    """Return what runs take beside their kernels, and what the profiler adds to each of those.
+
+    The time of a run without the profiler is what its kernels take under it, less what the
+    profiler adds to each of them, and a constant. By least absolute deviations, as networks that
+    others disturbed are far off. (0, 0) where no kernels were timed.
+    """
+    timed = [one for one in networks if one.launches]
+    if len(timed) < 3:
+        return Overheads(0.0, 0.0)
+    launches = np.array([one.launches for one in timed], dtype=np.float64)
+    apart = np.array([one.seconds - one.timed_s for one in timed])
+    scale = np.array([0.02 * one.seconds for one in timed]) + 2e-6
+
+    def off(micro: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = (micro[0] * 1e-6 - micro[1] * 1e-6 * launches - apart) / scale
+        return found
+
+    solved = least_squares(
+        off, (5.0, 1.0), loss="cauchy", bounds=((0.0, 0.0), (200.0, 5.0)), max_nfev=100
+    )
+    return Overheads(float(solved.x[1]) * 1e-6, float(solved.x[0]) * 1e-6)
+
+
+def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]:
+    """Return the points of a network with the seconds that they took while the process ran.
+
+    The profiler's clock goes on where the process has to wait for others, which hits long
+    kernels: these are scaled so that all add up to the processor's time of a run. Empty where
+    they cannot be, and where the runtime told of none.
+    """
+    alone = [point.seconds - found.profiler_s * point.launches for point in network.points]
+    of_kernels = network.timed_s - found.profiler_s * network.launches
+    long_s = sum(seconds for seconds in alone if seconds > _LONG_S)
+    factor = 1.0
+    missed_s = of_kernels - (network.seconds - found.dispatch_s)
+    if abs(missed_s) > _APART * network.seconds:
+        if long_s < abs(missed_s):
+            return []
+        factor = 1.0 - missed_s / long_s
+    if not _DISTURBED[0] < factor < _DISTURBED[1]:
+        return []
+    return [
+        (point, seconds * (factor if seconds > _LONG_S else 1.0))
+        for point, seconds in zip(network.points, alone, strict=True)
+        if seconds > _CLOCK_S
+    ]
+
+
+def fit(
+    networks: Sequence[Network], mean: NDArray[np.float64], deviation: NDArray[np.float64]
+) -> Fit:
+    """Fit the parameters to kernels where their times are known, and to whole networks.
+
+    Weighted least squares of logarithms, with a loss that grows linearly for what is far off,
+    and a normal prior on the logarithm of every parameter.
+
+    Parameters
+    ----------
+    networks : sequence of Network
+    mean, deviation : float array [PARAMETERS]
+        The prior.
+
+    O(evaluations * kernels * PARAMETERS).
+    """
+    found = overheads(networks)
+    tables = []
+    seconds: list[float] = []
+    off: list[float] = []
+    which: list[int] = []
+    for network in networks:
+        tables.append(
+            (network.rows, np.ones(len(network.rows)), network.weight_bytes, network.io_bytes)
+        )
+        seconds.append(network.seconds)
+        off.append(float(np.hypot(_WHOLE_OFF, network.spread)))
+        which.append(0)
+        for point, alone_s in undisturbed(network, found):
+            tables.append((point.rows, np.ones(len(point.rows)), network.weight_bytes, 0.0))
+            seconds.append(alone_s)
+            off.append(float(np.hypot(_FORM_OFF, _CLOCK_S / alone_s)))
+            which.append(1)
+    laid = Networks.of(tables)
+    target, scale = np.log(seconds), np.array(off)
+    kinds = np.array(which, dtype=np.int64)
+    alone = INDEX["dispatch_us"]
+
+    def at(z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        own = mean + deviation * z
+        kernel = own.copy()
+        kernel[alone] = _NO_DISPATCH
+        logs, slopes = log_total_and_gradient(np.stack([own, kernel]), laid, kinds)
+        slopes[kinds == 1, alone] = 0.0
+        return logs, slopes
+
+    def residuals(z: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.concatenate([(at(z)[0] - target) / scale, z])
+
+    def jacobian(z: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.concatenate([at(z)[1] * deviation / scale[:, None], np.eye(len(PARAMETERS))])
+
+    solved = least_squares(
+        residuals,
+        np.zeros(len(PARAMETERS)),
+        jac=jacobian,
+        loss="soft_l1",
+        f_scale=_FAR,
+        max_nfev=_EVALUATIONS,
+    )
+    return Fit(mean + deviation * solved.x, found)
+
+
+_COMMON: Mapping[str, tuple[float, float]] = {
+    "rate_tflops": (0.1, 1.5),
+    "pointwise": (1.0, 0.4),
+    "depthwise": (0.3, 0.8),
+    "grouped": (0.5, 0.7),
+    "matmul": (1.0, 0.5),
+    "batched": (0.7, 0.7),
+    "winograd": (1.0, 0.25),
+    "fill_columns": (4.0, 1.2),
+    "fill_depth": (8.0, 1.2),
+    "fill_rows": (2.0, 1.2),
+    "fill_outputs": (200.0, 1.2),
+    "channel_granule": (1.0, 1.0),
+    "bandwidth_gbytes_s": (30.0, 0.7),
+    "movement": (1.3, 0.7),
+    "concat": (1.0, 0.5),
+    "normalization": (2.0, 0.5),
+    "softmax": (2.0, 0.8),
+    "transpose": (1.6, 0.8),
+    "pooling": (1.3, 0.8),
+    "elementwise": (1.0, 0.6),
+    "resize": (4.0, 1.0),
+    "exponential": (2.0, 0.7),
+    "cache_mib": (4.0, 1.2),
+    "beyond_cache": (0.5, 0.5),
+    "weights_gbytes_s": (20.0, 0.7),
+    "weights_on_chip_mib": (4.0, 1.2),
+    "overlap": (1.8, 0.4),
+    "launch_us": (2.0, 1.0),
+    "launch_other": (0.8, 0.8),
+    "dispatch_us": (8.0, 1.0),
+    "io_gbytes_s": (20.0, 1.0),
+}
+"""In the units of the YAML keys: the middle, and the deviation of its logarithm."""
+
+_LEFT_OUT = 0.01
+
+_ACCELERATOR: Mapping[str, tuple[float, float]] = {
+    "rate_tflops": (5.0, 2.5),
+    "fill_outputs": (20000.0, 2.0),
+    "bandwidth_gbytes_s": (200.0, 2.0),
+    "weights_gbytes_s": (200.0, 2.0),
+    "launch_us": (4.0, 1.5),
+    "dispatch_us": (40.0, 1.5),
+    "io_gbytes_s": (6.0, 1.5),
+}
+
+
+def prior(provider: str, threads: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the middles and the deviations of the logarithms of all parameters, in SI units."""
+    given = dict(_COMMON)
+    if provider not in ("cpu", "xnnpack"):
+        given |= _ACCELERATOR
+    mean, deviation = np.zeros(len(PARAMETERS)), np.zeros(len(PARAMETERS))
+    for one in PARAMETERS:
+        # What processors have none of stays as if it were left out.
+        middle, off = given.get(one.name, (one.neutral or 1.0, _LEFT_OUT))
+        mean[INDEX[one.name]] = math.log(one.si(middle))
+        deviation[INDEX[one.name]] = off
+    if provider in ("cpu", "xnnpack"):
+        mean[INDEX["rate_tflops"]] += math.log(threads)
+    return mean, deviation
+
+
+_COVERED = 0.8
+_FEWEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A network that was not fitted to.
+
+    Attributes
+    ----------
+    name : str
+    measured_s, predicted_s : float
+    spread : float
+        Relative, of the repeats.
+    part : bool
+        Whether it is a part of a network.
+    """
+
+    name: str
+    measured_s: float
+    predicted_s: float
+    spread: float
+    part: bool
+
+    @property
+    def error(self) -> float:
+        """Prediction over measurement, less one."""
+        return self.predicted_s / self.measured_s - 1.0
+
+
+def predicted_s(network: Network, fitted: Fit, corrections: Sequence[Correction]) -> float:
+    """Return what a network takes by the figures: kernels, dispatch, inputs and outputs."""
+    values = np.exp(fitted.log_values)
+    streamed = streamed_share(values[INDEX["weights_on_chip_mib"]], network.weight_bytes)
+    kernels = kernels_seconds(values, network.rows, streamed)
+    kernels = kernels * factors(corrections, network.rows, network.weight_bytes)
+    moved = network.io_bytes / values[INDEX["io_gbytes_s"]]
+    return float(kernels.sum() + values[INDEX["dispatch_us"]] + moved)
+
+
+def judge(
+    networks: Sequence[Network], fitted: Fit, corrections: Sequence[Correction]
+) -> tuple[Judged, ...]:
+    """Return prediction and measurement of each network, in their order."""
+    return tuple(
+        Judged(
+            network.name,
+            network.seconds,
+            predicted_s(network, fitted, corrections),
+            network.spread,
+            "/" in network.name,
+        )
+        for network in networks
+    )
+
+
+def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
+    """Return the median and the 90th percentile of the relative errors; None of none."""
+    if not judged:
+        return None
+    errors = np.abs([one.error for one in judged])
+    return float(np.median(errors)), float(np.quantile(errors, 0.9))
+
+
+def figure_errors(judged: Sequence[Judged]) -> tuple[FigureError, ...]:
+    """Return the error that the device file states: of whole networks at batch 1.
+
+    The machine stands for its whole kin: what is missed on it is missed on every copy of it.
+    """
+    whole = [one for one in judged if not one.part]
+    found = median_and_p90(whole)
+    if found is None or len(whole) < _FEWEST:
+        return ()
+    logs = np.abs([np.log(one.predicted_s / one.measured_s) for one in whole])
+    sd = max(float(np.quantile(logs, _COVERED)) / HALF_WIDTH, 1e-3)
+    return (
+        FigureError(
+            batch="1",
+            networks=len(whole),
+            rows=len(whole),
+            median=found[0],
+            p90=found[1],
+            spread=float(np.median([one.spread for one in whole])),
+            sd=sd,
+            common=sd,
+        ),
+    )

@@ -1,0 +1,344 @@
+"""Measurement of the generated networks: tasks, journal, runs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from io import BufferedWriter
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from hetsim.core.files import append, read_regular, whole_file
+from hetsim.core.machine import memory_bytes
+from hetsim.core.room import out_of_room
+from hetsim.cost.calibration.design.networks import networks
+from hetsim.cost.calibration.record import Kernel, Setting, Taken, taken
+from hetsim.device.kernels.timing import provider_of, time_network
+from hetsim.errors import InvalidInput
+from hetsim.graph.extract import extract
+from hetsim.graph.inputs.samples import random_inputs
+from hetsim.graph.loading import load_model, model_of
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
+from hetsim.graph.zoo.models import names as zoo_names
+
+BLOCK = 60
+"""Generated networks that are measured one after the other before they are measured again."""
+
+_ROUNDS = 2
+_FEWEST_NODES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A network to measure.
+
+    Attributes
+    ----------
+    name : str
+    load : callable
+        Gives it as a Model.
+    fitted : bool
+        Whether parameters are fitted to it; others judge them.
+    """
+
+    name: str
+    load: Callable[[], Model]
+    fitted: bool
+
+
+def generated(first: int, last: int) -> tuple[Task, ...]:
+    """Return generated networks `first` up to, not with, `last`."""
+    return tuple(
+        Task(one.name, partial(_generated, one.index), fitted=True)
+        for one in networks(last)[first:]
+    )
+
+
+def judged(names: Sequence[str] | None = None) -> tuple[Task, ...]:
+    """Return zoo models, and of each the 2 to 5 parts that one cut gives."""
+    found: list[Task] = []
+    for index, name in enumerate(zoo_names() if names is None else names):
+        parts = 2 + index % 4
+        found.append(Task(f"zoo:{name}", partial(load_model, f"zoo:{name}"), fitted=False))
+        found += [
+            Task(
+                f"zoo:{name} {part + 1}/{parts}",
+                partial(part_of, f"zoo:{name}", part, parts, index),
+                fitted=False,
+            )
+            for part in range(parts)
+        ]
+    return tuple(found)
+
+
+def rounds(
+    most: int | None = None, names: Sequence[str] | None = None
+) -> Iterator[tuple[int, Task]]:
+    """Yield (round, task) in the order of measuring, without end unless `most` networks are.
+
+    A block of generated networks, what is judged, both again, then further blocks two times
+    each: wherever it is broken off, what was measured has all kinds in it, and most of it was
+    measured two times, some time apart.
+    """
+    first = 0
+    while most is None or first < most:
+        last = first + BLOCK if most is None else min(first + BLOCK, most)
+        for round_ in range(_ROUNDS):
+            yield from ((round_, task) for task in generated(first, last))
+            if first == 0:
+                yield from ((round_, task) for task in judged(names))
+        first = last
+
+
+def part_of(source: str, part: int, parts: int, seed: int) -> Model:
+    """Return one of `parts` subgraphs that model `source` is cut into, as a model of its own.
+
+    Cuts are drawn by `seed` in the order of the nodes, where a part has work to do.
+    """
+    model = load_model(source)
+    nodes = _cut(model, parts, seed)[part]
+    alone = extract(model, nodes)
+    return model_of(
+        alone.proto,
+        name=f"{source} {part + 1}/{parts}",
+        weights_dir=model.weights_dir,
+        canonical="none",
+    )
+
+
+def _cut(model: Model, parts: int, seed: int) -> list[tuple[int, ...]]:
+    """Runs of the nodes' order, between cuts at drawn shares of the model's work."""
+    works = graph_work(model.graph)
+    done = np.cumsum([work.flops + work.read_bytes + work.write_bytes for work in works])
+    rng = np.random.default_rng([seed, parts])
+    shares = np.cumsum(rng.dirichlet(np.full(parts, 4.0)))[:-1]
+    ends = [int(np.searchsorted(done, share * done[-1])) for share in shares]
+    found: list[tuple[int, ...]] = []
+    first = 0
+    for index, end in enumerate([*ends, len(works)]):
+        left = (parts - 1 - index) * _FEWEST_NODES
+        last = min(max(end, first + _FEWEST_NODES), len(works) - left)
+        found.append(tuple(range(first, last)))
+        first = last
+    return found
+
+
+def _generated(index: int) -> Model:
+    one = networks(index + 1)[index]
+    return model_of(one.build(), name=one.name)
+
+
+SCHEMA = "hetsim-calibration/1"
+_LIMIT_BYTES = 2**30
+_ON = "make room there and run it again: what is on disk is kept"
+
+
+class Journal:
+    """A file of JSON lines: the setting first, then a line a measurement.
+
+    Parameters
+    ----------
+    path : path
+        Made where it is not there; a last line that was cut off is dropped.
+    setting : Setting
+
+    Raises
+    ------
+    InvalidInput
+        Where the file is no journal, or of another machine, runtime or setting.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], setting: Setting) -> None:
+        self.path = Path(path)
+        self._taken: dict[tuple[str, int], Taken] = {}
+        if self.path.exists():
+            self._read(setting)
+        else:
+            first = {"schema": SCHEMA, "setting": asdict(setting)}
+            try:
+                with whole_file(self.path) as draft:
+                    draft.write((json.dumps(first) + "\n").encode("utf-8"))
+            except OSError as error:
+                raise out_of_room(error, path) or InvalidInput(
+                    f"cannot write the journal: {error.strerror or error}", where=str(path)
+                ) from error
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._taken
+
+    def __iter__(self) -> Iterator[Taken]:
+        return iter(self._taken.values())
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def add(self, taken: Taken) -> None:
+        """Keep a measurement, on disk before this returns."""
+        record = [
+            taken.network, taken.round, taken.seconds, taken.spread, taken.waited,
+            [[k.name, k.op, k.elements, k.seconds] for k in taken.kernels],
+        ]  # fmt: skip
+        with self._open() as stream:
+            stream.write((json.dumps(record) + "\n").encode("utf-8"))
+        self._taken[taken.network, taken.round] = taken
+
+    def by_network(self) -> dict[str, list[Taken]]:
+        """Return the measurements of each network, in the order of their first one."""
+        found: dict[str, list[Taken]] = {}
+        for one in self._taken.values():
+            found.setdefault(one.network, []).append(one)
+        return found
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        try:
+            with BufferedWriter(append(self.path)) as stream:
+                yield stream
+        except OSError as error:
+            # A line that is cut off is dropped as the journal is read.
+            raise out_of_room(error, self.path, hint=_ON) or InvalidInput(
+                f"cannot write the journal: {error.strerror or error}", where=str(self.path)
+            ) from error
+
+    def _read(self, setting: Setting) -> None:
+        where = str(self.path)
+        try:
+            data = read_regular(self.path, _LIMIT_BYTES)
+            *lines, rest = data.decode("utf-8").split("\n")
+            head = json.loads(lines[0])
+            given = head["setting"] if head["schema"] == SCHEMA else None
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot read the journal: {error.strerror or error}", where=where
+            ) from error
+        except (ValueError, LookupError, TypeError):
+            given = None
+        if not isinstance(given, dict):
+            raise InvalidInput(
+                "not a journal of a calibration", where=where, hint="give another output"
+            )
+        wanted = asdict(setting)
+        differs = [key for key in wanted if given.get(key) != wanted[key]]
+        if differs:
+            key = differs[0]
+            raise InvalidInput(
+                f"it was begun with {key} {given.get(key)!r}, and this is {wanted[key]!r}",
+                where=where,
+                hint="delete it to begin anew, or go on as it was begun",
+            )
+        for number, line in enumerate(lines[1:], start=2):
+            taken = _taken(line)
+            if taken is None:
+                raise InvalidInput(
+                    "not a measurement", where=f"{where}:{number}", hint="delete the line"
+                )
+            self._taken[taken.network, taken.round] = taken
+        if rest:
+            # The line that was being written when it was interrupted.
+            with self._open() as stream:
+                stream.truncate(len(data) - len(rest.encode("utf-8")))
+
+
+def _taken(line: str) -> Taken | None:
+    try:
+        network, round_, seconds, spread, waited, kernels = json.loads(line)
+        found = Taken(
+            str(network),
+            int(round_),
+            _positive(seconds),
+            float(spread),
+            float(waited),
+            tuple(
+                Kernel(str(name), str(op), None if n is None else int(n), _positive(took))
+                for name, op, n, took in kernels
+            ),
+        )
+    except (ValueError, TypeError):
+        return None
+    return found
+
+
+def _positive(value: Any) -> float:
+    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        raise ValueError(value)
+    return float(value)
+
+
+RUNS = 15
+_MOST_S = 0.35
+_MOST_JUDGED_S = 1.0
+_PART_OF_MEMORY = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far measuring is: what is measured now, how many are, and seconds left."""
+
+    network: str
+    measured: int
+    left_s: float
+
+
+def measure(
+    tasks: Iterable[tuple[int, Task]],
+    journal: Journal,
+    setting: Setting,
+    budget_s: float,
+    report: Callable[[Progress], None],
+    *,
+    fewest: int,
+) -> bool:
+    """Measure what the journal does not have yet, until the budget is used up or all is there.
+
+    Parameters
+    ----------
+    tasks : iterable of (round, Task)
+    journal : Journal
+        Each measurement is added to it at once.
+    setting : Setting
+    budget_s : float
+        Of this call, by the wall clock. It ends no earlier than `fewest` measurements in all.
+    report : callable
+
+    Returns
+    -------
+    bool
+        Whether all tasks were done.
+    """
+    provider = provider_of(setting.provider)
+    begin = time.monotonic()
+    for round_, task in tasks:
+        left_s = budget_s - (time.monotonic() - begin)
+        if left_s <= 0 and len(journal) >= fewest:
+            return False
+        if (task.name, round_) in journal:
+            continue
+        report(Progress(task.name, len(journal), max(left_s, 0.0)))
+        model = task.load()
+        if _weight_bytes(model) > _PART_OF_MEMORY * memory_bytes():
+            continue
+        timed = time_network(
+            model.proto.SerializeToString(),
+            random_inputs(model),
+            provider,
+            setting.threads,
+            runs=RUNS,
+            most_s=_MOST_S if task.fitted else _MOST_JUDGED_S,
+            weights_dir=None if model.weights_dir is None else str(model.weights_dir),
+            profiled=setting.clock == "cpu" and task.fitted,
+        )
+        journal.add(taken(task.name, round_, timed, setting))
+    return True
+
+
+def _weight_bytes(model: Model) -> int:
+    return sum(model.graph.tensors[name].nbytes for name in model.graph.constants)

@@ -1,0 +1,271 @@
+"""A percentile of the latencies of one long run, with an interval that holds it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hetsim.core.checks import number
+from hetsim.errors import InvalidInput
+from hetsim.statistics.arrays import Flags, Latencies
+from hetsim.statistics.batches import ENOUGH_LATE, LateShare, late_share
+from hetsim.statistics.innovations import control_of
+from hetsim.statistics.ordered import Ordered
+
+MARGIN = 1.05
+"""By how much a guess of how long a run must be is stretched: half of them would be too short."""
+
+LEAST = 1.1
+"""By how much a run grows at least before it is looked at again."""
+
+
+EQUAL_FROM = 4 * ENOUGH_LATE
+"""Requests that must be beyond a percentile before those equal to it count among them: of late
+ones that come 20 together none is seen in so many once in 20,000 runs."""
+
+ASIDE = 1.25
+"""Where it is looked how luck differs: at the limit that so many times as many are beyond."""
+
+LEAST_SLOPE = 0.2
+"""Of the share without luck by the share of a run: below it a run is too short to tell."""
+
+MOST_LUCK = 8.0
+"""Times as many are beyond a limit by luck, or as few, at most."""
+
+NEAR, MOST_ROUNDS = 0.05, 4
+"""A percentile is moved by the luck at the one before until that changes it by no more of the
+error, at most so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """A percentile of latencies.
+
+    Attributes
+    ----------
+    percentile : float
+        Above 0 and below 100.
+    estimate_s : float
+    low_s, high_s : float
+        The interval; `high_s` is infinite where the run says nothing of it.
+    confidence : float
+        How often such an interval holds the true percentile, where the run is long enough.
+    late : LateShare
+        Of the requests beyond the estimate: what the interval is made of.
+    """
+
+    percentile: float
+    estimate_s: float
+    low_s: float
+    high_s: float
+    confidence: float
+    late: LateShare
+
+    @property
+    def enough(self) -> bool:
+        """Whether the run is long enough for the interval to be what it says."""
+        return self.late.enough and math.isfinite(self.high_s)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval over the estimate."""
+        return (self.high_s - self.low_s) / 2 / self.estimate_s if self.estimate_s else math.inf
+
+    def requests_for(self, precision: float) -> int:
+        """Return after how many requests to look whether half of the interval is that narrow.
+
+        About as many as it takes, for it is as narrow as the root of their number; at most twice
+        as many as there are, as what it is made of may be off.
+        """
+        requests = self.late.requests
+        if self.enough:
+            missing = MARGIN * (self.half_width / precision) ** 2
+        else:
+            missing = MARGIN * self.late.needed / max(self.late.late_periods, 1)
+        return math.ceil(requests * min(max(missing, LEAST), 2.0))
+
+
+def percentile_of(
+    latency_s: Latencies,
+    fresh: Flags,
+    percentile: float,
+    confidence: float = 0.95,
+    innovation: Latencies | None = None,
+) -> Percentile:
+    """Return a percentile of latencies with an interval.
+
+    How many are beyond the estimate is off by what ``late_share`` says; the interval reaches
+    from the latency that so many more are beyond to the one that so many fewer are beyond.
+
+    Parameters
+    ----------
+    latency_s : float64[requests]
+        In the order of arrival.
+    fresh : bool[requests]
+        Those with which a busy period begins.
+    percentile : float
+        Above 0 and below 100.
+    confidence : float
+        Above 0 and below 1.
+    innovation : float64[requests], optional
+        What of the gap after each request nothing before it tells, over the mean gap; where no
+        latency depends on what comes later. The estimate is then of all runs, and as such much
+        closer than the percentile of this one, which had luck.
+
+    Raises
+    ------
+    InvalidInput
+        Where an argument makes no sense, or there is no request.
+
+    Complexity: linear. Source: R. Woodruff, Confidence intervals for medians and other position
+    measures, JASA 47 (1952), https://doi.org/10.1080/01621459.1952.10483443; the share and its
+    error there are those of a survey, here of a run.
+    """
+    number(above=0)(confidence, "confidence")
+    if confidence >= 1:
+        raise InvalidInput(f"confidence is {confidence:g}", hint="it is below 1")
+    return located(latency_s, fresh, percentile, innovation).within(confidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """The requests of a run, of which so many are beyond one limit or another.
+
+    Attributes
+    ----------
+    latency_s, fresh, innovation
+        As ``percentile_of`` takes them.
+    ordered : Ordered
+        Latencies.
+    per_second : float
+        How they fall off near the percentile; infinite where they do not.
+    """
+
+    latency_s: Latencies
+    fresh: Flags
+    innovation: Latencies | None
+    ordered: Ordered
+    per_second: float
+
+    def late(self, limit_s: float) -> LateShare:
+        """Return the share beyond a limit, and what of it is luck."""
+        control = None
+        if self.innovation is not None and math.isfinite(self.per_second):
+            least_s = self.ordered.about(1.0)
+            control = control_of(self.latency_s, self.innovation, limit_s, least_s, self.per_second)
+        return late_share(self.latency_s > limit_s, self.fresh, control)
+
+    def at(self, share: float) -> LateShare:
+        """Return how many are beyond the latency that this share of them is beyond."""
+        limit_s = self.beyond(share)
+        late = self.late(limit_s)
+        if late.late_periods >= late.needed or self.innovation is not None:
+            return late
+        # Few are beyond it where many are equal to it. As many of these as are missing count as
+        # beyond, evenly spread: the error is no less than that of those few.
+        missing = len(self.latency_s) - 1 - self.place(share) - late.late
+        if late.late + missing < EQUAL_FROM:
+            return late
+        equal = np.flatnonzero(self.latency_s == limit_s)
+        beyond = self.latency_s > limit_s
+        beyond[equal[np.arange(missing) * len(equal) // max(missing, 1)]] = True
+        filled = late_share(beyond, self.fresh)
+        return filled if filled.enough else late
+
+    def beyond(self, share: float) -> float:
+        """Return the latency that this share of them is beyond."""
+        return self.ordered.at(self.place(share))
+
+    def place(self, share: float) -> int:
+        """Return the place in order, from 0, of the latency that this share of them is beyond."""
+        count = len(self.latency_s)
+        return min(max(math.ceil(count * (1 - share)) - 1, 0), count - 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """A percentile of latencies, of which intervals of any confidence follow.
+
+    Attributes
+    ----------
+    percentile, estimate_s, late
+        As ``Percentile`` has them.
+    beyond : float
+        The share of requests of this run that are beyond it.
+    slope : float
+        By how much less that changes without luck, from limit to limit.
+    sample : Sample
+    """
+
+    percentile: float
+    estimate_s: float
+    late: LateShare
+    beyond: float
+    slope: float
+    sample: Sample
+
+    def within(self, confidence: float) -> Percentile:
+        """Return it with an interval."""
+        # Where the true share beyond the estimate is larger, the true percentile is higher.
+        fewer, more = (reach / self.slope for reach in self.late.reach(confidence, held=True))
+        low_s = self.sample.beyond(min(self.beyond + fewer, 1.0))
+        high_s = math.inf if more >= self.beyond else self.sample.beyond(self.beyond - more)
+        return Percentile(self.percentile, self.estimate_s, low_s, high_s, confidence, self.late)
+
+
+def located(
+    latency_s: Latencies,
+    fresh: Flags,
+    percentile: float,
+    innovation: Latencies | None = None,
+) -> Located:
+    """Return where a percentile is, and what an interval is made of; see ``percentile_of``."""
+    checked(latency_s, fresh)
+    number(above=0)(percentile, "percentile")
+    if percentile >= 100:
+        raise InvalidInput(f"percentile is {percentile:g}", hint="it is below 100")
+    beyond = 1 - percentile / 100
+    ordered = Ordered(latency_s, beyond)
+    per_second = _falling_off(ordered, ordered.about(beyond), beyond)
+    sample = Sample(latency_s, fresh, innovation, ordered, per_second)
+    share, slope = beyond, 1.0
+    late = sample.at(share)
+    if late.luck:
+        # The luck that there was differs from limit to limit.
+        share = _without_luck(late, beyond, slope)
+        per_second = _falling_off(ordered, sample.beyond(share), beyond)
+        sample = replace(sample, per_second=per_second)
+        late = sample.at(share)
+        aside = sample.at(ASIDE * share)
+        if aside.share > late.share:
+            more = (aside.luck - late.luck) / (aside.share - late.share)
+            slope = max(1 - more, LEAST_SLOPE)
+        for _ in range(MOST_ROUNDS):
+            share = _without_luck(late, beyond, slope)
+            if abs(share - late.share) <= NEAR * late.error:
+                break
+            late = sample.at(share)
+    return Located(percentile, sample.beyond(share), late, share, slope, sample)
+
+
+def _falling_off(ordered: Ordered, limit_s: float, beyond: float) -> float:
+    """Return by which power a second latencies fall off up to a limit that `beyond` is beyond."""
+    further_s = limit_s - ordered.about(math.sqrt(beyond))
+    return -math.log(beyond) / 2 / further_s if further_s > 0 else math.inf
+
+
+def _without_luck(late: LateShare, beyond: float, slope: float) -> float:
+    """Return the share of this run that is beyond the limit which, luck aside, `beyond` is."""
+    share = late.share + (beyond + late.luck - late.share) / slope
+    return min(max(share, beyond / MOST_LUCK), beyond * MOST_LUCK, 1.0)
+
+
+def checked(latency_s: Latencies, fresh: Flags) -> int:
+    """Return the number of requests. Raises InvalidInput where the arrays do not fit."""
+    if latency_s.ndim != 1 or latency_s.shape != fresh.shape:
+        raise InvalidInput("latency_s and fresh are no two arrays of one length")
+    if not len(latency_s):
+        raise InvalidInput("there is no request")
+    return len(latency_s)

@@ -1,0 +1,128 @@
+"""Whether a run meets an objective, misses it, or was too short to tell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hetsim.statistics.arrays import Flags, Latencies
+from hetsim.statistics.batches import LateShare, late_share
+from hetsim.statistics.early_stopping import EarlyStopping, early_stopping
+from hetsim.statistics.percentile import Located, checked, located
+
+Answer = Literal["meets", "misses", "undecided"]
+
+CONFIDENCE = 0.99
+"""Of a verdict, over all looks at a run that grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a run says of one objective.
+
+    Attributes
+    ----------
+    answer : "meets", "misses" or "undecided"
+    late : LateShare
+        Of the requests beyond the latency that is asked for.
+    off : float
+        What that share may be off by, at the confidence of this look.
+    more : int
+        Requests that it would about take to tell; 0 where it is told.
+    mlperf : EarlyStopping
+        What LoadGen says of the same requests.
+    """
+
+    answer: Answer
+    late: LateShare
+    off: float
+    more: int
+    mlperf: EarlyStopping
+
+
+def confidence_of_look(look: int, confidence: float = CONFIDENCE) -> float:
+    """Return how sure look number `look` must be, from 1 on, for all of them to be this sure.
+
+    What a run that is looked at again and again may err by is spent as 1/(look * (look + 1)).
+    """
+    return 1 - (1 - confidence) / (look * (look + 1))
+
+
+def verdict_of(
+    latency_s: Latencies,
+    fresh: Flags,
+    share: float,
+    latency_limit_s: float,
+    confidence: float = CONFIDENCE,
+    at: Located | None = None,
+) -> Verdict:
+    """Return what a run says of the objective that `share` of its requests take at most a limit.
+
+    It *meets* where the latency at that share, at the far end of its interval, is within the
+    limit, and *misses* where the near end is beyond it. Neither is said before requests at that
+    percentile, or else beyond the limit, were seen in ENOUGH_LATE busy periods.
+
+    Parameters
+    ----------
+    latency_s : float64[requests]
+        In the order of arrival.
+    fresh : bool[requests]
+        Those with which a busy period begins.
+    share : float
+        Above 0 and below 1.
+    latency_limit_s : float
+    confidence : float
+        That neither answer is wrong: one-sided, as only one end decides.
+    at : Located, optional
+        The percentile at that share, where it was located already, or by innovations.
+
+    Complexity: linear.
+    """
+    count = checked(latency_s, fresh)
+    if at is None:
+        at = located(latency_s, fresh, 100 * share)
+    late = at.sample.late(latency_limit_s)
+    mlperf = early_stopping(count, late.late, share)
+    found = at.within(2 * confidence - 1)
+    off = found.late.half_width(2 * confidence - 1)
+    without_luck = late.share - late.luck
+    meets = misses = False
+    if found.enough:
+        meets, misses = found.high_s <= latency_limit_s, found.low_s > latency_limit_s
+    elif late.enough:
+        # Too few are beyond the percentile where many are equal to it; beyond the limit are enough.
+        below, above = late.reach(2 * confidence - 1)
+        meets, misses = without_luck + above < 1 - share, without_luck - below > 1 - share
+    if meets or misses:
+        return Verdict("meets" if meets else "misses", late, off, 0, mlperf)
+    return Verdict(
+        "undecided", late, off, _more(found.late, without_luck - (1 - share), off), mlperf
+    )
+
+
+def verdict_of_all(
+    latency_s: Latencies, fresh: Flags, share: float, latency_limit_s: float
+) -> Verdict:
+    """Return what requests say of an objective where they are all that there are: a trace, whole.
+
+    Nothing is drawn, so that the share on time is known and not estimated: the objective is met
+    or missed. Parameters as those of ``verdict_of``. Complexity: linear.
+    """
+    count = checked(latency_s, fresh)
+    late = late_share(latency_s > latency_limit_s, fresh)
+    answer: Answer = "meets" if count - late.late >= share * count else "misses"
+    return Verdict(answer, late, 0.0, 0, early_stopping(count, late.late, share))
+
+
+def _more(at: LateShare, gap: float, off: float) -> int:
+    """Return about how many requests are missing: what a share is off by falls as their root."""
+    times = max(at.needed / max(at.late_periods, 1), 1.0)
+    if gap and math.isfinite(off):
+        times = max(times, (off / gap) ** 2)
+    elif not gap:
+        times = math.inf
+    times = max(times, 2.0)
+    return int(min((times - 1) * at.requests, float(np.iinfo(np.int64).max // 2)))

@@ -1,0 +1,213 @@
+"""How many replicas of a model there are at what time: Ray Serve's autoscaling, in its words.
+
+Names, meanings and defaults are those of Ray Serve's ``AutoscalingConfig``
+(https://docs.ray.io/en/latest/serve/advanced-guides/advanced-autoscaling.html).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetsim.core.checks import number, one_of, whole
+from hetsim.errors import WorkloadError
+
+Aggregation = Literal["mean", "max", "min"]
+AGGREGATIONS: tuple[Aggregation, ...] = ("mean", "max", "min")
+
+MAX_REPLICAS = 2**12
+MAX_ONGOING = 2**16
+
+DEFAULT_ONGOING = 5
+"""Requests that Ray Serve gives a replica at once where nobody says otherwise."""
+
+NOT_MODELLED = {
+    "policy": "only Ray Serve's own policy, by ongoing requests, is played: leave it out",
+    "graceful_shutdown_timeout_s": "a replica that goes ends what it has, however long that takes: "
+    "leave it out",
+    "num_replicas": "write min_replicas: and max_replicas:, or leave autoscaling: out and write "
+    "instances:",
+    "max_queued_requests": "write queue_policy: {max_queue_size: ...} beside autoscaling:",
+    "target_num_ongoing_requests_per_replica": "Ray Serve's name for it is target_ongoing_requests",
+    "max_concurrent_queries": "Ray Serve's name for it is max_ongoing_requests",
+}
+"""What people write of Ray Serve's that is not taken here, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Autoscaling:
+    """When replicas of a model start and stop.
+
+    Every `control_loop_interval_s` the requests that are queued or under way, aggregated over the
+    last `look_back_period_s`, say how many replicas there should be: one for each
+    `target_ongoing_requests`. ``hetsim.simulation.autoscaling`` has the rules.
+
+    Attributes
+    ----------
+    min_replicas, max_replicas : int
+    initial_replicas : int, optional
+        Of which the run begins, started and loaded; absent: `min_replicas`.
+    target_ongoing_requests : float
+        Requests, queued or under way, for each replica.
+    max_ongoing_requests : int, optional
+        That a replica has under way at most; absent: 5. Not of a model with batches, of which a
+        replica takes as many as its instances' ``max_in_flight`` says.
+    metrics_interval_s : float
+        How often what was counted is told to the controller.
+    look_back_period_s : float
+        How far back that goes. It is counted five times within it, or once in
+        `metrics_interval_s` where that is shorter.
+    upscale_delay_s, downscale_delay_s : float
+        How long more, or fewer, replicas must have been wanted before they are had.
+    downscale_to_zero_delay_s : float, optional
+        The same of the last replica; absent: `downscale_delay_s`.
+    upscaling_factor, downscaling_factor : float, optional
+        On the difference between the replicas that are wanted and that run.
+    smoothing_factor : float
+        Of both where they are absent; Ray Serve's older name.
+    upscale_smoothing_factor, downscale_smoothing_factor : float, optional
+        Before `smoothing_factor`, after the factors above; older names, too.
+    aggregation_function : "mean", "max" or "min"
+        Of what was counted.
+    control_loop_interval_s : float
+        How often the controller decides.
+    graceful_shutdown_wait_loop_s : float
+        How often a replica that is to go looks whether it has ended all that it had; it takes
+        nothing new meanwhile.
+    startup_s : float
+        Seconds that a replica takes to start before its weights are loaded, which comes by the
+        links from the host on top: of the process, of what it reads from disk.
+    """
+
+    min_replicas: int = 1
+    max_replicas: int = 1
+    initial_replicas: int | None = None
+    target_ongoing_requests: float = 2.0
+    max_ongoing_requests: int | None = None
+    metrics_interval_s: float = 10.0
+    look_back_period_s: float = 30.0
+    upscale_delay_s: float = 30.0
+    downscale_delay_s: float = 600.0
+    downscale_to_zero_delay_s: float | None = None
+    upscaling_factor: float | None = None
+    downscaling_factor: float | None = None
+    smoothing_factor: float = 1.0
+    upscale_smoothing_factor: float | None = None
+    downscale_smoothing_factor: float | None = None
+    aggregation_function: Aggregation = "mean"
+    control_loop_interval_s: float = 0.1
+    graceful_shutdown_wait_loop_s: float = 2.0
+    startup_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        whole(0, MAX_REPLICAS)(self.min_replicas, "min_replicas")
+        whole(1, MAX_REPLICAS)(self.max_replicas, "max_replicas")
+        if self.initial_replicas is not None:
+            whole(0, MAX_REPLICAS)(self.initial_replicas, "initial_replicas")
+        if self.max_ongoing_requests is not None:
+            whole(1, MAX_ONGOING)(self.max_ongoing_requests, "max_ongoing_requests")
+        one_of(*AGGREGATIONS)(self.aggregation_function, "aggregation_function")
+        for name in ABOVE_ZERO:
+            value = getattr(self, name)
+            if value is not None:
+                number(above=0)(value, name)
+        for name in OFTEN:
+            if getattr(self, name) < LEAST_S:
+                raise WorkloadError(
+                    f"{name} is {getattr(self, name):g} s, below {LEAST_S:g} s",
+                    hint="write a longer one",
+                )
+        for name in FROM_ZERO:
+            value = getattr(self, name)
+            if value is not None:
+                number(least=0)(value, name)
+        if self.target_ongoing_requests < LEAST_ONGOING:
+            raise WorkloadError(
+                f"target_ongoing_requests is {self.target_ongoing_requests:g}, below "
+                f"{LEAST_ONGOING:g}",
+                hint="write how many requests a replica is to have",
+            )
+        if self.look_back_period_s > MOST_COUNTS * self.metrics_interval_s:
+            raise WorkloadError(
+                f"look_back_period_s is {self.look_back_period_s:g} s, more than {MOST_COUNTS:,} "
+                f"times metrics_interval_s, {self.metrics_interval_s:g} s",
+                hint="write a shorter one, or a longer interval",
+            )
+        if self.min_replicas > self.max_replicas:
+            raise WorkloadError(
+                f"min_replicas is {self.min_replicas}, above max_replicas {self.max_replicas}",
+                hint="write a smaller one, or a larger maximum",
+            )
+        first = self.initial
+        if not self.min_replicas <= first <= self.max_replicas:
+            raise WorkloadError(
+                f"initial_replicas is {first}, not from {self.min_replicas} to "
+                f"{self.max_replicas}, min_replicas to max_replicas",
+                hint="write one between, or leave it out",
+            )
+
+    @property
+    def initial(self) -> int:
+        """Replicas at the beginning."""
+        return self.min_replicas if self.initial_replicas is None else self.initial_replicas
+
+    @property
+    def ongoing(self) -> int:
+        """Requests that a replica has under way at most, where they are not batched."""
+        return self.max_ongoing_requests or DEFAULT_ONGOING
+
+    @property
+    def up(self) -> float:
+        """The factor on replicas that are lacking."""
+        return self.upscaling_factor or self.upscale_smoothing_factor or self.smoothing_factor
+
+    @property
+    def down(self) -> float:
+        """The factor on replicas that are too many."""
+        return self.downscaling_factor or self.downscale_smoothing_factor or self.smoothing_factor
+
+    @property
+    def to_zero_delay_s(self) -> float:
+        """How long no replica must have been wanted before the last one goes."""
+        if self.downscale_to_zero_delay_s is None:
+            return self.downscale_delay_s
+        return self.downscale_to_zero_delay_s
+
+    @property
+    def record_interval_s(self) -> float:
+        """How often requests are counted."""
+        return min(self.look_back_period_s * RECORDS, self.metrics_interval_s)
+
+
+RECORDS = 0.2
+"""Of the look-back period: after how much of it requests are counted once more."""
+
+ABOVE_ZERO = (
+    "target_ongoing_requests",
+    "metrics_interval_s",
+    "look_back_period_s",
+    "upscaling_factor",
+    "downscaling_factor",
+    "smoothing_factor",
+    "upscale_smoothing_factor",
+    "downscale_smoothing_factor",
+    "control_loop_interval_s",
+    "graceful_shutdown_wait_loop_s",
+)
+LEAST_S = 1e-6
+LEAST_ONGOING = 1e-9
+MOST_COUNTS = 100_000
+OFTEN = (
+    "metrics_interval_s",
+    "look_back_period_s",
+    "control_loop_interval_s",
+    "graceful_shutdown_wait_loop_s",
+)
+"""What happens again and again."""
+
+FROM_ZERO = (
+    "upscale_delay_s",
+    "downscale_delay_s",
+    "downscale_to_zero_delay_s",
+    "startup_s",
+)

@@ -1,0 +1,333 @@
+"""A deployment: who serves each model, how requests wait there, and how they are batched.
+
+Words and rules are those of Triton's model configuration
+(https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/batcher.html).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hetsim.core.checks import instance, one_of, sequence, text, whole
+from hetsim.errors import UsageError, WorkloadError, nearest
+from hetsim.workload.autoscaling import Autoscaling
+from hetsim.workload.workload import MAX_PRIORITY, Workload
+
+Routing = Literal["round_robin", "shortest_queue", "least_finish"]
+ROUTINGS: tuple[Routing, ...] = ("round_robin", "shortest_queue", "least_finish")
+Loading = Literal["resident", "on_demand"]
+LOADINGS: tuple[Loading, ...] = ("resident", "on_demand")
+TimeoutAction = Literal["reject", "delay"]
+TIMEOUT_ACTIONS: tuple[TimeoutAction, ...] = ("reject", "delay")
+
+MAX_BATCH = 2**16
+MAX_US = 10**12
+MAX_INSTANCES = 2**12
+MAX_IN_FLIGHT = 2**16
+MAX_QUEUE = 10**11
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """Replicas of a model that are alike.
+
+    Attributes
+    ----------
+    count : int
+    devices : tuple of str
+        Those of the platform that each of them may use; empty: all.
+    strategy : str, optional
+        What plans it, as ``--strategy`` takes it; absent: that of the model.
+    plan : str, optional
+        A saved plan, in the place of a strategy.
+    max_in_flight : int, optional
+        Batches that each of them has under way at most. Absent: one, as in Triton, where requests
+        are batched, have priorities or wait by a policy of their own, or the model is loaded on
+        demand; the ``max_ongoing_requests`` of a model that is autoscaled; else as many as its
+        plan takes, each device serving them in turn.
+    """
+
+    count: int = 1
+    devices: tuple[str, ...] = ()
+    strategy: str | None = None
+    plan: str | None = None
+    max_in_flight: int | None = None
+
+    def __post_init__(self) -> None:
+        whole(1, MAX_INSTANCES)(self.count, "count")
+        if self.max_in_flight is not None:
+            whole(1, MAX_IN_FLIGHT)(self.max_in_flight, "max_in_flight")
+        sequence(text)(self.devices, "devices")
+        object.__setattr__(self, "devices", tuple(self.devices))
+        for given, name in ((self.strategy, "strategy"), (self.plan, "plan")):
+            if given is not None:
+                text(given, name)
+        for at, name in enumerate(self.devices):
+            if name in self.devices[:at]:
+                raise WorkloadError(f"the device '{name}' is named twice", hint="leave one out")
+        if self.strategy is not None and self.plan is not None:
+            raise WorkloadError("a strategy and a plan", hint="write one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """How requests wait.
+
+    Attributes
+    ----------
+    max_queue_size : int
+        Requests that may wait; a further one is rejected. 0: any number.
+    default_timeout_us : int
+        How long a request may wait, in microseconds. 0: for ever.
+    timeout_action : "reject" or "delay"
+        Of a request that waited longer: it is rejected, or goes after all that did not.
+    """
+
+    max_queue_size: int = 0
+    default_timeout_us: int = 0
+    timeout_action: TimeoutAction = "reject"
+
+    def __post_init__(self) -> None:
+        whole(0, MAX_QUEUE)(self.max_queue_size, "max_queue_size")
+        whole(0, MAX_US)(self.default_timeout_us, "default_timeout_us")
+        one_of(*TIMEOUT_ACTIONS)(self.timeout_action, "timeout_action")
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicBatching:
+    """How requests that wait become one batch.
+
+    Attributes
+    ----------
+    max_batch_size : int
+    preferred_batch_size : tuple of int
+        Ascending sizes; a batch of one of them goes at once. Empty: the largest alone.
+    max_queue_delay_us : int
+        How long the oldest request waits for others, in microseconds.
+    """
+
+    max_batch_size: int
+    preferred_batch_size: tuple[int, ...] = ()
+    max_queue_delay_us: int = 0
+
+    def __post_init__(self) -> None:
+        whole(1, MAX_BATCH)(self.max_batch_size, "max_batch_size")
+        whole(0, MAX_US)(self.max_queue_delay_us, "max_queue_delay_us")
+        sequence(whole(1, MAX_BATCH))(self.preferred_batch_size, "preferred_batch_size")
+        sizes = tuple(self.preferred_batch_size)
+        object.__setattr__(self, "preferred_batch_size", sizes)
+        if list(sizes) != sorted(set(sizes)):
+            raise WorkloadError("preferred_batch_size does not ascend", hint="write e.g. [4, 8]")
+        if sizes and sizes[-1] > self.max_batch_size:
+            raise WorkloadError(
+                f"preferred_batch_size has {sizes[-1]}, above max_batch_size {self.max_batch_size}",
+                hint="write a smaller one, or a larger maximum",
+            )
+
+    @property
+    def powers(self) -> tuple[int, ...]:
+        """Powers of two up to the most, and the most: a batch runs as the least that holds it."""
+        most = self.max_batch_size
+        return (*(1 << power for power in range(most.bit_length()) if 1 << power < most), most)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One model as it is served.
+
+    Attributes
+    ----------
+    model : str
+        As streams name it: the path of an ONNX file, or ``zoo:NAME``.
+    strategy : str
+        What plans its instances, unless they say it themselves.
+    batch_sizes : tuple of int
+        Sizes that it is planned for, ascending; a batch runs as the least that holds it. Empty:
+        every size that a batch may have.
+    batch_dim : str, optional
+        The open dimension that is the batch; absent: the first of the first input.
+    instances : tuple of Instances
+    routing : "round_robin", "shortest_queue" or "least_finish"
+        Which instance gets a batch.
+    queue_policy : QueuePolicy
+    priority_levels : int
+        Levels of priority, 1 the first; 0: requests have none.
+    default_priority_level : int
+        Of requests that say none; 0 where there are no levels.
+    dynamic_batching : DynamicBatching, optional
+        Absent: each request runs alone.
+    loading : "resident" or "on_demand"
+        Whether its weights are in the memory of its devices all along, or are loaded from the
+        host's where a batch needs them: such models take turns in what others leave.
+    autoscaling : Autoscaling, optional
+        When replicas start and stop, which are the instances in the order in which they are
+        written; absent: all of them are there all along.
+    """
+
+    model: str
+    strategy: str = "auto"
+    batch_sizes: tuple[int, ...] = ()
+    batch_dim: str | None = None
+    instances: tuple[Instances, ...] = (Instances(),)
+    routing: Routing = "shortest_queue"
+    queue_policy: QueuePolicy = QueuePolicy()
+    priority_levels: int = 0
+    default_priority_level: int = 0
+    dynamic_batching: DynamicBatching | None = None
+    loading: Loading = "resident"
+    autoscaling: Autoscaling | None = None
+
+    def __post_init__(self) -> None:
+        text(self.model, "model")
+        text(self.strategy, "strategy")
+        one_of(*ROUTINGS)(self.routing, "routing")
+        one_of(*LOADINGS)(self.loading, "loading")
+        sequence(instance(f"{__name__}:Instances"))(self.instances, "instances")
+        sequence(whole(1, MAX_BATCH))(self.batch_sizes, "batch_sizes")
+        instance(f"{__name__}:QueuePolicy")(self.queue_policy, "queue_policy")
+        if self.batch_dim is not None:
+            text(self.batch_dim, "batch_dim")
+        if self.dynamic_batching is not None:
+            instance(f"{__name__}:DynamicBatching")(self.dynamic_batching, "dynamic_batching")
+        object.__setattr__(self, "instances", tuple(self.instances))
+        object.__setattr__(self, "batch_sizes", tuple(self.batch_sizes))
+        whole(0, MAX_PRIORITY)(self.priority_levels, "priority_levels")
+        whole(0, MAX_PRIORITY)(self.default_priority_level, "default_priority_level")
+        if list(self.batch_sizes) != sorted(set(self.batch_sizes)):
+            raise WorkloadError("batch_sizes do not ascend", hint="write e.g. [1, 4, 8]")
+        if not self.instances:
+            raise WorkloadError(f"'{self.model}' has no instance", hint="leave 'instances' out")
+        levels, default = self.priority_levels, self.default_priority_level
+        if (default == 0) != (levels == 0) or default > levels:
+            raise WorkloadError(
+                f"default_priority_level is {default} of {levels} levels",
+                hint=f"write 1 to {levels}" if levels else "write priority_levels:, too",
+            )
+        largest = self.dynamic_batching.max_batch_size if self.dynamic_batching else 1
+        if self.batch_sizes and self.batch_sizes[-1] < largest:
+            raise WorkloadError(
+                f"batch_sizes end at {self.batch_sizes[-1]}, and batches have up to {largest}",
+                hint=f"add {largest}",
+            )
+        if self.autoscaling is not None:
+            instance("hetsim.workload.autoscaling:Autoscaling")(self.autoscaling, "autoscaling")
+            self._check_autoscaling(self.autoscaling)
+
+    def _check_autoscaling(self, scaling: Autoscaling) -> None:
+        """Raise WorkloadError where replicas cannot come and go as they are to."""
+        count = sum(entry.count for entry in self.instances)
+        if scaling.max_replicas > count:
+            raise WorkloadError(
+                f"autoscaling has max_replicas {scaling.max_replicas}, and instances {count}",
+                hint=f"write instances: [{{count: {scaling.max_replicas}}}], on the devices on "
+                "which replicas may start, in that order",
+            )
+        if self.loading == "on_demand":
+            raise WorkloadError(
+                "autoscaling and loading on_demand",
+                hint="leave one out: a replica loads its weights when it starts",
+            )
+        if scaling.max_ongoing_requests is None:
+            return
+        if self.dynamic_batching is not None:
+            raise WorkloadError(
+                "autoscaling has max_ongoing_requests, and dynamic_batching makes batches",
+                hint="write max_in_flight: under instances:, batches of a replica at a time",
+            )
+        if any(entry.max_in_flight is not None for entry in self.instances):
+            raise WorkloadError(
+                "autoscaling has max_ongoing_requests, and instances has max_in_flight",
+                hint="write one of them",
+            )
+
+    def in_flight(self, entry: Instances) -> int:
+        """Return how many batches an instance of `entry` has under way at most; 0: any number."""
+        if entry.max_in_flight is not None:
+            return entry.max_in_flight
+        if self.loading == "on_demand":
+            return 1
+        if self.autoscaling is not None:
+            return 1 if self.dynamic_batching else self.autoscaling.ongoing
+        waits = self.dynamic_batching or self.priority_levels or self.queue_policy != QueuePolicy()
+        return 1 if waits else 0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Batch sizes that it is planned for, ascending."""
+        if self.batch_sizes:
+            return self.batch_sizes
+        batching = self.dynamic_batching
+        return tuple(range(1, batching.max_batch_size + 1)) if batching else (1,)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The models that a platform serves.
+
+    Attributes
+    ----------
+    models : tuple of Served
+        Each model once.
+    """
+
+    models: tuple[Served, ...]
+
+    def __post_init__(self) -> None:
+        sequence(instance(f"{__name__}:Served"))(self.models, "models")
+        object.__setattr__(self, "models", tuple(self.models))
+        names = [served.model for served in self.models]
+        if not names:
+            raise WorkloadError(
+                "no model is served", hint="write one or more under 'models:'", key=("models",)
+            )
+        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+            raise WorkloadError(
+                f"the model '{name}' is served twice", hint="write instances:", key=("models",)
+            )
+
+    def of(self, model: str) -> Served:
+        """Return how `model` is served. Raises WorkloadError where it is not."""
+        for served in self.models:
+            if served.model == model:
+                return served
+        names = [served.model for served in self.models]
+        raise WorkloadError(
+            f"no model '{model}' is served", hint=nearest(model, names), key=("models",)
+        )
+
+    def named_as(self, workload: Workload) -> Deployment:
+        """Return it with models called as the workload calls them where both mean one file."""
+        names = {_file(stream.model): stream.model for stream in workload.streams}
+        models = tuple(
+            replace(served, model=names.get(_file(served.model), served.model))
+            for served in self.models
+        )
+        return replace(self, models=models)
+
+    def check_steady(self, what: str) -> None:
+        """Raise UsageError where replicas come and go, which `what` does not know."""
+        for served in self.models:
+            if served.autoscaling is not None:
+                raise UsageError(
+                    f"replicas that come and go are simulated, and {what}",
+                    where=served.model,
+                    hint="leave autoscaling: out of the deployment: all instances are there then",
+                )
+
+    def check(self, workload: Workload) -> None:
+        """Raise WorkloadError where a stream asks for a model or a priority that is not served."""
+        for stream in workload.streams:
+            levels = self.of(stream.model).priority_levels
+            if stream.priority is not None and stream.priority > levels:
+                raise WorkloadError(
+                    f"the stream '{stream.name}' has priority {stream.priority}, and "
+                    f"'{stream.model}' has {levels} levels",
+                    hint="write priority_levels: in the deployment",
+                    key=("models",),
+                )
+
+
+def _file(model: str) -> str:
+    return model if model.startswith("zoo:") else os.path.abspath(model)

@@ -1,0 +1,174 @@
+"""Failures that a user asks for: records, and how they are written."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Literal
+
+from hetsim.core import checks
+from hetsim.errors import UsageError, nearest
+from hetsim.hardware.spec import numbered
+
+Kind = Literal["kill", "hang"]
+Moment = tuple[float, int, Literal["stop", "known", "back"], "Failure"]
+"""Seconds, place among those of one instant, and what happens to the device of a failure."""
+
+_SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+TIME = "write a number and h, min, s, ms, us or ns: 3ms"
+_FORM = "write 'kill DEVICE at 3ms', 'kill DEVICE at 3ms for 5ms' or 'hang DEVICE at 3ms for 5ms'"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A device that stops.
+
+    Attributes
+    ----------
+    device : str
+    at_s : float
+        When, from the start of the clock.
+    kind : "kill" or "hang"
+        Gone at once, with all that it holds; or it gives no answer any more.
+    for_s : float or None
+        After a kill: how long until the device is back, empty; None: never. Of a hang: how
+        long until it is taken for dead; it never comes back.
+    """
+
+    device: str
+    at_s: float
+    kind: Kind = "kill"
+    for_s: float | None = None
+
+    @property
+    def known_s(self) -> float:
+        """When it is known that the device stopped."""
+        return self.at_s + (self.for_s or 0.0) if self.kind == "hang" else self.at_s
+
+    @property
+    def back_s(self) -> float:
+        """When the device is back; infinite where it never is."""
+        return math.inf if self.kind == "hang" or self.for_s is None else self.at_s + self.for_s
+
+    def __str__(self) -> str:
+        lasts = "" if self.for_s is None else f" for {self.for_s * 1e3:g}ms"
+        return f"{self.kind} {self.device} at {self.at_s * 1e3:g}ms{lasts}"
+
+
+def parse_failures(text: str) -> tuple[Failure, ...]:
+    """Read failures, separated by commas.
+
+    >>> parse_failures("kill gpu.0 at 3ms, hang npu at 1s for 20ms")[1].for_s
+    0.02
+
+    Raises
+    ------
+    UsageError
+        Where the text is not of that form.
+    """
+    return tuple(_parsed(part.strip(), text) for part in text.split(","))
+
+
+def _parsed(part: str, text: str) -> Failure:
+    words = part.split()
+    form = len(words) in (4, 6) and words[2] == "at" and (len(words) == 4 or words[4] == "for")
+    if not form:
+        raise UsageError(f"cannot read '{part}' as a failure", where=f"'{text}'", hint=_FORM)
+    if words[0] not in ("kill", "hang"):
+        raise UsageError(
+            f"there is no failure '{words[0]}'",
+            where=f"'{text}'",
+            hint=nearest(words[0], ("kill", "hang")),
+        )
+    kind: Kind = "kill" if words[0] == "kill" else "hang"
+    lasts = _seconds(words[5], text) if len(words) == 6 else None
+    return Failure(words[1], _seconds(words[3], text), kind, lasts)
+
+
+def _seconds(word: str, text: str) -> float:
+    found = parse_seconds(word)
+    if found is None:
+        raise UsageError(f"'{word}' is no time", where=f"'{text}'", hint=TIME)
+    return found
+
+
+def parse_seconds(word: str) -> float | None:
+    """Return seconds; None where it is no time.
+
+    >>> parse_seconds("3ms"), parse_seconds("2h")
+    (0.003, 7200.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|ms|s|min|h)", word)
+    return None if found is None else float(found[1]) * _SECONDS[found[2]]
+
+
+def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple[Failure, ...]:
+    """Return the failures by time, each of a device that there is; ``gpu`` is the first ``gpu.0``.
+
+    Raises
+    ------
+    UsageError
+        Where a device is unknown, a time makes no sense, or a device fails twice at once.
+    """
+    found: list[Failure] = []
+    for failure in failures:
+        name = failure.device
+        checks.text(name, "the device of a failure")
+        checks.text(failure.kind, "the kind of a failure")
+        checks.real(failure.at_s, "when a failure begins")
+        if failure.for_s is not None:
+            checks.real(failure.for_s, "how long a failure lasts")
+        if name not in devices:
+            alike = numbered(name, devices)
+            if not alike:
+                raise UsageError(
+                    f"there is no device '{name}' to fail", hint=nearest(name, devices)
+                )
+            name = alike[0]
+        times = (failure.at_s, 0.0 if failure.for_s is None else failure.for_s)
+        if not all(math.isfinite(time) and time >= 0 for time in times):
+            raise UsageError(f"'{failure}' is at no time", hint="give times from 0 on")
+        if failure.kind not in ("kill", "hang"):
+            raise UsageError(
+                f"there is no failure '{failure.kind}'",
+                hint=nearest(failure.kind, ("kill", "hang")),
+            )
+        if failure.kind == "hang" and failure.for_s is None:
+            raise UsageError(
+                f"'{failure}' does not say when the device is taken for dead",
+                hint="add 'for' and a time: 'hang gpu at 3ms for 5ms'",
+            )
+        found.append(Failure(name, failure.at_s, failure.kind, failure.for_s))
+    found.sort(key=lambda failure: (failure.at_s, devices.index(failure.device)))
+    until: dict[str, Failure] = {}
+    for failure in found:
+        before = until.get(failure.device)
+        if before is not None and before.back_s > failure.at_s:
+            raise UsageError(
+                f"'{failure}' finds the device down: '{before}'", hint="give one failure at a time"
+            )
+        until[failure.device] = failure
+    return tuple(found)
+
+
+def moments(failures: Iterable[Failure]) -> Iterator[Moment]:
+    """Yield when devices stop, are known to have stopped, and are back, by time.
+
+    `failures` by time, without end where they are; no more of them are asked for than have begun
+    when a moment is told.
+    """
+    due: list[Moment] = []
+    count = 0
+    for failure in failures:
+        while due and due[0][0] <= failure.at_s:
+            yield heappop(due)
+        heappush(due, (failure.at_s, count, "stop", failure))
+        heappush(due, (failure.known_s, count + 1, "known", failure))
+        if math.isfinite(failure.back_s):
+            heappush(due, (failure.back_s, count + 2, "back", failure))
+        count += 3
+    while due:
+        yield heappop(due)

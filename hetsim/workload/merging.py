@@ -1,0 +1,187 @@
+"""The requests of all streams in the order in which they come, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.contract import Seconds
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.dimensions import variant_of
+from hetsim.workload.numbers import Numbers
+from hetsim.workload.registry import Open
+from hetsim.workload.workload import Stream, Workload
+
+AT_ONCE = 2**20
+"""Requests of all streams together that are put in order at a time, at most."""
+
+Whole = np.ndarray[Any, np.dtype[np.int64]]
+
+SHARED = ""
+"""Whose random numbers those of the arrivals that streams share are: no stream is called so."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Requests:
+    """Requests that follow each other.
+
+    Attributes
+    ----------
+    arrival_s : float64[requests]
+        Ascending, also from one block to the next.
+    stream : int64[requests]
+        Which of the workload's streams each is of.
+    variant : int64[requests]
+        Which of the ``variants`` of its stream it is.
+    """
+
+    arrival_s: Seconds
+    stream: Whole
+    variant: Whole
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+def requests_of(workload: Workload) -> Iterator[Requests]:
+    """Yield the requests that come by themselves, in order, until the workload ends.
+
+    At one time the stream that is written first comes first, and what is shared last. Closed
+    loops are not among them: when their requests come is known only as others are answered, and
+    ``requests`` counts them where they are played.
+
+    Complexity: linear in the requests; memory for a block of each stream, but traces.
+    """
+    left = workload.requests
+    for block in _merged(_sources(workload)):
+        count = len(block)
+        if workload.duration_s is not None:
+            count = int(np.searchsorted(block.arrival_s, workload.duration_s))
+        if left is not None:
+            count = min(count, left)
+            left -= count
+        ended = count < len(block) or left == 0
+        if count:
+            yield block if count == len(block) else _part(block, 0, count)
+        if ended:
+            return
+
+
+def _sources(workload: Workload) -> list[Iterator[Requests]]:
+    sources = [
+        _alone(at, stream, stream.arrivals, stream.numbers(workload.seed))
+        for at, stream in enumerate(workload.streams)
+        if stream.arrivals is not None and not isinstance(stream.arrivals, Closed)
+    ]
+    if workload.arrivals is not None:
+        sources.append(_shared(workload, workload.arrivals))
+    return sources
+
+
+def _alone(at: int, stream: Stream, arrivals: Open, numbers: Numbers) -> Iterator[Requests]:
+    following = None
+    if isinstance(arrivals, Replay) and len(stream.variants) > 1:
+        following = variant_of(stream.dims, arrivals.trace())
+    first = 0
+    for times in arrivals.blocks(numbers):
+        count = len(times)
+        if following is None:
+            variant = np.broadcast_to(np.int64(0), count)
+        else:
+            variant = following[first : first + count]
+        first += count
+        # As often as need be the same number, which takes no room.
+        yield Requests(times, np.broadcast_to(np.int64(at), count), variant)
+
+
+def _shared(workload: Workload, arrivals: Open) -> Iterator[Requests]:
+    """Deal requests out to the streams that have a share: one draw of 0 to 1 for each."""
+    numbers = Numbers(workload.seed, SHARED)
+    draw = numbers.generator("shares")
+    places = np.asarray([at for at, one in enumerate(workload.streams) if one.share is not None])
+    shares = np.asarray([one.share for one in workload.streams if one.share is not None])
+    ends = np.cumsum(shares)
+    last = int(np.flatnonzero(shares)[-1])
+    for times in arrivals.blocks(numbers):
+        which = np.searchsorted(ends, draw.random(len(times)), side="right")
+        yield Requests(times, places[np.minimum(which, last)], np.zeros(len(times), dtype=np.int64))
+
+
+def _merged(sources: list[Iterator[Requests]]) -> Iterator[Requests]:
+    """Merge by time, then by source.
+
+    What comes before the last of each block that is at hand can be preceded by nothing that is
+    not; of the last time itself the next block may have more. Of many sources less is taken.
+    """
+    if len(sources) == 1:
+        for one in sources[0]:
+            stream, variant = map(np.ascontiguousarray, (one.stream, one.variant))
+            yield Requests(one.arrival_s, stream, variant)
+        return
+    open_: list[tuple[Iterator[Requests], Requests]] = []
+    ended: list[tuple[int, Requests]] = []
+    order = {id(source): at for at, source in enumerate(sources)}
+    most = max(AT_ONCE // max(len(sources), 1), 1)
+    for source in sources:
+        block = next(source, None)
+        if block is not None:
+            open_.append((source, block))
+    while open_:
+        until = min(_some(block.arrival_s, most) for _, block in open_)
+        parts: list[tuple[int, Requests]] = []
+        still: list[tuple[int, Requests]] = []
+        for at, block in ended:
+            before = int(np.searchsorted(block.arrival_s, until))
+            parts.append((at, _part(block, 0, before)))
+            if before < len(block):
+                still.append((at, _part(block, before, len(block))))
+        ended = still
+        kept: list[tuple[Iterator[Requests], Requests]] = []
+        for source, block in open_:
+            at = order[id(source)]
+            before = int(np.searchsorted(block.arrival_s, until))
+            parts.append((at, _part(block, 0, before)))
+            rest = _part(block, before, len(block))
+            if rest.arrival_s[-1] > until:
+                kept.append((source, rest))
+                continue
+            following = next(source, None)
+            if following is None:
+                ended.append((at, rest))
+            else:
+                kept.append((source, _joined([rest, following])))
+        open_ = kept
+        yield from _sorted(parts)
+    yield from _sorted(ended)
+
+
+def _some(arrival_s: Seconds, most: int) -> float:
+    """Return until when `most` come, and all at the time of the last of these; or the last time."""
+    if len(arrival_s) <= most:
+        return float(arrival_s[-1])
+    after = int(np.searchsorted(arrival_s, arrival_s[most - 1], side="right"))
+    return float(arrival_s[min(after, len(arrival_s) - 1)])
+
+
+def _sorted(parts: list[tuple[int, Requests]]) -> Iterator[Requests]:
+    parts = sorted((part for part in parts if len(part[1])), key=lambda part: part[0])
+    if parts:
+        joined = _joined([block for _, block in parts])
+        order = np.argsort(joined.arrival_s, kind="stable")
+        yield Requests(joined.arrival_s[order], joined.stream[order], joined.variant[order])
+
+
+def _joined(blocks: list[Requests]) -> Requests:
+    return Requests(
+        np.concatenate([block.arrival_s for block in blocks]),
+        np.concatenate([block.stream for block in blocks]),
+        np.concatenate([block.variant for block in blocks]),
+    )
+
+
+def _part(block: Requests, first: int, end: int) -> Requests:
+    return Requests(block.arrival_s[first:end], block.stream[first:end], block.variant[first:end])

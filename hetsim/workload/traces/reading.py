@@ -1,0 +1,386 @@
+"""Traces read as they are published: which format, and which requests."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from hetsim.core.checks import shown as display
+from hetsim.errors import WorkloadError, nearest
+from hetsim.workload.traces.lines import MAX_REQUESTS, lines_of
+from hetsim.workload.traces.times import PER_S, Told, Unit, told_by
+from hetsim.workload.traces.trace import Trace
+
+Format = Literal["azure", "mooncake", "csv", "jsonl"]
+FORMATS: tuple[Format, ...] = ("azure", "mooncake", "csv", "jsonl")
+
+MAX_VALUE = 2**31 - 1
+"""Of a column that a dimension follows."""
+
+MAX_NAMED = 100
+"""Values of a column that an error knows, where none is the one that was asked for."""
+
+UNIX_FROM_S = 10**9
+"""Times from here on (September 2001) count from 1970, as dates do; smaller ones from a beginning
+that the file does not tell."""
+
+Row = tuple[int, Sequence[Any]]
+"""The number of a line, and what it says of the columns that were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a format has the time of a request.
+
+    Attributes
+    ----------
+    column : str
+    unit : str
+    also : str
+        A column that it has besides, which tells it from others.
+    """
+
+    column: str
+    unit: Unit
+    also: str
+
+
+LAYOUTS: Mapping[Format, Layout] = {
+    "azure": Layout("TIMESTAMP", "date", "ContextTokens"),
+    "mooncake": Layout("timestamp", "ms", "input_length"),
+}
+"""Formats that say themselves where the time is.
+
+Azure's LLM inference traces (https://github.com/Azure/AzurePublicDataset) are CSV with TIMESTAMP,
+ContextTokens and GeneratedTokens; Mooncake's (https://github.com/kvcache-ai/Mooncake) are JSON
+lines with timestamp, input_length, output_length and hash_ids.
+"""
+
+
+class File(NamedTuple):
+    """A file of requests, and how it is read.
+
+    Attributes
+    ----------
+    path : str
+        CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
+    format : str, optional
+        Absent: what its first line looks like.
+    column : str, optional
+        Which column or key has the time, of the formats that do not say it: ``csv``, ``jsonl``.
+        A CSV of one column without a name needs none.
+    unit : str, optional
+        Of that time; absent: seconds.
+    """
+
+    path: str
+    format: Format | None = None
+    column: str | None = None
+    unit: Unit | None = None
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Size and time of the last change, by which a file that changed is read again."""
+        try:
+            state = Path(self.path).stat()
+        except (OSError, ValueError):
+            return 0, 0
+        return state.st_size, state.st_mtime_ns
+
+
+class Beginning(NamedTuple):
+    """The first time of a file.
+
+    Attributes
+    ----------
+    since_1970 : bool
+        Whether it counts from 1970; times of two files are comparable where both do, or neither.
+    at_s : Fraction
+    """
+
+    since_1970: bool
+    at_s: Fraction
+
+
+def beginning_of(file: File) -> Beginning:
+    """Return when the first request of a file came. Raises WorkloadError as ``read_trace``.
+
+    Complexity: constant, as files are in the order of time.
+    """
+    return _beginning(file, file.stamp)
+
+
+@functools.lru_cache(maxsize=256)
+def _beginning(file: File, stamp: tuple[int, int]) -> Beginning:
+    _, rows, unit, column = _rows(file, ())
+    told = told_by(unit)
+    for line, values in rows:
+        at_s = Fraction(_told(told, values[0], column, unit, f"{file.path}:{line}"))
+        at_s /= int(PER_S[unit])
+        return Beginning(unit == "date" or at_s >= UNIX_FROM_S, at_s)
+    raise _no_request(file.path)
+
+
+def read_trace(
+    file: File,
+    *,
+    columns: tuple[str, ...] = (),
+    where: tuple[tuple[str, str], ...] = (),
+    since_s: Fraction | None = None,
+) -> Trace:
+    """Read a trace.
+
+    Parameters
+    ----------
+    file : File
+    columns : tuple of str
+        Further columns to read, of whole numbers above 0.
+    where : tuple of (column, value)
+        Only the requests that have these values are read.
+    since_s : Fraction, optional
+        The time from which arrivals are counted, no later than the first; absent: the file's first.
+
+    Raises
+    ------
+    WorkloadError
+        With file and line, where it cannot be read so, is empty, is not in the order of time, or
+        has more than MAX_REQUESTS requests.
+
+    A trace that was read is kept: to ask for it again costs nothing while the file is the same.
+    Complexity: linear in the file.
+    """
+    return _read(file, columns, where, since_s, file.stamp)
+
+
+@functools.lru_cache(maxsize=32)
+def _read(
+    file: File,
+    columns: tuple[str, ...],
+    where: tuple[tuple[str, str], ...],
+    since_s: Fraction | None,
+    stamp: tuple[int, int],
+) -> Trace:
+    found, rows, unit, column = _rows(file, (*columns, *(name for name, _ in where)))
+    return _trace(found, rows, file.path, unit, column, columns, where, since_s)
+
+
+def _rows(file: File, columns: Sequence[str]) -> tuple[Format, Iterator[Row], Unit, str]:
+    """Return the format of a file, its rows, the unit of its time, and what that is called."""
+    shown, column, unit = file.path, file.column, file.unit
+    lines = lines_of(Path(shown), shown)
+    first = next(lines, "")
+    if not first.strip():
+        raise WorkloadError(
+            "the trace is empty" if not first else "the first line is empty",
+            where=f"{shown}:1",
+            hint="it has one request a line",
+        )
+    found = file.format or _format_of(first)
+    layout = LAYOUTS.get(found)
+    if layout is not None and (column is not None or unit is not None):
+        raise WorkloadError(
+            f"'{found}' says itself where the time is",
+            where=shown,
+            hint="leave out 'column' and 'unit', or write format: csv or jsonl",
+        )
+    if layout is not None:
+        column, unit = layout.column, layout.unit
+    all_lines = chain([first], lines)
+    rows: Iterator[Row]
+    if found in ("mooncake", "jsonl"):
+        if column is None:
+            raise WorkloadError("which key has the time", where=shown, hint="write column: KEY")
+        rows = _json_rows(all_lines, shown, (column, *columns))
+    else:
+        rows = _csv_rows(all_lines, shown, column, columns)
+    return found, rows, unit or "s", column or "the time"
+
+
+def _format_of(first: str) -> Format:
+    """Return the format that a first line is of: one that is known, or what it is written in."""
+    if first.lstrip().startswith("{"):
+        try:
+            keys = set(json.loads(first))
+        except (ValueError, RecursionError):
+            return "jsonl"
+        mooncake = LAYOUTS["mooncake"]
+        return "mooncake" if {mooncake.column, mooncake.also} <= keys else "jsonl"
+    names = {name.strip() for name in first.split(",")}
+    azure = LAYOUTS["azure"]
+    return "azure" if {azure.column, azure.also} <= names else "csv"
+
+
+def _trace(
+    found: Format,
+    rows: Iterator[Row],
+    shown: str,
+    unit: Unit,
+    column: str,
+    columns: Sequence[str],
+    where: Sequence[tuple[str, str]],
+    since_s: Fraction | None,
+) -> Trace:
+    told, per_s = told_by(unit), PER_S[unit]
+    wanted, first_of_where = tuple(value for _, value in where), 1 + len(columns)
+    arrivals = array("d")
+    kept = tuple(array("q") for _ in columns)
+    others: set[tuple[str, ...]] = set()
+    start = None if since_s is None else _steps(since_s, per_s)
+    before = None
+    for line, values in rows:
+        place = f"{shown}:{line}"
+        now = _told(told, values[0], column, unit, place)
+        if start is None:
+            start = now
+        if before is not None and now < before:
+            raise WorkloadError(
+                f"'{column}' is earlier than on the line before",
+                where=place,
+                hint="sort the trace by time",
+            )
+        before = now
+        if wanted:
+            has = tuple(map(_as_text, values[first_of_where:]))
+            if has != wanted:
+                if len(others) < MAX_NAMED:
+                    others.add(has)
+                continue
+        arrivals.append((now - start) / per_s)
+        for name, numbers, value in zip(columns, kept, values[1:first_of_where], strict=True):
+            numbers.append(_whole(value, name, place))
+        if len(arrivals) > MAX_REQUESTS:
+            raise WorkloadError(
+                f"more than {MAX_REQUESTS} requests", where=place, hint="cut the trace: head -n"
+            )
+    if not arrivals:
+        raise _none_matches(shown, where, others) if others else _no_request(shown)
+    return Trace(
+        found,
+        np.frombuffer(arrivals, dtype=np.float64),
+        {
+            name: np.frombuffer(numbers, dtype=np.int64)
+            for name, numbers in zip(columns, kept, strict=True)
+        },
+    )
+
+
+def _steps(since_s: Fraction, per_s: float) -> float:
+    """A time in steps of a file's unit; whole where a float would not hold all its digits."""
+    steps = since_s * int(per_s)
+    return math.floor(steps) if steps.denominator == 1 or steps > 2**53 else float(steps)
+
+
+def _told(told: Told, given: Any, column: str, unit: Unit, where: str) -> float:
+    try:
+        return told(given)
+    except ValueError as error:
+        what = f"'{column}' is {display(given)}: {error}"
+        hint = "write unit: date" if unit != "date" and "-" in str(given)[1:] else None
+        raise WorkloadError(what, where=where, hint=hint) from None
+
+
+def _as_text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else json.dumps(value)
+
+
+def _no_request(shown: str) -> WorkloadError:
+    return WorkloadError("the trace has no request", where=f"{shown}:1", hint="add some")
+
+
+def _none_matches(
+    shown: str, where: Sequence[tuple[str, str]], others: set[tuple[str, ...]]
+) -> WorkloadError:
+    """The error of a trace of which no request has the wanted values, with those that some have."""
+    asked = " and ".join(f"'{name}' is {display(value)}" for name, value in where)
+    if len(where) > 1:
+        return WorkloadError(f"no request where {asked}", where=shown, hint="change 'where'")
+    seen = {value for (value,) in others}
+    return WorkloadError(f"no request where {asked}", where=shown, hint=nearest(where[0][1], seen))
+
+
+def _whole(value: Any, name: str, where: str) -> int:
+    try:
+        number = int(value) if isinstance(value, str | int) and value is not True else 0
+    except ValueError:
+        number = 0
+    if not 0 < number <= MAX_VALUE:
+        what = f"'{name}' is {display(value)}, not a whole number from 1 to {MAX_VALUE}"
+        raise WorkloadError(what, where=where)
+    return number
+
+
+def _json_rows(lines: Iterator[str], shown: str, keys: Sequence[str]) -> Iterator[Row]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{shown}:{number}"
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            raise WorkloadError("not JSON", where=where, hint="write one object a line") from None
+        if not isinstance(entry, dict):
+            raise WorkloadError("no JSON object", where=where, hint='write {"key": value}')
+        for key in keys:
+            if key not in entry:
+                raise WorkloadError(f"no key '{key}'", where=where, hint=nearest(key, entry))
+        yield number, [entry[key] for key in keys]
+
+
+def _csv_rows(
+    lines: Iterator[str], shown: str, column: str | None, columns: Sequence[str]
+) -> Iterator[Row]:
+    reader = csv.reader(lines, strict=True)
+    places: list[int] | None = None
+    width = 0
+    try:
+        for cells in reader:
+            where = f"{shown}:{reader.line_num}"
+            if not cells:
+                continue
+            if places is None:
+                names = [name.strip() for name in cells]
+                width = len(names)
+                if column is None and not columns and width == 1 and _is_number(names[0]):
+                    places = [0]
+                else:
+                    places = _places(names, column, columns, where)
+                    continue
+            if len(cells) != width:
+                what = f"{len(cells)} values, and {width} on the first line"
+                raise WorkloadError(what, where=where, hint="write as many on every line")
+            yield reader.line_num, [cells[place] for place in places]
+    except csv.Error as error:
+        raise WorkloadError(f"not CSV: {error}", where=f"{shown}:{reader.line_num}") from None
+
+
+def _places(names: list[str], column: str | None, columns: Sequence[str], where: str) -> list[int]:
+    if column is None:
+        raise WorkloadError(
+            "which column has the time",
+            where=where,
+            hint=f"write column: NAME; it has {', '.join(names[:8])}",
+        )
+    for name in (column, *columns):
+        if names.count(name) != 1:
+            what = f"{names.count(name) or 'no'} columns are called '{name}'"
+            raise WorkloadError(what, where=where, hint=nearest(name, set(names)))
+    return [names.index(name) for name in (column, *columns)]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

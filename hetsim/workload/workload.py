@@ -1,0 +1,251 @@
+"""A workload: streams of requests, for how long, and from which seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hetsim.core.checks import instance, mapping, number, sequence, text, whole
+from hetsim.core.units import significant
+from hetsim.errors import InvalidInput, WorkloadError
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.checks import not_negative, positive
+from hetsim.workload.dimensions import Dims, Follows, variants
+from hetsim.workload.failing import Failing
+from hetsim.workload.numbers import MAX_SEED, Numbers
+from hetsim.workload.registry import KINDS, Open
+from hetsim.workload.slo import Slo
+
+MAX_REQUESTS = 10**11
+MAX_PRIORITY = 1000
+MAX_STREAMS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Requests of one sort.
+
+    Attributes
+    ----------
+    name : str
+        Unique in its workload; its random numbers follow from it.
+    model : str
+        Path of an ONNX file, or ``zoo:NAME``.
+    arrivals : arrivals, optional
+        When they come: at a rate (``Constant``, ``Poisson``, ``Gamma``, ``Mmpp``, ``Burst``),
+        as they came somewhere (``Replay``), or from so many clients (``Closed``).
+    share : float, optional
+        In the place of arrivals: the part of the workload's own arrivals that it gets.
+    slos : tuple of Slo
+        What is asked of its latencies; each must hold.
+    priority : int, optional
+        1 goes first; absent: the default level of the deployment.
+    dims : mapping of str to int or Follows
+        Open dimensions of the model: a size, or a column of the trace that they follow.
+    """
+
+    name: str
+    model: str
+    arrivals: Open | Closed | None = None
+    share: float | None = None
+    slos: tuple[Slo, ...] = ()
+    priority: int | None = None
+    dims: Dims = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        text(self.name, "name")
+        text(self.model, "model")
+        if not self.name:
+            raise WorkloadError("a stream without a name", hint="give it one: numbers follow it")
+        if (self.arrivals is None) == (self.share is None):
+            raise WorkloadError(
+                f"the stream '{self.name}' has {'both' if self.share is not None else 'neither'} "
+                "arrivals and a share",
+                hint="write one: its own arrivals, or its share of the workload's",
+            )
+        if self.arrivals is not None and not isinstance(self.arrivals, tuple(KINDS.values())):
+            raise InvalidInput(f"arrivals of '{self.name}' are none of {', '.join(KINDS)}")
+        if self.share is not None:
+            number(least=0)(self.share, "share")
+        if self.priority is not None:
+            whole(1, MAX_PRIORITY)(self.priority, "priority")
+        sequence(instance("hetsim.workload.slo:Slo"))(self.slos, "slos")
+        mapping(text)(self.dims, "dims")
+        object.__setattr__(self, "slos", tuple(self.slos))
+        object.__setattr__(self, "dims", dict(self.dims))
+        columns = []
+        for name, given in self.dims.items():
+            if isinstance(given, Follows):
+                columns.append(given.column)
+            else:
+                whole(0)(given, f"dims['{name}']")
+        if columns and not isinstance(self.arrivals, Replay):
+            raise WorkloadError(
+                f"dimensions of '{self.name}' follow a column, and its arrivals are no replay",
+                hint="write a size, or arrivals: {replay: {path: FILE}}",
+            )
+        if isinstance(self.arrivals, Replay):
+            read = tuple(dict.fromkeys(columns))
+            object.__setattr__(self, "arrivals", replace(self.arrivals, columns=read))
+
+    @property
+    def variants(self) -> tuple[dict[str, int], ...]:
+        """Every binding of the model's dimensions that its requests may have."""
+        return variants(self.dims)
+
+    def numbers(self, seed: int) -> Numbers:
+        """Return where its random numbers are from."""
+        return Numbers(seed, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What comes.
+
+    Attributes
+    ----------
+    streams : tuple of Stream
+    duration_s : float, optional
+        When requests no longer come; those that came are answered. Absent with `requests`, or
+        where every stream is a replay.
+    requests : int, optional
+        How many come in all, the first of all streams together.
+    warm_up_s : float
+        What comes before it is played, and not counted.
+    seed : int
+        Of all random numbers.
+    arrivals : arrivals at a rate, or a replay, optional
+        Those of which streams get a share: each request goes to one of these streams, drawn by
+        their shares.
+    failures : Failing, optional
+        Devices that fail meanwhile; absent: none does.
+    """
+
+    streams: tuple[Stream, ...]
+    duration_s: float | None = None
+    requests: int | None = None
+    warm_up_s: float = 0.0
+    seed: int = 0
+    arrivals: Open | None = None
+    failures: Failing | None = None
+
+    def __post_init__(self) -> None:
+        sequence(instance(f"{__name__}:Stream"))(self.streams, "streams")
+        object.__setattr__(self, "streams", tuple(self.streams))
+        if self.duration_s is not None:
+            positive(self.duration_s, "duration_s")
+        if self.requests is not None:
+            whole(1, MAX_REQUESTS)(self.requests, "requests")
+        not_negative(self.warm_up_s, "warm_up_s")
+        whole(0, MAX_SEED)(self.seed, "seed")
+        parts = (self.streams, self.duration_s, self.requests, self.warm_up_s, self.arrivals)
+        if self.failures is not None:
+            instance("hetsim.workload.failing:Failing")(self.failures, "failures")
+        for what, hint, _ in complaints(*parts):
+            raise WorkloadError(what, hint=hint)
+        self._share_origin()
+
+    def _share_origin(self) -> None:
+        """Let each trace know the files of the others: the earliest time of all is their origin."""
+        traces = [one for one in self.traces if one.start_s is None]
+        files = tuple(dict.fromkeys(file for one in traces for file in (one.file, *one.beside)))
+        if len(files) < 2:
+            return
+        streams = tuple(
+            replace(one, arrivals=one.arrivals.among(files))
+            if isinstance(one.arrivals, Replay)
+            else one
+            for one in self.streams
+        )
+        object.__setattr__(self, "streams", streams)
+        if isinstance(self.arrivals, Replay):
+            object.__setattr__(self, "arrivals", self.arrivals.among(files))
+
+    def faster(self, by: float) -> Workload:
+        """Return the workload with all that comes by itself in 1/`by` of the time.
+
+        So a rate that a platform carries is looked for. Closed loops, the duration and the
+        warm-up stay as they are.
+        """
+        positive(by, "by")
+        streams = tuple(
+            stream
+            if stream.arrivals is None or isinstance(stream.arrivals, Closed)
+            else replace(stream, arrivals=stream.arrivals.faster(by))
+            for stream in self.streams
+        )
+        shared = None if self.arrivals is None else self.arrivals.faster(by)
+        return replace(self, streams=streams, arrivals=shared)
+
+    def arrivals_of(self, stream: Stream) -> tuple[Open | Closed, float]:
+        """Return the arrivals that a stream's requests are among, and the part that it gets."""
+        if stream.arrivals is not None:
+            return stream.arrivals, 1.0
+        assert self.arrivals is not None
+        assert stream.share is not None
+        return self.arrivals, stream.share
+
+    @property
+    def traces(self) -> tuple[Replay, ...]:
+        """The traces that are replayed: what streams share, then those of streams."""
+        each = [self.arrivals, *(stream.arrivals for stream in self.streams)]
+        return tuple(one for one in each if isinstance(one, Replay))
+
+    @property
+    def drawn(self) -> bool:
+        """Whether other requests come under another seed; not of traces, and what is as even."""
+        each = [stream.arrivals for stream in self.streams]
+        fails = self.failures is not None
+        return fails or not all(isinstance(one, Replay | Constant) for one in each)
+
+    @property
+    def closed(self) -> tuple[Stream, ...]:
+        """The streams of clients who wait for answers."""
+        return tuple(one for one in self.streams if isinstance(one.arrivals, Closed))
+
+
+def complaints(
+    streams: Sequence[Stream],
+    duration_s: float | None,
+    requests: int | None,
+    warm_up_s: float,
+    arrivals: Open | Closed | None,
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield what is wrong between the parts of a workload, what to do, and under which keys."""
+    names = [stream.name for stream in streams]
+    if not streams:
+        yield "no stream", "write one or more under 'streams:'", ()
+    if len(streams) > MAX_STREAMS:
+        what = f"{len(streams)} streams, above {MAX_STREAMS}"
+        yield what, "write streams that differ by their rate alone as one", ("streams",)
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield f"two streams are called '{name}'", "rename one", ("streams", name)
+    shares = {stream.name: stream.share for stream in streams if stream.share is not None}
+    first = ("streams", next(iter(shares), ""), "share")
+    total = sum(shares.values())
+    if shares and arrivals is None:
+        yield "a share, and no arrivals to share", "write arrivals: beside streams:", first
+    if arrivals is not None and not shares:
+        what = "arrivals beside the streams, and no stream has a share"
+        yield what, "write share: 1.0 in a stream", ("arrivals",)
+    if shares and abs(total - 1) > 1e-9:
+        yield f"the shares add up to {significant(total):g}, not 1", "change one", first
+    if isinstance(arrivals, Closed):
+        yield "a closed loop cannot be shared", "write closed: in each stream", ("arrivals",)
+    if duration_s is None and requests is None:
+        each = [arrivals, *(stream.arrivals for stream in streams)]
+        if not all(one is None or isinstance(one, Replay) for one in each):
+            yield "nothing says when it ends", "write duration_s: or requests:", ()
+    if duration_s is not None and warm_up_s >= duration_s:
+        hint = f"write less than duration_s, {duration_s:g}"
+        yield "the warm-up is not over before the end", hint, ("warm_up_s",)
+
+
+def by_model(workload: Workload) -> Mapping[str, tuple[Stream, ...]]:
+    """Return the streams of each model, in the order in which they are written."""
+    found: dict[str, tuple[Stream, ...]] = {}
+    for stream in workload.streams:
+        found[stream.model] = (*found.get(stream.model, ()), stream)
+    return found
