@@ -83,7 +83,7 @@ def serve(
         or the 99th of a stream that has none, is known as closely; objectives are answered then,
         too. Of streams that are overloaded none is. Where gaps between requests are independent and
         no latency depends on what comes later, percentiles are those of all such runs, by which
-        this one's luck is taken away: see ``confidence.percentile``. The number of requests or the
+        this one's luck is taken away: see ``statistics.percentile``. The number of requests or the
         duration is the most that is played.
     machine_code : bool, optional
         Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for

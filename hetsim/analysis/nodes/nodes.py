@@ -29,7 +29,7 @@ class Nodes(Facts):
     """
 
     def to_json(self) -> str:
-        """Return all of it as JSON text, ``hetsim-nodes/1``; see ``schema.nodes_schema``."""
+        """Return all of it as JSON text, ``hetsim-nodes/1``; see ``record.nodes_schema``."""
         return to_json(nodes_record(self))
 
     def to_csv(self) -> str:

@@ -248,7 +248,7 @@ def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_
     `True` is proven: by prices, not by the solver's word. A node's shares are inf where its
     window on a device is too short.
 
-    O(ROUNDS) programs of ``prices.relaxed``, and O(P n log n) time to look for windows.
+    O(ROUNDS) programs of ``area.relaxed``, and O(P n log n) time to look for windows.
     """
     n, count = shares.shape
     scaled = np.where(np.isfinite(shares), shares, np.inf) / limit_s

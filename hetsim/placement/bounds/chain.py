@@ -362,7 +362,7 @@ def lifted(setting: Setting, kinds: Sequence[Sequence[int]]) -> Setting:
     """Return `setting` where nodes of a chain arrive, and return, as late as its gaps say.
 
     In any plan the end of a node of the chain and the start of the next lie apart what
-    ``gaps.crossings`` and ``gaps.through`` say of their two devices, so the least of the sums over
+    ``crossings`` and ``through`` say of their two devices, so the least of the sums over
     devices is a bound (a shortest way, from gap to gap). The gaps on that way alone are looked
     at by ``through``, until it has none that is not.
 

@@ -37,7 +37,7 @@ def bound_of(
     error that the sums can have, so that a plan which meets the bound is not reported below it.
 
     Latency is the larger of the area bound and the device-indexed critical path with the join
-    rule (``paths.heads``) and what leaving a group costs along a chain (``along.lifted``), raised
+    rule (``paths.heads``) and what leaving a group costs along a chain (``chain.lifted``), raised
     by halving: a limit is refuted where, once no node is
     offered to a device on which it would end too late, some node has no device left or the
     windows of ``area.crowded`` are too small for the work. Throughput is the area bound
@@ -50,7 +50,7 @@ def bound_of(
 
     Where a deadline passes, what is proven until then is returned.
 
-    Complexity: O(STEPS (E P^2 + P n log n)) and about ten programs of ``prices.relaxed`` a step;
+    Complexity: O(STEPS (E P^2 + P n log n)) and about ten programs of ``area.relaxed`` a step;
     memory O(E + n P).
     """
     fitting = _open(problem)
