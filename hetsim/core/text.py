@@ -65,8 +65,8 @@ def tally(names: Iterable[str]) -> dict[str, int]:
 def fields(one: object, names: str = "") -> Record:
     """Return attributes of `one` as plain data, in this order: all of a dataclass, or those named.
 
-    ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` goes into what it has. Records
-    within become records, tuples lists.
+    ``cost=usd`` gives ``usd`` under another name; a path such as `kind.name` goes into what it has.
+    Records within become records, tuples lists.
 
     >>> from fractions import Fraction
     >>> fields(Fraction(3, 4), "numerator of=denominator")
