@@ -27,7 +27,7 @@ import numpy as np
 import onnx
 
 import hetsim
-from hetsim.execution.backend import Split, split
+from hetsim.backend import Split, split
 from hetsim.execution.devices.program import assemble
 from hetsim.execution.transports.processes import command_line, descendants
 from hetsim.execution.transports.ray_connection import ray_connection

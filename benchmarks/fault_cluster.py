@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 import hetsim
-from hetsim.execution.backend import like_devices
+from hetsim.backend import like_devices
 
 DEVICES = ("cpu", "gpu", "npu")
 SIZE = 256

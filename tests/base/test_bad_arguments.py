@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import hetsim
+from hetsim import backend
 from hetsim.analysis import what_if
 from hetsim.errors import HetsimError, InvalidInput
-from hetsim.execution import backend
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, value
 

@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 
 import hetsim
-from hetsim.execution.backend import Split, split
+from hetsim.backend import Split, split
 from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import model_of

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from onnx import helper
 
 import hetsim
+from hetsim import backend
 from hetsim.cli.main import main
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import RequestError
-from hetsim.execution import backend
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 import hetsim
 from datasheets import by_datasheet
+from hetsim.backend import Split, SplitModel
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.execution.backend import Split, SplitModel
 from hetsim.execution.run import run_whole
 from hetsim.graph.canonical.half_precision import mentions_half
 from hetsim.graph.loading import model_of

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.backend.base import Backend, BackendRep
 
+from hetsim import backend
+from hetsim.backend import Split, make_backend, split
 from hetsim.errors import HetsimError, ModelError, RequestError, UsageError
-from hetsim.execution import backend
-from hetsim.execution.backend import Split, make_backend, split
 from hetsim.graph.loading import model_of
 from hetsim.problem.validator import problems_of
 from onnx_builders import make_model, op, value

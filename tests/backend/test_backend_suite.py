@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx.backend.base import BackendRep
 
-from hetsim.execution.backend import Split, SplitModel, load, make_backend
+from hetsim.backend import Split, SplitModel, load, make_backend
 from hetsim.execution.transports.ray_connection import RayConnection
 from onnx_builders import bits
 from oracles.onnx_suite import Answer, Judged, exact, required, side_by_side

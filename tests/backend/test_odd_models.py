@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.backend import Split, SplitModel, load
+from hetsim.backend import Split, SplitModel, load
 from hetsim.execution.transports.ray_connection import RayConnection
 from odd_graphs import ODD_GRAPHS, Case
 from odd_values import ODD_VALUES, maps, optionals, sequence_map, strings
