@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+
+import hetsim
 from core.test_bad_arguments import CALLS as OTHERS
 from core.test_bad_arguments import (
     INF,
@@ -26,8 +28,6 @@ from core.test_bad_arguments import (
     Unprintable,
     raises_errors_of_ours,
 )
-
-import hetsim
 from hetsim.errors import HetsimError
 from hetsim.workload.arrivals.poisson import Poisson
 from hetsim.workload.deployment import Served
