@@ -163,7 +163,7 @@ def test_no_module_of_the_working_directory_is_run(
     calls = list(told(ALONE, folder, "zoo:squeezenet", str(BOX), str(tmp_path / "rows")))
     assert run_by_others(hits, calls[0][3]) == []
     assert [(verb, code) for verb, code, *_ in calls] == [
-        ("run", 0), ("run", 0), ("sweep", 0), ("run", 0), ("run", 0)
+        ("run", 0), ("run", 0), ("sweep", 0), ("run", 0)
     ], [output for *_, output, _ in calls]  # fmt: skip
 
 
