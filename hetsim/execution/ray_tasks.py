@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeVar
 
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.ray_connection import ray_connection
-from hetsim.execution.transports.ray_errors import out_of_store
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
@@ -76,6 +75,8 @@ def spread(
         import ray
         from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, WorkerCrashedError
 
+        from hetsim.execution.transports.ray_errors import out_of_store
+
         resources: Callable[[], dict[str, float]] = ray.cluster_resources
 
         if started is not None:
@@ -132,5 +133,7 @@ def spread_here(
 
 def _cause(error: Any) -> Exception:
     """What the function raised, or what its answer found no room in."""
+    from hetsim.execution.transports.ray_errors import out_of_store
+
     cause: Exception = error.as_instanceof_cause()
     return out_of_store(cause, "what the work gave") or cause
