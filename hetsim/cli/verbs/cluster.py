@@ -90,8 +90,7 @@ def _check_file(
 ) -> tuple[Seat, ...]:
     from hetsim.execution.cluster import read_cluster_file, seats_of_file, strangers
     from hetsim.reporting.tables.cluster import file_record, file_report
-    from hetsim.reporting.tables.hardware import errors_record
-    from hetsim.reporting.words.text import count
+    from hetsim.reporting.words.text import count, errors_record
 
     invocation = current()
     found, errors = read_cluster_file(file)

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from hetsim.core.text import fields
 from hetsim.core.units import GIGA, format_bytes, format_seconds
-from hetsim.errors import HetsimError
 from hetsim.hardware.executing import executed
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.device_schema import MICROSECONDS
@@ -33,7 +32,7 @@ from hetsim.reporting.tables.kernel_figures import (
 from hetsim.reporting.tables.question import as_if, evidence_text, figures_text, shared_text
 from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
-from hetsim.reporting.words.text import ABSENT, count, rate
+from hetsim.reporting.words.text import ABSENT, count, errors_record, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
@@ -248,11 +247,6 @@ def checked_record(checked: Checked) -> dict[str, Any]:
         "name": checked.name,
         "errors": errors_record(checked.errors),
     }
-
-
-def errors_record(errors: Sequence[HetsimError]) -> list[dict[str, Any]]:
-    """Return what is wrong with a file as records."""
-    return [fields(error, "where what hint") for error in errors]
 
 
 def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:

@@ -10,9 +10,8 @@ from rich.console import RenderableType
 
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
-from hetsim.reporting.tables.hardware import errors_record
 from hetsim.reporting.words.console import pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, count
+from hetsim.reporting.words.text import ABSENT, count, errors_record
 from hetsim.workload.arrivals.closed import Closed
 from hetsim.workload.arrivals.replay import Replay
 from hetsim.workload.deployment import Deployment

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hetsim.core.text import plain
+from hetsim.core.text import fields, plain
 from hetsim.core.units import format_bytes, format_seconds
+from hetsim.errors import HetsimError
 
 if TYPE_CHECKING:
     from hetsim.statistics.percentile import Percentile
@@ -183,3 +184,8 @@ def on_time_text(share: float) -> str:
 def more_text(shown: str, left: int, apart: str = ", ") -> str:
     """Return what is shown of a list, and how much more there is."""
     return f"{shown}{apart}+{left} more" if left > 0 else shown
+
+
+def errors_record(errors: Sequence[HetsimError]) -> list[dict[str, Any]]:
+    """Return what is wrong with a file as records."""
+    return [fields(error, "where what hint") for error in errors]
