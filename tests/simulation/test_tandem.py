@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.simulation.clock.playing import COMPILE_FROM
 from hetsim.simulation.clock.templates import template_of
+from hetsim.simulation.clock.virtual_time import COMPILE_FROM
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import Stage, tandem
 from sweeps import examples
