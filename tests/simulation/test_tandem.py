@@ -69,7 +69,7 @@ def test_tandem_of_several_streams(services: list[float], gaps: list[float], str
 def test_many_requests_by_machine_code(burst: bool) -> None:
     stages = [Stage(s, m) for s, m in ((1.5, 0.25), (2.0, 0.5), (0.5, 2.25), (1.75, 0.0))]
     plan = tandem(stages, 0.125)
-    requests = 30_000
+    requests = 60_000
     assert requests * template_of(plan, "fifo").tasks > COMPILE_FROM
     gaps = np.random.default_rng(0).integers(0, 40 * (1 - burst) + 1, requests) / 8
     arrivals = np.cumsum(gaps) if not burst else np.zeros(requests)
