@@ -21,7 +21,7 @@ LOWEST = "lowest"
 EXTRAS = ".[dev,parquet]"
 
 CORE = (
-    "tests/base", "tests/problem", "tests/patterns", "tests/partitioning", "tests/graph/shapes",
+    "tests/core", "tests/problem", "tests/patterns", "tests/partitioning", "tests/graph/shapes",
     "tests/placement/strategies", "tests/sizing", "tests/reporting/test_trace.py",
     "tests/cli/test_exit_codes.py", "tests/execution/test_run.py",
 )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from cli_calls import Cli
 
-BROKEN = Path(__file__).parents[2] / "workloads" / "broken"
+BROKEN = Path(__file__).parents[2] / "workload" / "broken"
 
 WORKLOAD = """
 seed: 3
