@@ -342,15 +342,15 @@ except Ended as ended:
 
 @pytest.mark.sweep
 @pytest.mark.group("own_ray")
-def test_sigkill_leaves_no_process_and_its_files_are_cleared_by_the_next(folder: Path) -> None:
+def test_what_sigkill_leaves_is_cleared_by_the_next(folder: Path) -> None:
     killed, below = waiting(folder)
     (left,) = folder.glob("hetsim-*")
     killed.process.kill()
     killed.end()
-    assert left_of(below) == []
     assert left.exists()
     child, _ = waiting(folder)
     assert not left.exists()
+    assert left_of(below) == []
     child.process.terminate()
     child.end()
 
