@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
     from hetsim.placing.answer import Placement
     from hetsim.recommending.answer import Recommendation
-    from hetsim.service.cost import Cost
     from hetsim.service.service import Service
     from hetsim.sizing.answer import Capacity, Carried
     from hetsim.sweeping.verb import Swept
@@ -50,7 +49,6 @@ OUTAGES = ("--survive", "--availability", "--available")
 def report_of_service(
     load: Load,
     service: Service,
-    cost: Cost,
     platform: Platform,
     record: Mapping[str, Any],
     report: Path,

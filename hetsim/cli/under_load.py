@@ -109,7 +109,7 @@ def play(load: Load) -> None:
     leave_service(service, record, files=load.files)
     if (report := invocation.report) is not None:
         force = invocation.force
-        report_of_service(load, service, cost, hardware, record, report, force=force)
+        report_of_service(load, service, hardware, record, report, force=force)
     invocation.answer(lambda: record, lambda: service_report(service, worse, cost, beside))
     if not invocation.as_json:
         if was is not None:

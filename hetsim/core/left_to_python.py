@@ -22,8 +22,6 @@ def pays(
     work: float,
     least: float,
     compile_from: float,
-    *parts: Callable[..., Any],
-    inline: bool = False,
 ) -> bool:
     """Return whether so much work is for machine code; where it is not, it is left to Python.
 
@@ -32,7 +30,7 @@ def pays(
     compiled : callable
         What gives the machine code, cached; loaded where it has been asked before.
     function : callable
-        What that is made of, with `parts` and `inline` as ``machine_code`` takes them.
+        What is left to Python else: work is added up by it.
     work, least, compile_from : float
         In one unit: what is asked for now, what it must be to outweigh handing over arrays, and
         what is compiled, of all that this process has asked for.

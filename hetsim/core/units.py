@@ -9,7 +9,6 @@ MIB = 1024**2
 GIB = 1024**3
 
 MICRO = 1e-6
-MILLI = 1e-3
 GIGA = 1e9
 TERA = 1e12
 

@@ -41,7 +41,7 @@ def lefts(question: Question, where: Placed) -> list[Left]:
     if not question.losses:
         return [Left((), where)]
     used = sorted({at for mine in where.instances for one in mine for at in one.devices})
-    found = {shape_of(question, where): Left((), where)}
+    found = {shape_of(where): Left((), where)}
     ways = 0
     for count in range(1, question.losses + 1):
         for lost in combinations(used, count):
@@ -58,7 +58,7 @@ def lefts(question: Question, where: Placed) -> list[Left]:
                 text = f"nothing serves {question.models[gone[0]]} without {' and '.join(kinds)}"
                 found.setdefault(text, Left(lost, text))
             else:
-                found.setdefault(shape_of(question, left), Left(lost, left))
+                found.setdefault(shape_of(left), Left(lost, left))
     return list(found.values())
 
 
@@ -73,7 +73,7 @@ def without(where: Placed, lost: Sequence[int]) -> Placed:
     )
 
 
-def shape_of(question: Question, where: Placed) -> object:
+def shape_of(where: Placed) -> object:
     """Return the instances, with the copies of kinds numbered as they are met."""
     number: dict[tuple[int, int], int] = {}
     rows = []

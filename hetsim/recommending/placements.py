@@ -91,7 +91,7 @@ class Placements:
 
     def same(self, where: Placed, policy: Policy) -> object:
         """What is equal of deployments that do the same."""
-        shape = shape_of(self._question, where)
+        shape = shape_of(where)
         return shape, policy.max_batch, policy.line, routing_of(where, policy)
 
     def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[Placed] | None:

@@ -639,14 +639,14 @@ class _Check:
         if run.lost:
             untrue(f"{where}/run", "it has lost a device")
         assert run.placed is not None
-        shapes = {shape_of(question, run.placed)}
+        shapes = {shape_of(run.placed)}
         for k, number in enumerate(one.without):
             other = at(self.runs, number, f"{where}/without/{k}")
             same = (other.counts, other.policy) == (counts, run.policy)
             if not same or other.placed is None or other.answer != "meets":
                 text = f"a run of {list(other.counts)} by policy {other.policy} that is"
                 untrue(f"{where}/without/{k}", f"{text} {other.answer}")
-            shapes.add(shape_of(question, other.placed))
+            shapes.add(shape_of(other.placed))
         try:
             rest = lefts(question, run.placed)
         except UsageError as many:
@@ -654,7 +654,7 @@ class _Check:
         for lost, left in rest:
             if isinstance(left, str):
                 untrue(where, f"{left}: without devices {list(lost)}")
-            if shape_of(question, left) not in shapes:
+            if shape_of(left) not in shapes:
                 untrue(f"{where}/without", f"nothing is said of it without devices {list(lost)}")
         return counts
 

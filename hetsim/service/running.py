@@ -160,7 +160,7 @@ class Run:
         """Return after how many requests to play all again by machine code; infinite: never."""
         if self._compiles is not None or self.engine.machine_code:
             return math.inf
-        return compiling.MADE_FROM / self.setup.mean_tasks
+        return compiling.COMPILE_FROM / self.setup.mean_tasks
 
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []

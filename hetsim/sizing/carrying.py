@@ -142,7 +142,7 @@ def _of_trace(question: Question) -> Carried:
     exact: Fraction | None = None
     found: tuple[Span, ...]
     if why is None:
-        factor = exact_factor(question.resolved, setup, sample)
+        factor = exact_factor(setup, sample)
         if factor is None:
             found = ()
         elif isinstance(factor, Fraction):
@@ -219,7 +219,7 @@ def _in_the_long_run(question: Question, budget: int, gap: float, confidence: fl
     if late is None:
         sample = sample_of(workload, setup, count)
         if why is None:
-            factor = exact_factor(question.resolved, setup, sample)
+            factor = exact_factor(setup, sample)
             sample_factor = 0.0 if factor is None else float(factor)
             guesses = [Span(0.0, sample_factor, None, None)]
         elif workload.closed:
@@ -340,7 +340,7 @@ def _too_slow(question: Question) -> str | None:
     """Why no rate meets an objective: a request alone takes longer; None where it does not."""
     for at, stream in enumerate(question.workload.streams):
         for slo in stream.slos:
-            least_s = quickest_s(question.resolved, question.setup, at)
+            least_s = quickest_s(question.setup, at)
             if least_s > slo.latency_s:
                 return no_rate(slo, least_s)
     return None

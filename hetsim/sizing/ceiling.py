@@ -131,7 +131,7 @@ def ceiling_of(
     return Ceiling(factor, names[int(worth.argmax())])
 
 
-def quickest_s(resolved: Sequence[Resolved], setup: Setup, stream: int) -> float:
+def quickest_s(setup: Setup, stream: int) -> float:
     """Return what no request of a stream takes less than, on whatever it may run."""
     model = setup.sources[stream].model
     table = setup.models[model].template[np.unique(setup.variant[stream])]

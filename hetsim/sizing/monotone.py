@@ -52,9 +52,7 @@ def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
     return _pools(resolved, setup)
 
 
-def exact_factor(
-    resolved: Sequence[Resolved], setup: Setup, sample: Sample
-) -> Fraction | float | None:
+def exact_factor(setup: Setup, sample: Sample) -> Fraction | float | None:
     """Return the largest factor on the rate at which a sample meets every objective, exactly.
 
     Infinite where it does though all requests come at one moment; None where it does at no rate.

@@ -116,13 +116,13 @@ def test_each_placement_is_left_or_a_bound_excludes_it(
                 continue
             listed = every.left(counts, policy, 1 << 20)
             assert listed is not None
-            left = {shape_of(question, where) for where in listed}
+            left = {shape_of(where) for where in listed}
             before |= left
             for where in enumerated(question, counts, policy):
-                known = shape_of(question, where) in before
+                known = shape_of(where) in before
                 assert known != (under.excludes(where, policy) is not None)
                 # What leaves a copy idle is known of fewer.
-                assert shape_of(question, where) in left or not known or idle(question, where)
+                assert shape_of(where) in left or not known or idle(question, where)
 
 
 def idle(question: Question, where: Placed) -> bool:

@@ -236,11 +236,6 @@ class CompiledSubgraph:
         return outputs
 
 
-def import_runtime() -> None:
-    """Import what opening the first subgraph would import: for a process that others start from."""
-    assert quiet_runtime().InferenceSession
-
-
 def _runner(session: onnxruntime.InferenceSession) -> Callable[..., list[Value]]:
     """Return what runs a session on inputs that are known to be there.
 

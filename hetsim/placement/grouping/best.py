@@ -105,8 +105,8 @@ def are_for(problem: Problem) -> bool:
 Array = Any
 """A list of numbers, or an array of them where it is compiled."""
 
-KEPT_FROM, COMPILE_FROM = 3_000, 250_000
-"""Nodes from which machine code pays, where it is kept, and in all where it is not."""
+LEAST, COMPILE_FROM = 3_000, 250_000
+"""Nodes of one plan, and of all of a process, that are for machine code."""
 
 
 def label_runs(
@@ -159,7 +159,7 @@ def _runs() -> Callable[..., None]:
 
 def pays(nodes: int) -> bool:
     """Whether runs of so many nodes are for machine code."""
-    return left_to_python.pays(_runs, label_runs, nodes, KEPT_FROM, COMPILE_FROM)
+    return left_to_python.pays(_runs, label_runs, nodes, LEAST, COMPILE_FROM)
 
 
 def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool) -> Ints:

@@ -21,8 +21,8 @@ from hetsim.placement.listing.columns import columns_of
 from hetsim.placement.listing.room import INFINITY, Array, Room, add, earliest, needs, remove, take
 from hetsim.problem.problem import Problem
 
-KEPT_FROM, COMPILE_FROM = 1_000, 50_000
-"""Nodes from which machine code pays, where it is kept, and in all where it is not."""
+LEAST, COMPILE_FROM = 1_000, 50_000
+"""Nodes of one schedule, and of all of a process, that are for machine code."""
 
 LOOK = 100
 """Nodes placed between two looks at a deadline."""
@@ -437,9 +437,7 @@ def scheduled(
     only : sequence of int, optional
         A device by node, or -1: it goes there where it is supported and has room.
     """
-    pays = left_to_python.pays(
-        _compiled, place_all, problem.n, KEPT_FROM, COMPILE_FROM, *_PARTS, inline=True
-    )
+    pays = left_to_python.pays(_compiled, place_all, problem.n, LEAST, COMPILE_FROM)
     listing = Listing(problem, homes, compiled=pays)
     listing.place_in_order(order, ahead=ahead, only=only)
     return listing.schedule()

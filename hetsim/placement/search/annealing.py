@@ -81,9 +81,9 @@ HOT, COLD = 0.03, 0.003
 """Worsening that is accepted with probability 1/e at first and at last, over the best cost."""
 JUDGED = 40
 """Drafts of a round that are judged at most."""
-KEPT_FROM, COMPILE_FROM = 250_000, 20_000_000
-"""Tasks evaluated from which on loading the machine code costs less CPU time than it saves, and, in
-all, where none is kept; those of subgraphs count GROUPED times."""
+LEAST, COMPILE_FROM = 250_000, 20_000_000
+"""Tasks evaluated by one search, and by all of a process, that are for machine code; those of
+subgraphs count GROUPED times."""
 GROUPED = 4
 COMPILE_FROM_S, COMPILE_ANEW_FROM_S = 0.2, 12.0
 """Seconds of a time limit that are worth it."""
@@ -217,7 +217,7 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
                 settle(asked, search)
                 keep(search)
             else:
-                resume(asked, search, asked.nodes)
+                resume(search, asked.nodes)
                 undo(asked, search)
         tried = counts[TRIED]
         # Where it was just looked at, its move is still to be tried.
@@ -252,7 +252,7 @@ def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, un
                 keep(search)
         else:
             if counts[ENDED]:
-                resume(asked, search, asked.nodes)
+                resume(search, asked.nodes)
             undo(asked, search)
 
 
@@ -361,9 +361,7 @@ def walk(
         pays = budget.until_s - deadline.now_s() >= least_s
     else:
         work = budget.moves * problem.n * (GROUPED if estimates_groups(problem) else 1)
-        pays = left_to_python.pays(
-            _compiled, anneal, work, KEPT_FROM, COMPILE_FROM, *PARTS, inline=True
-        )
+        pays = left_to_python.pays(_compiled, anneal, work, LEAST, COMPILE_FROM)
     return Walk(problem, groups, seed, holds, compiled=pays)
 
 

@@ -163,7 +163,7 @@ def settle(asked: Asked, search: Search) -> None:
         add_up(asked, search, load)
 
 
-def resume(asked: Asked, search: Search, until: int) -> None:
+def resume(search: Search, until: int) -> None:
     """Let nodes before a place in the order end as in the draft that was taken last."""
     if len(search.marks) > 0:
         for i in range(search.counts[BEGUN], until):
@@ -216,7 +216,7 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
         if alone and end + (whole[p] - done[p]) > least:
             least = end + (whole[p] - done[p])
         if least > limit:
-            resume(asked, search, i + 1)
+            resume(search, i + 1)
             return least
     search.counts[ENDED] = 1
     return finish(asked, search, latest, False)

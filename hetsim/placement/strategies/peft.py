@@ -24,8 +24,8 @@ Array = Any
 
 INFINITY = float("inf")
 
-KEPT_FROM, COMPILE_FROM = 10_000, 20_000_000
-"""Readers times devices from which machine code pays, where it is kept, and in all where not."""
+LEAST, COMPILE_FROM = 10_000, 20_000_000
+"""Readers times devices of one plan, and of all of a process, that are for machine code."""
 
 
 def look_ahead(
@@ -98,7 +98,7 @@ def _look_ahead() -> Callable[..., None]:
 
 def pays(work: int) -> bool:
     """Whether so many readers times devices are for machine code."""
-    return left_to_python.pays(_look_ahead, look_ahead, work, KEPT_FROM, COMPILE_FROM)
+    return left_to_python.pays(_look_ahead, look_ahead, work, LEAST, COMPILE_FROM)
 
 
 @dataclass(frozen=True, slots=True)

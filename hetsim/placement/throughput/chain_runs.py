@@ -19,8 +19,8 @@ from hetsim.problem.problem import Problem
 Array = Any
 """A list of numbers, or an array of them where it is _follow; matrices lie flat, by row."""
 
-KEPT_FROM, COMPILE_FROM = 50_000, 50_000_000
-"""Steps from which machine code pays, where it is kept, and in all where it is not."""
+LEAST, COMPILE_FROM = 50_000, 50_000_000
+"""Steps of one plan, and of all of a process, that are for machine code."""
 
 
 def follow_devices(
@@ -75,7 +75,7 @@ def _follow() -> Callable[..., None]:
 
 def pays(steps: int) -> bool:
     """Whether so many steps are for machine code."""
-    return left_to_python.pays(_follow, follow_devices, steps, KEPT_FROM, COMPILE_FROM)
+    return left_to_python.pays(_follow, follow_devices, steps, LEAST, COMPILE_FROM)
 
 
 Run = tuple[int, int, int]

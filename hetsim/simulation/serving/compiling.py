@@ -51,7 +51,7 @@ INLINED = (
 )
 """What ``driver.advance`` calls on arrays, each after what it calls itself."""
 
-MADE_FROM, LEAST = 250_000, 500
+COMPILE_FROM, LEAST = 250_000, 500
 """Task events that take plain Python a second, of all that a process plays; of one play, those that
 outweigh handing over its arrays."""
 
@@ -64,4 +64,4 @@ def compiled() -> Callable[..., int]:
 
 def pays(events: float) -> bool:
     """Return whether so many task events are for machine code; see ``left_to_python.pays``."""
-    return left_to_python.pays(compiled, driver.advance, events, LEAST, MADE_FROM)
+    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM)
