@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.service.figures import chosen
+from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source

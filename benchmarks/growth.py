@@ -46,8 +46,8 @@ from hetsim.execution.compiled.write import compile_plan
 from hetsim.partitioning.export.onnx_folder import save_all
 from hetsim.problem.plan import Plan
 from hetsim.reporting.trace import trace_pieces
-from hetsim.service.resolving import Made
-from hetsim.service.serving import serve
+from hetsim.simulation.service.resolving import Made
+from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals.poisson import Poisson
 from hetsim.workload.deployment import Deployment, Served
 from hetsim.workload.workload import Stream, Workload

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from hetsim.recommending.question import (
+from hetsim.provisioning.platforms.question import (
     Arrivals,
     Ask,
     Class,
@@ -23,8 +23,8 @@ from hetsim.recommending.question import (
     Task,
     Way,
 )
-from hetsim.recommending.searching import Search
-from hetsim.recommending.vectors import all_vectors
+from hetsim.provisioning.platforms.searching import Search
+from hetsim.provisioning.platforms.vectors import all_vectors
 from hetsim.workload.slo import Slo
 
 REQUESTS = 1000

@@ -82,24 +82,24 @@ if TYPE_CHECKING:
     from hetsim.placement.bounds.max_load import max_load
     from hetsim.placement.entries import strategies
     from hetsim.placement.planning import plan
-    from hetsim.placing.answer import Placement
-    from hetsim.placing.place import place
     from hetsim.problem.groups import Group
     from hetsim.problem.parts import Staging
     from hetsim.problem.plan import Plan
     from hetsim.problem.problem import Problem
     from hetsim.problem.saved import load_plan
     from hetsim.problem.timeline import Event, Timeline
-    from hetsim.recommending.answer import Recommendation
-    from hetsim.recommending.catalog import load_catalog
-    from hetsim.recommending.recommend import recommend
-    from hetsim.service.service import Service
+    from hetsim.provisioning.instances.answer import Placement
+    from hetsim.provisioning.instances.place import place
+    from hetsim.provisioning.platforms.answer import Recommendation
+    from hetsim.provisioning.platforms.catalog import load_catalog
+    from hetsim.provisioning.platforms.recommend import recommend
+    from hetsim.provisioning.rates.answer import Capacity, Carried
+    from hetsim.provisioning.rates.availability import availability
+    from hetsim.provisioning.rates.capacity import capacity
+    from hetsim.provisioning.rates.redundancy.answer import Availability, Survived
+    from hetsim.provisioning.rates.surviving import survive
+    from hetsim.simulation.service.service import Service
     from hetsim.simulation.simulate import simulate
-    from hetsim.sizing.answer import Capacity, Carried
-    from hetsim.sizing.availability import availability
-    from hetsim.sizing.capacity import capacity
-    from hetsim.sizing.outages.answer import Availability, Survived
-    from hetsim.sizing.surviving import survive
     from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep
     from hetsim.workload.deployment import Deployment
@@ -112,11 +112,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity.affinity",
     "ArtifactError": "hetsim.errors",
-    "Availability": "hetsim.sizing.outages.answer",
+    "Availability": "hetsim.provisioning.rates.redundancy.answer",
     "Cancelled": "hetsim.errors",
     "CertificateRefuted": "hetsim.errors",
-    "Capacity": "hetsim.sizing.answer",
-    "Carried": "hetsim.sizing.answer",
+    "Capacity": "hetsim.provisioning.rates.answer",
+    "Carried": "hetsim.provisioning.rates.answer",
     "ClusterError": "hetsim.errors",
     "Comparison": "hetsim.analysis.comparison",
     "Deployment": "hetsim.workload.deployment",
@@ -155,18 +155,18 @@ _HOMES = {
     "OutputsDiffer": "hetsim.errors",
     "Partition": "hetsim.partitioning.partition",
     "PartitionError": "hetsim.errors",
-    "Placement": "hetsim.placing.answer",
+    "Placement": "hetsim.provisioning.instances.answer",
     "Plan": "hetsim.problem.plan",
     "PlanError": "hetsim.errors",
     "Platform": "hetsim.hardware.spec",
     "PlatformError": "hetsim.errors",
     "PluginError": "hetsim.errors",
     "Problem": "hetsim.problem.problem",
-    "Recommendation": "hetsim.recommending.answer",
+    "Recommendation": "hetsim.provisioning.platforms.answer",
     "RequestError": "hetsim.errors",
     "Row": "hetsim.analysis.comparison",
     "Run": "hetsim.execution.run",
-    "Service": "hetsim.service.service",
+    "Service": "hetsim.simulation.service.service",
     "Session": "hetsim.execution.session",
     "LoadTest": "hetsim.execution.serving.load_test",
     "serve": "hetsim.execution.serving.serve",
@@ -174,7 +174,7 @@ _HOMES = {
     "Slo": "hetsim.workload.slo",
     "Staging": "hetsim.problem.parts",
     "Stream": "hetsim.workload.workload",
-    "Survived": "hetsim.sizing.outages.answer",
+    "Survived": "hetsim.provisioning.rates.redundancy.answer",
     "SweepError": "hetsim.errors",
     "TimedOut": "hetsim.errors",
     "Timeline": "hetsim.problem.timeline",
@@ -187,15 +187,15 @@ _HOMES = {
     "WorkloadError": "hetsim.errors",
     "affinity_of_model": "hetsim.partitioning.affinity.affinity",
     "annotate": "hetsim.partitioning.regions",
-    "availability": "hetsim.sizing.availability",
-    "capacity": "hetsim.sizing.capacity",
+    "availability": "hetsim.provisioning.rates.availability",
+    "capacity": "hetsim.provisioning.rates.capacity",
     "check_timeline": "hetsim.analysis.timeline_check",
     "compare": "hetsim.analysis.comparison",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
     "lint": "hetsim.analysis.lint.lint",
     "load_affinity": "hetsim.partitioning.affinity.file",
-    "load_catalog": "hetsim.recommending.catalog",
+    "load_catalog": "hetsim.provisioning.platforms.catalog",
     "load_deployment": "hetsim.workload.files.reader",
     "load_device": "hetsim.hardware.catalog",
     "load_extension": "hetsim.graph.reading.extension",
@@ -210,14 +210,14 @@ _HOMES = {
     "model_of": "hetsim.graph.loading",
     "nodes": "hetsim.analysis.nodes.nodes",
     "partition": "hetsim.partitioning.flow",
-    "place": "hetsim.placing.place",
+    "place": "hetsim.provisioning.instances.place",
     "plan": "hetsim.placement.planning",
-    "recommend": "hetsim.recommending.recommend",
+    "recommend": "hetsim.provisioning.platforms.recommend",
     "run": "hetsim.execution.run",
     "sensitivities": "hetsim.analysis.sensitivity",
     "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.entries",
-    "survive": "hetsim.sizing.surviving",
+    "survive": "hetsim.provisioning.rates.surviving",
     "sweep": "hetsim.sweeping.verb",
     "what_if": "hetsim.hardware.changing.platform",
 }

@@ -17,12 +17,12 @@ from hetsim.placement.planning import again
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
-from hetsim.service.asked import Asked
-from hetsim.service.keeping import kept_on
-from hetsim.service.layout import set_up
-from hetsim.service.memory import check_together
-from hetsim.service.service import Service
-from hetsim.service.serving import played, serve
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.keeping import kept_on
+from hetsim.simulation.service.layout import set_up
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.service import Service
+from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.deployment import Deployment
 
 STEP = "10%"

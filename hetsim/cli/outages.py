@@ -11,9 +11,9 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
-    from hetsim.service.asked import Asked
-    from hetsim.service.resolving import Made
-    from hetsim.sizing.outages.answer import Availability, Survived
+    from hetsim.provisioning.rates.redundancy.answer import Availability, Survived
+    from hetsim.simulation.service.asked import Asked
+    from hetsim.simulation.service.resolving import Made
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.workload import Workload
 
@@ -30,7 +30,7 @@ class Outages:
         self.survived: Survived | None = None
         self.available: Availability | None = None
         if load.survive is not None or load.availability is not None:
-            from hetsim.sizing.outages.answer import check_asked
+            from hetsim.provisioning.rates.redundancy.answer import check_asked
 
             check_asked(self.played)
 
@@ -59,13 +59,13 @@ class Outages:
             "within": load.within,
         }
         if load.survive is not None:
-            from hetsim.sizing.surviving import survive_as
+            from hetsim.provisioning.rates.surviving import survive_as
 
             self.survived = survive_as(
                 deployment, self.played, platform, losses=load.survive, **common
             )
         if load.availability is not None:
-            from hetsim.sizing.availability import availability_as
+            from hetsim.provisioning.rates.availability import availability_as
 
             self.available = availability_as(
                 deployment,

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from hetsim.core.text import Record
     from hetsim.execution.serving.load_test import LoadTest
     from hetsim.hardware.spec import Platform
-    from hetsim.placing.answer import Placement
-    from hetsim.recommending.answer import Recommendation
-    from hetsim.service.service import Service
-    from hetsim.sizing.answer import Capacity, Carried
+    from hetsim.provisioning.instances.answer import Placement
+    from hetsim.provisioning.platforms.answer import Recommendation
+    from hetsim.provisioning.rates.answer import Capacity, Carried
+    from hetsim.simulation.service.service import Service
     from hetsim.sweeping.verb import Swept
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.workload import Workload

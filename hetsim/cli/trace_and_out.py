@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
     from hetsim.problem.timeline import Event, Timeline
     from hetsim.reporting.pages.island import Island
-    from hetsim.service.service import Service
+    from hetsim.simulation.service.service import Service
 
 
 def check_targets(out: Path | None = None) -> None:

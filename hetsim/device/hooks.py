@@ -10,7 +10,7 @@ from hetsim.core.plugins import answered, is_amount
 from hetsim.device.device import GROUP, Device
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph
-from hetsim.patterns.matching import Match
+from hetsim.graph.patterns.matching import Match
 
 if TYPE_CHECKING:
     import onnx

@@ -8,14 +8,14 @@ from typing import Any
 
 from hetsim.problem.evidence import Z80
 from hetsim.problem.record import weakest_of
-from hetsim.recommending.answer import Recommendation, devices_of
-from hetsim.recommending.deploying import deployment_file, platform_file
-from hetsim.recommending.question import UNITS
+from hetsim.provisioning.platforms.answer import Recommendation, devices_of
+from hetsim.provisioning.platforms.deploying import deployment_file, platform_file
+from hetsim.provisioning.platforms.question import UNITS
 from hetsim.reporting.tables.recommendation import device_name, sentence
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.surviving import surviving_record
 from hetsim.reporting.tables.workload import objectives_record
-from hetsim.service.resolving import Resolved
+from hetsim.simulation.service.resolving import Resolved
 
 
 def recommendation_record(found: Recommendation) -> dict[str, Any]:

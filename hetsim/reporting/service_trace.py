@@ -19,7 +19,7 @@ from hetsim.core.text import Record, plain
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
 from hetsim.reporting.trace_counters import Changes, counted, microseconds, nanoseconds
 from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows
-from hetsim.service.service import Kept, Service
+from hetsim.simulation.service.service import Kept, Service
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL
 

@@ -21,7 +21,7 @@ from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.power import within_power
 
 if TYPE_CHECKING:
-    from hetsim.service.service import Service
+    from hetsim.simulation.service.service import Service
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.failure import Failure
     from hetsim.workload.workload import Workload
@@ -78,8 +78,8 @@ def simulate(
     """Play `plan` on the virtual clock and return what happened and what it cost.
 
     Or a workload on a deployment, ``simulate(deployment, workload, platform=platform)``, and
-    return what became of its requests: see ``hetsim.service.serving.serve``. Only `platform`,
-    `until_answered`, `within` and `failures` go with it.
+    return what became of its requests: see ``hetsim.simulation.service.serving.serve``. Only
+    `platform`, `until_answered`, `within` and `failures` go with it.
 
     A device that fails loses what it runs and what it holds. Where it comes back, its work
     waits for it; where it does not, the plan's strategy plans without it, and every request
@@ -180,7 +180,7 @@ def _served(
     within: float | None,
     failures: Sequence[Failure],
 ) -> Service:
-    from hetsim.service.serving import serve
+    from hetsim.simulation.service.serving import serve
     from hetsim.workload.failing import Failing
     from hetsim.workload.workload import Workload
 

@@ -20,10 +20,10 @@ from hetsim.placement.bounding import stated_bound
 from hetsim.placement.objective import kept_s
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
-from hetsim.service.asked import Asked
-from hetsim.service.resolving import Made
-from hetsim.service.service import Service
-from hetsim.service.serving import serve
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.resolving import Made
+from hetsim.simulation.service.service import Service
+from hetsim.simulation.service.serving import serve
 from hetsim.simulation.simulate import simulate
 from hetsim.sweeping.grid import Grid, Point
 from hetsim.sweeping.rows import BROKEN, Row, blank, finite

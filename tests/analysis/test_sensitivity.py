@@ -29,9 +29,9 @@ from hetsim.placement.planning import again
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
-from hetsim.service.asked import Asked
-from hetsim.service.keeping import kept_on
-from hetsim.service.serving import serve
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.keeping import kept_on
+from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals.poisson import Poisson
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workload.workload import Stream, Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetsim.service.stability import stability_of
+from hetsim.simulation.service.stability import stability_of
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.statistics.mean import mean_of
 from holding import at_loads, holds

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import hetsim
 from deployments import alone_s
-from hetsim.service.service import Service, StreamService
+from hetsim.simulation.service.service import Service, StreamService
 from hetsim.workload.arrivals.poisson import Poisson
 from hetsim.workload.deployment import Instances, Served
 from holding import bounds

@@ -20,11 +20,11 @@ from hetsim.device.support.quantized import Quantized
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph
 from hetsim.graph.loading import model_of
+from hetsim.graph.patterns.matching import Match
 from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.executing import executing
 from hetsim.hardware.spec import DeviceSpec
-from hetsim.patterns.matching import Match
 from kernel_graphs import chain, graph_of
 
 SPEC = replace(

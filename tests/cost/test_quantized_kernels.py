@@ -21,10 +21,10 @@ from hetsim.cost.quantized import (
 from hetsim.device.support.quantized import Quantized
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph
+from hetsim.graph.patterns.matching import Match
 from hetsim.graph.work import Work, graph_work, node_work
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.spec import DeviceSpec
-from hetsim.patterns.matching import Match
 from kernel_graphs import graph_of
 
 SPEC = by_datasheet(load_platform("laptop").devices["npu"])

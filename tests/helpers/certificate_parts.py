@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.recommending.certificate import certificate
-from hetsim.recommending.question import Question
-from hetsim.recommending.searching import Search
+from hetsim.provisioning.platforms.certificate import certificate
+from hetsim.provisioning.platforms.question import Question
+from hetsim.provisioning.platforms.searching import Search
 from random_questions import random_drawn, random_question, with_splits
 
 Json = dict[str, Any]

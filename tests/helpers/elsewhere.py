@@ -21,8 +21,9 @@ LOWEST = "lowest"
 EXTRAS = ".[dev,parquet]"
 
 CORE = (
-    "tests/core", "tests/problem", "tests/patterns", "tests/partitioning", "tests/graph/shapes",
-    "tests/placement/strategies", "tests/sizing", "tests/reporting/test_trace.py",
+    "tests/core", "tests/problem", "tests/graph/patterns", "tests/partitioning",
+    "tests/graph/shapes",
+    "tests/placement/strategies", "tests/provisioning/rates", "tests/reporting/test_trace.py",
     "tests/cli/test_exit_codes.py", "tests/execution/test_run.py",
 )  # fmt: skip
 """What a version of Python or of a package may break: reading, numbers, plans, kernels, a Ray."""

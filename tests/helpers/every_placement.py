@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 
-from hetsim.recommending.policies import Placed, Policy, places_of, serves
-from hetsim.recommending.question import Counts, Instance, Question
+from hetsim.provisioning.platforms.policies import Placed, Policy, places_of, serves
+from hetsim.provisioning.platforms.question import Counts, Instance, Question
 
 
 def enumerated(question: Question, counts: Counts, policy: Policy) -> Iterator[Placed]:

@@ -82,7 +82,7 @@ from false_runs import (
     what_meets_is_excluded,
 )
 from hetsim.errors import CertificateRefuted, InvalidInput
-from hetsim.recommending.verification import verify
+from hetsim.provisioning.platforms.verification import verify
 
 Falsify = Callable[[Json, np.random.Generator], str | None]
 

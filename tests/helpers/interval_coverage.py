@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.service.figures import chosen
+from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
 from hetsim.statistics.mean import Mean, mean_of

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from hetsim.recommending.question import (
+from hetsim.provisioning.platforms.question import (
     Arrivals,
     Ask,
     Class,

@@ -6,8 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
-from hetsim.placing.replicas import Part, Replicas
 from hetsim.problem.parts import Held
+from hetsim.provisioning.instances.replicas import Part, Replicas
 
 
 def random_replicas(seed: int, *, devices: int = 4, models: int = 6, most: int = 16) -> Replicas:

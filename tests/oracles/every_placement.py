@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from hetsim.placing.replicas import Replicas
+from hetsim.provisioning.instances.replicas import Replicas
 
 
 def most_carried(replicas: Replicas) -> float:

@@ -9,10 +9,9 @@ from itertools import permutations, product
 import networkx as nx
 
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.work import op_key
-from hetsim.patterns.attributes import AttributeTest
-from hetsim.patterns.pattern import Pattern
-from hetsim.patterns.terms import (
+from hetsim.graph.patterns.attributes import AttributeTest
+from hetsim.graph.patterns.pattern import Pattern
+from hetsim.graph.patterns.terms import (
     SYMMETRIC,
     Constant,
     Either,
@@ -23,6 +22,7 @@ from hetsim.patterns.terms import (
     Wild,
     children,
 )
+from hetsim.graph.work import op_key
 
 Part = tuple[str, int]
 """A node of the pattern, by name, and an output of it."""

@@ -21,7 +21,7 @@ from hetsim.reporting.pages.packing import unpacked
 from hetsim.reporting.pages.reading import read_left
 from hetsim.reporting.pages.timeline_of_trace import WAITING_MOST, timelines_of_requests
 from hetsim.reporting.service_trace import service_trace
-from hetsim.service.serving import serve
+from hetsim.simulation.service.serving import serve
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy
 
 Drawn = tuple[int, int, int, str]

@@ -29,7 +29,7 @@ RECORDS: dict[str, dict[str, Any]] = {
 }
 
 FLOW = "more than merging: tests/partitioning/test_flow_cases.py"
-PATTERN = "pattern matching: tests/patterns/test_pattern_cases.py"
+PATTERN = "pattern matching: tests/graph/patterns/test_pattern_cases.py"
 SIZE = "size rules drop groups after merging: tests/partitioning/test_sizes.py"
 NOT_HERE = {
     "rfc-priority-acl-over-dnnl": FLOW,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetsim.service.stability import stability_of
+from hetsim.simulation.service.stability import stability_of
 from hetsim.statistics.verdict import verdict_of, verdict_of_all
 from oracles.late_share import counted, estimated, may_be_late, overloaded
 from sweeps import sweep

@@ -89,8 +89,8 @@ def capacity(
     from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
+    from hetsim.provisioning.rates.capacity import BUDGET, capacity_of
     from hetsim.reporting.tables.capacity import best_sentence, capacity_record, capacity_report
-    from hetsim.sizing.capacity import BUDGET, capacity_of
 
     invocation = current()
     check_targets()

@@ -202,7 +202,7 @@ def show_schema(sort: Sort | Literal["catalog"] | None) -> None:
     from hetsim.hardware.files.json_schema import json_schema
 
     if sort == "catalog":
-        from hetsim.recommending.catalog import catalog_schema
+        from hetsim.provisioning.platforms.catalog import catalog_schema
 
         current().show_json(catalog_schema())
         return

@@ -88,12 +88,12 @@ def place(
     from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
-    from hetsim.placing.offered import ALONE, SPLITS
-    from hetsim.placing.place import place_of
-    from hetsim.placing.placements import MOST
+    from hetsim.provisioning.instances.offered import ALONE, SPLITS
+    from hetsim.provisioning.instances.place import place_of
+    from hetsim.provisioning.instances.placements import MOST
+    from hetsim.provisioning.rates.capacity import BUDGET
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.place import best_sentence, place_record, place_report
-    from hetsim.sizing.capacity import BUDGET
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.writing import deployment_yaml
 

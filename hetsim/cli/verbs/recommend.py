@@ -16,7 +16,7 @@ from hetsim.cli.options.output import common_options, force_option, json_option,
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
-    from hetsim.recommending.question import Aim
+    from hetsim.provisioning.platforms.question import Aim
 
 
 @click.command(cls=Command)
@@ -105,16 +105,16 @@ def recommend(
     from hetsim.cli.trace_and_out import check_targets
     from hetsim.cost.default import DEFAULT_COST
     from hetsim.errors import UsageError
-    from hetsim.recommending.catalog import load_catalog
-    from hetsim.recommending.certificate import certificate, digests_of
-    from hetsim.recommending.doubt import AS_SAID, demand_of_text
-    from hetsim.recommending.recommend import recommended
-    from hetsim.recommending.searching import BUDGET
+    from hetsim.provisioning.platforms.catalog import load_catalog
+    from hetsim.provisioning.platforms.certificate import certificate, digests_of
+    from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
+    from hetsim.provisioning.platforms.recommend import recommended
+    from hetsim.provisioning.platforms.searching import BUDGET
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.recommendation_record import recommendation_record
     from hetsim.reporting.tables.recommendation import recommendation_report
-    from hetsim.service.asked import Asked
-    from hetsim.service.cost import Prices
+    from hetsim.simulation.service.asked import Asked
+    from hetsim.simulation.service.cost import Prices
     from hetsim.workload.files.reader import load_workload
 
     invocation = current()

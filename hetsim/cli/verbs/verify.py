@@ -26,8 +26,8 @@ def verify(file: str, events: int | None) -> None:
     It deals with every vector that comes before the answer, checks each bound, and plays again
     what was tried. Ends with exit code 5 where the certificate claims what is not so.
     """
-    from hetsim.recommending.verification import BUDGET
-    from hetsim.recommending.verification import verify as checked
+    from hetsim.provisioning.platforms.verification import BUDGET
+    from hetsim.provisioning.platforms.verification import verify as checked
 
     invocation = current()
     with invocation.progress("checking the certificate"):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph
+from hetsim.graph.patterns.matching import Match
 from hetsim.graph.work import op_key
-from hetsim.patterns.matching import Match
 
 
 def traceable(graph: Graph) -> Graph:

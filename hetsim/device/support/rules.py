@@ -15,12 +15,12 @@ from hetsim.device.support.executed import (
 )
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.patterns.attributes import AttributeTest, attribute_of
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec, SupportRule
-from hetsim.patterns.attributes import AttributeTest, attribute_of
 
 if TYPE_CHECKING:
-    from hetsim.patterns.matching import Match
+    from hetsim.graph.patterns.matching import Match
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _quantized_units(
 ) -> tuple[Match, ...]:
     """Units of integers that it takes whole though not their nodes alone; see `Quantized`."""
     from hetsim.device.support.quantized import Quantized, contraction, integer_units
-    from hetsim.patterns.matching import Match
+    from hetsim.graph.patterns.matching import Match
 
     quantized = Quantized(graph, spec)
     if not quantized:
@@ -112,8 +112,8 @@ def _quantized_units(
 
 def _by_patterns(spec: DeviceSpec, graph: Graph, reasons: dict[int, str]) -> tuple[Match, ...]:
     """Match the patterns of the description, and say in `reasons` what came of them."""
-    from hetsim.patterns.matching import find_matches
-    from hetsim.patterns.names import check_names
+    from hetsim.graph.patterns.matching import find_matches
+    from hetsim.graph.patterns.names import check_names
 
     for pattern in spec.patterns:
         check_names(pattern)

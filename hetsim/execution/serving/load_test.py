@@ -13,7 +13,7 @@ from hetsim.execution.devices.program import tolerance_of
 from hetsim.execution.equality import differences, judged
 from hetsim.execution.run import whole_model
 from hetsim.execution.serving.requests import Batch, Runs
-from hetsim.service.service import Service
+from hetsim.simulation.service.service import Service
 
 if TYPE_CHECKING:
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph

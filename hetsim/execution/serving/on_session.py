@@ -23,13 +23,13 @@ from hetsim.execution.inputs_outputs import model_of
 from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late
 from hetsim.execution.serving.rehearsal import TIMES
 from hetsim.execution.serving.requests import Batch, Batching, Kept, Runs, Sort, sets_of
-from hetsim.service.layout import Setup, set_up
-from hetsim.service.memory import check_together
-from hetsim.service.recorded import Recorded
-from hetsim.service.resolving import Resolved
-from hetsim.service.running import Run, blocks_of, until_s
-from hetsim.service.serving import played, service_of
 from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.service.layout import Setup, set_up
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.recorded import Recorded
+from hetsim.simulation.service.resolving import Resolved
+from hetsim.simulation.service.running import Run, blocks_of, until_s
+from hetsim.simulation.service.serving import played, service_of
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
 from hetsim.workload.arrivals.closed import TURNS

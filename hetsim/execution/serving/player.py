@@ -24,7 +24,7 @@ from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime, Started
 
 if TYPE_CHECKING:
-    from hetsim.service.layout import Setup
+    from hetsim.simulation.service.layout import Setup
 
 
 class Clock(Protocol):

@@ -14,8 +14,8 @@ from hetsim.execution.inputs_outputs import given_inputs, model_of
 if TYPE_CHECKING:
     from hetsim.graph.inputs.files import Inputs
     from hetsim.graph.model import Model
-    from hetsim.service.layout import Setup
-    from hetsim.service.resolving import Resolved
+    from hetsim.simulation.service.layout import Setup
+    from hetsim.simulation.service.resolving import Resolved
 
 Values = Mapping[str, Any]
 Axis = tuple[int, int]

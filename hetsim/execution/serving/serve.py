@@ -22,13 +22,13 @@ from hetsim.execution.serving.rehearsal import HEADROOM, Alone, Loadable, Rehear
 from hetsim.execution.serving.requests import runs_of
 from hetsim.execution.session import Session, crossing_bytes
 from hetsim.execution.transports.executors import transports
-from hetsim.service.layout import Setup, set_up
-from hetsim.service.memory import check_together
-from hetsim.service.resolving import Resolved, resolve
-from hetsim.service.running import Run, blocks_of, until_s
-from hetsim.service.service import Service
-from hetsim.service.serving import keeping, played, service_of
 from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.service.layout import Setup, set_up
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.resolving import Resolved, resolve
+from hetsim.simulation.service.running import Run, blocks_of, until_s
+from hetsim.simulation.service.service import Service
+from hetsim.simulation.service.serving import keeping, played, service_of
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime
 from hetsim.simulation.serving.tables import SERVED
@@ -36,7 +36,7 @@ from hetsim.simulation.serving.tables import SERVED
 if TYPE_CHECKING:
     from hetsim.graph.inputs.files import Inputs
     from hetsim.hardware.spec import Platform
-    from hetsim.service.asked import Asked
+    from hetsim.simulation.service.asked import Asked
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.workload import Workload
 

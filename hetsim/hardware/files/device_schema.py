@@ -50,7 +50,7 @@ from hetsim.hardware.files.price_schema import PriceModel
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 
 if TYPE_CHECKING:
-    from hetsim.patterns.pattern import Pattern
+    from hetsim.graph.patterns.pattern import Pattern
 
 MICROSECONDS = 1e6
 """In a second. Dividing rounds right: 5 / 1e6 is 5e-06, 5 * 1e-6 is just below it."""
@@ -58,7 +58,7 @@ MICROSECONDS = 1e6
 
 def parsed(name: str, text: str) -> Pattern:
     """Read a pattern; its error, of type UsageError, shows where the text is wrong."""
-    from hetsim.patterns.text import parse_pattern
+    from hetsim.graph.patterns.text import parse_pattern
 
     return parse_pattern(name, text)
 

@@ -10,16 +10,16 @@ from shlex import join
 from hetsim.core.text import Record, plain
 from hetsim.errors import HetsimError
 from hetsim.hardware.spec import Platform
+from hetsim.provisioning.rates.carrying import Question
+from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.reporting.pages.commands import RATE, without
 from hetsim.reporting.tables.service import busiest
-from hetsim.service.layout import Setup, set_up
-from hetsim.service.memory import check_together
-from hetsim.service.resolving import Resolved
-from hetsim.service.running import Run, engine_of, expected
-from hetsim.service.service import Service
-from hetsim.service.serving import service_of
-from hetsim.sizing.carrying import Question
-from hetsim.sizing.ceiling import rates_of
+from hetsim.simulation.service.layout import Setup, set_up
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.resolving import Resolved
+from hetsim.simulation.service.running import Run, engine_of, expected
+from hetsim.simulation.service.service import Service
+from hetsim.simulation.service.serving import service_of
 from hetsim.workload.workload import Workload
 
 SHARES = (0.1, 0.3, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 1.05)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hetsim.core.text import Record
-from hetsim.recommending.answer import Recommendation
-from hetsim.recommending.playing import worst
-from hetsim.recommending.question import UNIT, Counts, Question
-from hetsim.recommending.searching import BUDGET, Search, Tried
+from hetsim.provisioning.platforms.answer import Recommendation
+from hetsim.provisioning.platforms.playing import worst
+from hetsim.provisioning.platforms.question import UNIT, Counts, Question
+from hetsim.provisioning.platforms.searching import BUDGET, Search, Tried
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """Factors on the price of each kind: what is the cheapest then is tried for the page as well."""

@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.core.text import plain
+from hetsim.provisioning.rates.redundancy.answer import Availability, State
 from hetsim.reporting.tables.surviving import choices_record, nearest_text
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.losses import choices_text
 from hetsim.reporting.words.text import share_text
-from hetsim.sizing.outages.answer import Availability, State
 
 SHOWN = 12
 """States, and devices, that are listed."""

@@ -28,7 +28,7 @@ from hetsim.reporting.words.text import (
     relative_change,
     seconds_text,
 )
-from hetsim.service.service import Service
+from hetsim.simulation.service.service import Service
 
 SAME = 5e-4
 """Part of a figure below which a difference is none: percentages show as much."""

@@ -12,6 +12,7 @@ from rich.text import Text
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
+from hetsim.provisioning.rates.answer import Capacity, Carried, nearest_miss
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.service_record import service_record
@@ -20,8 +21,7 @@ from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.losses import choices_text
 from hetsim.reporting.words.text import ABSENT, big, count, percent
-from hetsim.service.service import Service
-from hetsim.sizing.answer import Capacity, Carried, nearest_miss
+from hetsim.simulation.service.service import Service
 
 SHOWN = 12
 """Losses that are listed."""

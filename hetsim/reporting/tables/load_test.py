@@ -26,7 +26,7 @@ from hetsim.reporting.words.text import (
     relative_change,
     seconds_text,
 )
-from hetsim.service.service import StreamService
+from hetsim.simulation.service.service import StreamService
 
 SHOWN = (50.0, 90.0, 99.0)
 

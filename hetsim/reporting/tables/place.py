@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.core.text import fields, plain
-from hetsim.placing.answer import Apart, Placed, Placement, Sought
 from hetsim.problem.record import problem_record
+from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, seconds_text
-from hetsim.service.service import StreamService
+from hetsim.simulation.service.service import StreamService
 from hetsim.workload.deployment import DynamicBatching
 
 

@@ -12,17 +12,17 @@ from rich.text import Text
 from hetsim.analysis.verdict import LIKELY
 from hetsim.core.text import plain
 from hetsim.core.units import format_seconds
-from hetsim.recommending.answer import Recommendation, devices_of, nearest
-from hetsim.recommending.binding import Binding
-from hetsim.recommending.doubt import Doubt
-from hetsim.recommending.policies import Policy
-from hetsim.recommending.question import UNITS, Question
+from hetsim.provisioning.platforms.answer import Recommendation, devices_of, nearest
+from hetsim.provisioning.platforms.binding import Binding
+from hetsim.provisioning.platforms.doubt import Doubt
+from hetsim.provisioning.platforms.policies import Policy
+from hetsim.provisioning.platforms.question import UNITS, Question
 from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.surviving import surviving_report
 from hetsim.reporting.words.console import cell, new_table, pairs
 from hetsim.reporting.words.text import big, latency_text, percent
-from hetsim.service.resolving import Resolved
+from hetsim.simulation.service.resolving import Resolved
 
 MOST_EXCUSES = 12
 """Vectors that are told of one by one."""

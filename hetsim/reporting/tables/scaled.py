@@ -12,10 +12,10 @@ from hetsim.core.text import plain
 from hetsim.core.units import format_seconds
 from hetsim.reporting.words.console import table
 from hetsim.reporting.words.text import ABSENT, count, latency_text, on_time_text, percent
-from hetsim.service.cost import Cost
-from hetsim.service.fewest import Fewest
-from hetsim.service.scaled import Scaled
-from hetsim.service.service import Service, StreamService
+from hetsim.simulation.service.cost import Cost
+from hetsim.simulation.service.fewest import Fewest
+from hetsim.simulation.service.scaled import Scaled
+from hetsim.simulation.service.service import Service, StreamService
 
 Fixed: TypeAlias = tuple[Service, Cost]
 """The same requests with as many replicas all along, and what that costs."""

@@ -27,11 +27,11 @@ from hetsim.reporting.words.text import (
     percentile_lines,
     seconds_text,
 )
-from hetsim.service.cost import Charge, Cost
-from hetsim.service.failed import Failed, ModelFailed, Period
-from hetsim.service.intervals import ends_of
-from hetsim.service.resolving import Resolved
-from hetsim.service.service import (
+from hetsim.simulation.service.cost import Charge, Cost
+from hetsim.simulation.service.failed import Failed, ModelFailed, Period
+from hetsim.simulation.service.intervals import ends_of
+from hetsim.simulation.service.resolving import Resolved
+from hetsim.simulation.service.service import (
     Loading,
     ModelService,
     Objective,

@@ -10,11 +10,11 @@ from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.scaled import Fixed
 from hetsim.reporting.tables.service import served_text
 from hetsim.reporting.tables.workload import failing_record
-from hetsim.service.cost import Cost
-from hetsim.service.failed import Failed, Period
-from hetsim.service.resolving import devices_of
-from hetsim.service.scaled import Scaled
-from hetsim.service.service import ModelService, Service, StreamService, Use
+from hetsim.simulation.service.cost import Cost
+from hetsim.simulation.service.failed import Failed, Period
+from hetsim.simulation.service.resolving import devices_of
+from hetsim.simulation.service.scaled import Scaled
+from hetsim.simulation.service.service import ModelService, Service, StreamService, Use
 from hetsim.statistics.mean import Mean
 from hetsim.statistics.percentile import Percentile
 

@@ -11,13 +11,13 @@ from rich.text import Text
 
 from hetsim.core.text import plain
 from hetsim.core.units import format_seconds
+from hetsim.provisioning.rates.answer import Choice, nearest_miss
+from hetsim.provisioning.rates.redundancy.answer import Loss, Survived
 from hetsim.reporting.words.console import cell, new_table
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.losses import choices_text
 from hetsim.reporting.words.text import ABSENT, count, latency_text
-from hetsim.service.service import Service
-from hetsim.sizing.answer import Choice, nearest_miss
-from hetsim.sizing.outages.answer import Loss, Survived
+from hetsim.simulation.service.service import Service
 
 SHOWN = 12
 """Losses that are listed."""

@@ -21,7 +21,7 @@ from hetsim.workload.summary import MOST, Came
 from hetsim.workload.workload import Stream, Workload
 
 if TYPE_CHECKING:
-    from hetsim.recommending.question import Stream as Asked
+    from hetsim.provisioning.platforms.question import Stream as Asked
 
 
 def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) -> RenderableType:

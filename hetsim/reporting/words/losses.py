@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.core.text import plain
+from hetsim.provisioning.rates.answer import Choice
 from hetsim.reporting.words.like_devices import folded
-from hetsim.sizing.answer import Choice
 
 SHOWN = 3
 """Choices of what is down that a line has room for."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cli_calls import Cli
-from hetsim.service import running, serving
+from hetsim.simulation.service import running, serving
 from hetsim.simulation.serving import engine
 from hetsim.workload.traces import lines
 

@@ -20,6 +20,7 @@ from cli_calls import Cli, told
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.device.device import SimulatedDevice
 from hetsim.device.support.reasons import without_values
+from hetsim.graph.patterns.matching import Match
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (
     device_names,
@@ -31,7 +32,6 @@ from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.json_schema import json_schema
 from hetsim.hardware.kernel_figures import PARAMETERS
-from hetsim.patterns.matching import Match
 from hetsim.reporting.tables.query import answer_of
 
 BROKEN = Path(__file__).parents[2] / "hardware" / "broken"

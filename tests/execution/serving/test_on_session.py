@@ -13,12 +13,12 @@ from deployments import deployed
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.on_session import serve_on
-from hetsim.service.asked import Asked
-from hetsim.service.layout import set_up
-from hetsim.service.memory import check_together
-from hetsim.service.recorded import Recorded
-from hetsim.service.resolving import resolve
-from hetsim.service.running import Run, engine_of
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.layout import set_up
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.recorded import Recorded
+from hetsim.simulation.service.resolving import resolve
+from hetsim.simulation.service.running import Run, engine_of
 from hetsim.workload.arrivals.closed import Closed
 from hetsim.workload.arrivals.constant import Constant
 from hetsim.workload.arrivals.poisson import Poisson

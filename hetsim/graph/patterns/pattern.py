@@ -1,0 +1,238 @@
+"""A whole pattern: its ends, and what every pattern must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hetsim.errors import UsageError, nearest
+from hetsim.graph.graph import Graph
+from hetsim.graph.patterns.terms import (
+    DTYPES,
+    Constant,
+    Either,
+    Maybe,
+    Op,
+    Reference,
+    Term,
+    Wild,
+    children,
+    choices,
+)
+
+Check: TypeAlias = Callable[[Graph, tuple[int, ...]], bool]
+"""Whether nodes that fit a pattern, ascending, are a match of it."""
+
+MOST_LEVELS = 50
+MOST_TERMS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A named pattern of nodes that a device takes as one composite.
+
+    Patterns are equal where name, ends and check are; callables are equal to themselves alone.
+
+    Attributes
+    ----------
+    name : str
+    ends : tuple of terms
+        The nodes that the pattern ends in. Whichever alternatives are taken, each after the
+        first shares a label with one before it.
+    check : callable, optional
+        A condition on the whole match: the graph and the matched node ids, ascending.
+    text : str
+        What the pattern was written as; ``""`` where it was built of terms.
+
+    Raises
+    ------
+    UsageError
+        For a pattern without ends, an end that may stand for no node, an end that may share
+        no label with those before it, an optional node without inputs or with a label, a
+        label that stands for two things, a reference to no node or to one that it is an
+        input of, an empty choice, a negative port, an unknown dtype, more than `MOST_TERMS`
+        terms, or terms within terms by more than `MOST_LEVELS`.
+    """
+
+    name: str
+    ends: tuple[Term, ...]
+    check: Check | None = None
+    text: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        where = f"pattern '{self.name}'"
+        if not self.ends:
+            raise UsageError("it has no ends", where=where, hint="give the node that it ends in")
+        nodes = _check_terms(self.ends, where)
+        heights: dict[str, int] = {}
+        for end in self.ends:
+            _height(end, nodes, (), heights, 1, where)
+        sure: dict[str, frozenset[str]] = {}
+        known: frozenset[str] = frozenset()
+        for place, end in enumerate(self.ends):
+            if not all(isinstance(choice, Op | Reference) for choice in choices(end)):
+                raise UsageError(
+                    f"end {place + 1} may stand for no node", where=where, hint="end it in a node"
+                )
+            labels = sure_labels(end, nodes, sure)
+            if place and not labels & known:
+                raise UsageError(
+                    f"end {place + 1} shares no label with those before it",
+                    where=where,
+                    hint="give the node or value that they share one label, as in "
+                    "Relu($x); Sigmoid($x)",
+                )
+            known |= labels
+
+
+def labelled_nodes(ends: tuple[Term, ...]) -> dict[str, Op]:
+    """Map each label of a node to what describes the node."""
+    found: dict[str, Op] = {}
+    pending = list(ends)
+    while pending:
+        term = pending.pop()
+        if isinstance(term, Op) and term.label:
+            found[term.label] = term
+        pending.extend(children(term))
+    return found
+
+
+def sure_labels(
+    term: Term, nodes: dict[str, Op], known: dict[str, frozenset[str]]
+) -> frozenset[str]:
+    """Return the labels that occur in a term whichever of its alternatives are taken.
+
+    `nodes` are those of `labelled_nodes`; `known` keeps what was found of them.
+    """
+    if isinstance(term, Reference):
+        if term.label not in known:
+            known[term.label] = sure_labels(nodes[term.label], nodes, known)
+        return known[term.label]
+    if isinstance(term, Maybe):
+        return sure_labels(term.op.inputs[0], nodes, known)
+    inner = [sure_labels(part, nodes, known) for part in children(term)]
+    if isinstance(term, Either):
+        return frozenset.intersection(*inner)
+    return frozenset({term.label} - {""}).union(*inner)
+
+
+def _check_terms(ends: tuple[Term, ...], where: str) -> dict[str, Op]:
+    """Check every term by itself; return the nodes by label."""
+    nodes: dict[str, Op] = {}
+    values: set[str] = set()
+    references: list[str] = []
+    count = 0
+    pending = [(end, 1) for end in reversed(ends)]
+    while pending:
+        term, level = pending.pop()
+        count += 1
+        if count > MOST_TERMS:
+            raise UsageError(
+                f"it has more than {MOST_TERMS} terms", where=where, hint="split the pattern"
+            )
+        _check_level(level, where)
+        _check_term(term, where)
+        if isinstance(term, Reference):
+            references.append(term.label)
+        elif isinstance(term, Op):
+            if term.label and nodes.setdefault(term.label, term) != term:
+                raise UsageError(
+                    f"label '{term.label}' describes two nodes",
+                    where=where,
+                    hint=f"write ${term.label} alone where the first of them is meant",
+                )
+        elif isinstance(term, Wild | Constant) and term.label:
+            values.add(term.label)
+        below = level if isinstance(term, Maybe) else level + 1
+        pending.extend((inner, below) for inner in reversed(children(term)))
+    for label in sorted(values & nodes.keys()):
+        raise UsageError(
+            f"label '{label}' stands for a node and for a value",
+            where=where,
+            hint="give one of them another label",
+        )
+    for label in references:
+        if label not in nodes:
+            raise UsageError(
+                f"no node has label '{label}'", where=where, hint=nearest(label, nodes)
+            )
+    return nodes
+
+
+def _check_level(level: int, where: str) -> None:
+    if level > MOST_LEVELS:
+        raise UsageError(
+            f"its terms stand within one another by more than {MOST_LEVELS} levels",
+            where=where,
+            hint="split the pattern",
+        )
+
+
+def _check_term(term: Term, where: str) -> None:
+    if isinstance(term, Either):
+        if not term.terms:
+            raise UsageError("a choice is empty", where=where, hint="give its alternatives")
+        _check_present(term.terms, where)
+        return
+    if isinstance(term, Maybe):
+        if not term.op.inputs or term.op.label:
+            wrong = "takes no label" if term.op.inputs else "has no input to stand in for it"
+            raise UsageError(
+                f"optional node {'/'.join(term.op.types)} {wrong}",
+                where=where,
+                hint="write it as an alternative" if term.op.inputs else "give its first input",
+            )
+        _check_present(term.op.inputs[:1], where)
+        return
+    if isinstance(term, Op | Reference) and term.port is not None and term.port < 0:
+        raise UsageError(f"there is no output {term.port}", where=where, hint="count from 0")
+    if isinstance(term, Op) and not all(term.types or ("",)):
+        raise UsageError("a node has no op type", where=where, hint="name one, such as Relu")
+    if isinstance(term, Wild) and term.optional and (term.label or term.dtypes is not None):
+        raise UsageError(
+            "a value that may be absent has a label or dtypes", where=where, hint="leave them out"
+        )
+    if not isinstance(term, Reference):
+        for dtype in sorted((term.dtypes or frozenset()) - DTYPES):
+            raise UsageError(f"no dtype '{dtype}'", where=where, hint=nearest(dtype, DTYPES))
+
+
+def _check_present(terms: tuple[Term, ...], where: str) -> None:
+    if any(isinstance(term, Wild) and term.optional for term in terms):
+        raise UsageError(
+            "a value that may be absent stands in an alternative",
+            where=where,
+            hint="let it stand directly at an input",
+        )
+
+
+def _height(
+    term: Term,
+    nodes: dict[str, Op],
+    above: tuple[str, ...],
+    known: dict[str, int],
+    level: int,
+    where: str,
+) -> int:
+    """Return the levels from a term down, what it refers to included; `known` keeps them."""
+    label = term.label if isinstance(term, Op | Reference) else ""
+    if isinstance(term, Reference) and label in above:
+        raise UsageError(
+            f"node ${label} is an input of itself",
+            where=where,
+            hint="refer to it from nodes after it alone",
+        )
+    if label in known:
+        _check_level(level + known[label] - 1, where)
+        return known[label]
+    _check_level(level, where)
+    described = nodes[label] if isinstance(term, Reference) else term
+    over = (*above, label) if label else above
+    if isinstance(term, Maybe):
+        return _height(term.op, nodes, above, known, level, where)
+    inner = (_height(p, nodes, over, known, level + 1, where) for p in children(described))
+    height = 1 + max(inner, default=0)
+    if label:
+        known[label] = height
+    return height

@@ -1,0 +1,245 @@
+"""All the ways in which a pattern fits a graph, whatever is taken or read outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
+
+from hetsim.errors import UsageError
+from hetsim.graph.patterns.index import GraphIndex
+from hetsim.graph.patterns.places import (
+    ChoicePlace,
+    Layout,
+    NodePlace,
+    Place,
+    ReadPlace,
+    ValuePlace,
+    flat,
+)
+
+Fit: TypeAlias = tuple[tuple[int, ...], tuple[str, ...], tuple[int, ...]]
+"""Node by node cell (-1: none), value by value cell ("": none), and the node cell of each end."""
+
+_Entry = TypeVar("_Entry", int, str)
+
+LEAST_CAP = 200_000
+CAP_A_NODE = 20
+
+
+class Search:
+    """The search for one pattern in one graph.
+
+    What a place asks of a node apart from labels is decided once for each node, so that ways
+    that lead nowhere are not walked. What is left is enumerated: fits that are equal so far
+    are one, and inputs of equal terms are not exchanged.
+    """
+
+    def __init__(self, index: GraphIndex, layout: Layout) -> None:
+        self._index = index
+        self._layout = layout
+        self._cap = LEAST_CAP + CAP_A_NODE * len(index.keys)
+        self._steps = 0
+
+    def fits(self) -> Iterator[Fit]:
+        """Yield every fit.
+
+        Complexity: O(terms * (V + E)) for what does not depend on labels, and the steps that
+        it takes to put together the fits.
+
+        Raises
+        ------
+        UsageError
+            Where that takes more than ``LEAST_CAP + CAP_A_NODE * V`` steps.
+        """
+        layout = self._layout
+        start: Fit = ((-1,) * layout.nodes, ("",) * layout.values, (-1,) * len(layout.ends))
+        for place in layout.ends[0]:
+            types = dict.fromkeys(place.node.op.types)
+            for node in sorted(n for key in types for n in self._index.of_type.get(key, ())):
+                if self._possible(place.node, node):
+                    yield from self._further(1, self._at_end(0, place, node, start))
+
+    def _further(self, number: int, fits: list[Fit]) -> list[Fit]:
+        """Fits with all ends, from those with the first `number`."""
+        for end in range(number, len(self._layout.ends)):
+            fits = _unique(
+                extended
+                for fit in fits
+                for place in self._layout.ends[end]
+                for node in self._candidates(end, place, fit)
+                for extended in self._at_end(end, place, node, fit)
+            )
+        return fits
+
+    def _at_end(self, end: int, place: ReadPlace, node: int, fit: Fit) -> list[Fit]:
+        outputs = self._index.graph.nodes[node].outputs
+        if place.port >= len(outputs) or not self._readable(place, outputs[place.port]):
+            return []
+        return [
+            (nodes, values, _put(ends, end, place.node.cell))
+            for nodes, values, ends in self._at_node(place.node, node, fit)
+        ]
+
+    def _candidates(self, end: int, place: ReadPlace, fit: Fit) -> list[int]:
+        """Nodes at which an end may stand, by the label that leaves the fewest starts."""
+        is_node, cell = min(
+            self._layout.links[end],
+            key=lambda link: 1 if link[0] else len(self._index.readers[fit[1][link[1]]]),
+        )
+        return sorted(self._reach(place.node, -1 if is_node else cell, fit, {}))
+
+    def _reach(
+        self, place: NodePlace, value_cell: int, fit: Fit, known: dict[int, set[int]]
+    ) -> set[int]:
+        """Nodes at which a place may stand by what it reads of nodes and of a value in the fit."""
+        if fit[0][place.cell] >= 0:
+            return {fit[0][place.cell]}
+        if place.cell in known:
+            return known[place.cell]
+        found: set[int] = set()
+        for _, inner in place.telling:
+            for one in flat(inner):
+                if isinstance(one, ValuePlace):
+                    if one.label == value_cell >= 0:
+                        found.update(self._index.readers[fit[1][value_cell]])
+                    continue
+                for node in self._reach(one.node, value_cell, fit, known):
+                    outputs = self._index.graph.nodes[node].outputs
+                    if one.port < len(outputs):
+                        found.update(self._index.readers.get(outputs[one.port], ()))
+        self._count(1 + len(found))
+        known[place.cell] = {node for node in found if self._possible(place, node)}
+        return known[place.cell]
+
+    def _at_node(self, place: NodePlace, node: int, fit: Fit) -> list[Fit]:
+        """Fits in which `node` stands at `place`, with what it reads."""
+        nodes, values, ends = fit
+        if nodes[place.cell] >= 0:
+            return [fit] if nodes[place.cell] == node else []
+        if node in nodes or not self._possible(place, node):
+            return []
+        fits: list[Fit] = [(_put(nodes, place.cell, node), values, ends)]
+        reads = self._index.graph.nodes[node].inputs
+        if place.any_order(self._index.keys[node]):
+            return self._seat(place.seated, reads, fits)
+        for port, inner in place.telling:
+            if len(fits) == 1:
+                fits = self._at_value(inner, reads[port], fits[0])
+            else:
+                fits = _unique(n for old in fits for n in self._at_value(inner, reads[port], old))
+        return fits
+
+    def _seat(
+        self, places: Sequence[tuple[int, Place]], reads: Sequence[str], fits: list[Fit]
+    ) -> list[Fit]:
+        """Fits in which each place stands at a port of its own."""
+        if not places:
+            return fits
+        partial: dict[tuple[int, int, Fit], None] = {(0, -1, fit): None for fit in fits}
+        before = -1
+        for group, place in places:
+            open_ports = [
+                (port, value)
+                for port, value in enumerate(reads)
+                if value and self._readable(place, value)
+            ]
+            seated: dict[tuple[int, int, Fit], None] = {}
+            for used, last, fit in partial:
+                for port, value in open_ports:
+                    if not used >> port & 1 and (group != before or port > last):
+                        for new in self._at_value(place, value, fit):
+                            seated[used | 1 << port, port, new] = None
+            partial, before = seated, group
+        return _unique(fit for _, _, fit in partial)
+
+    def _at_value(self, place: Place, value: str, fit: Fit) -> list[Fit]:
+        """Fits in which `value` stands at `place`."""
+        if isinstance(place, ChoicePlace):
+            return _unique(
+                new for option in place.options for new in self._at_value(option, value, fit)
+            )
+        if not self._readable(place, value):
+            return []
+        self._count(1)
+        if isinstance(place, ReadPlace):
+            return self._at_node(place.node, self._index.producers[value], fit)
+        nodes, values, ends = fit
+        if place.label >= 0:
+            if values[place.label] not in ("", value):
+                return []
+            values = _put(values, place.label, value)
+        if place.member >= 0:
+            values = _put(values, place.member, value)
+        return [(nodes, values, ends)]
+
+    def _readable(self, place: Place, value: str) -> bool:
+        """Whether `value` may stand at `place`, labels aside."""
+        if isinstance(place, ReadPlace):
+            index = self._index
+            node = index.producers.get(value)
+            if node is None or index.keys[node] not in place.node.op.types:
+                return False
+            if place.dtypes is not None and index.dtype(value) not in place.dtypes:
+                return False
+            outputs = index.graph.nodes[node].outputs
+            if place.port >= len(outputs) or outputs[place.port] != value:
+                return False
+            return self._possible(place.node, node)
+        if isinstance(place, ChoicePlace):
+            return any(self._readable(option, value) for option in place.options)
+        if not value:
+            return place.optional
+        if place.dtypes is not None and self._index.dtype(value) not in place.dtypes:
+            return False
+        return place.member < 0 or value in self._index.graph.constants
+
+    def _possible(self, place: NodePlace, node: int) -> bool:
+        """Whether `node` may stand at `place`, labels aside."""
+        known = place.fits.get(node)
+        if known is None:
+            known = place.fits[node] = self._admits(place, node)
+        return known
+
+    def _admits(self, place: NodePlace, node: int) -> bool:
+        op, found = place.op, self._index.graph.nodes[node]
+        graph, key = self._index.graph, self._index.keys[node]
+        if key not in op.types:
+            return False
+        for test in op.attributes:
+            if not test.holds(graph, found):
+                return False
+        if op.condition is not None and not op.condition(graph, found):
+            return False
+        reads = found.inputs
+        if not place.any_order(key):
+            for port, inner in enumerate(place.inputs):
+                if not self._readable(inner, reads[port] if port < len(reads) else ""):
+                    return False
+            return True
+        present = [value for value in reads if value]
+        if place.asked > len(present):
+            return False
+        for _, inner in place.seated:
+            for value in present:
+                if self._readable(inner, value):
+                    break
+            else:
+                return False
+        return True
+
+    def _count(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > self._cap:
+            raise UsageError(
+                f"it may fit in too many ways: {self._cap} steps do not find them all",
+                where=f"pattern '{self._layout.pattern.name}'",
+                hint="say more about its nodes, or fix the order of inputs, as in Add^(...)",
+            )
+
+
+def _put(cells: tuple[_Entry, ...], cell: int, entry: _Entry) -> tuple[_Entry, ...]:
+    return cells[:cell] + (entry,) + cells[cell + 1 :]  # noqa: RUF005
+
+
+def _unique(fits: Iterable[Fit]) -> list[Fit]:
+    return list(dict.fromkeys(fits))

@@ -1,0 +1,1 @@
+"""How many of what is needed: the rate a platform sustains, redundancy, the cheapest platform."""

@@ -1,0 +1,244 @@
+"""The answer: which instances of which model on which devices, and what becomes of requests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
+from hetsim.hardware.spec import Platform
+from hetsim.provisioning.instances.best import gap_of
+from hetsim.provisioning.instances.instances import Instance
+from hetsim.provisioning.instances.offered import Refused
+from hetsim.simulation.service.service import Service, StreamService
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.deployment import Deployment, DynamicBatching
+from hetsim.workload.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What was looked through under one way to batch.
+
+    Attributes
+    ----------
+    batching : DynamicBatching or None
+    offered : int
+        Instances that there may be.
+    refused : tuple of Refused
+    factor : float
+        The largest multiple of the demand that a set of them carries which fits; 0: none fits.
+    bound : float
+        What no such set exceeds.
+    relaxed : float
+        The same where instances may be there in parts, and so fit their memory in parts.
+    gap : float
+        By how much of the factor a better set may exceed it, at most.
+    proved : bool
+        Whether none does.
+    """
+
+    batching: DynamicBatching | None
+    offered: int
+    refused: tuple[Refused, ...]
+    factor: float
+    bound: float
+    relaxed: float
+    gap: float
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """One placement.
+
+    Attributes
+    ----------
+    instances : tuple of Instance
+    deployment : Deployment
+        The same, as ``simulate`` takes it.
+    batching : DynamicBatching or None
+    factor : float
+        The multiple of the demand that it carries, each request where it suits best.
+    binds : str
+        What is busy all the time there: a device, a link, or an instance's places.
+    use : mapping of str to float
+        By device and link: the part of its time that it is busy there.
+    memory_bytes : mapping of str to int
+        By device: what is held.
+    service : Service or None
+        What becomes of the workload's requests; None where it was not simulated.
+    answer : "meets", "misses" or "undecided"
+        Of all objectives together; "undecided" where it was not simulated.
+    """
+
+    instances: tuple[Instance, ...]
+    deployment: Deployment
+    batching: DynamicBatching | None
+    factor: float
+    binds: str
+    use: Mapping[str, float]
+    memory_bytes: Mapping[str, int]
+    service: Service | None = field(repr=False)
+    answer: Answer
+
+    @property
+    def places(self) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+        """Model, devices and strategy of each instance: what tells one set from another."""
+        return tuple((one.model, one.devices, one.strategy) for one in self.instances)
+
+    @property
+    def waits(self) -> str:
+        """How requests wait for its instances."""
+        served = self.deployment.models[0]
+        if all(served.in_flight(entry) for entry in served.instances):
+            return "in one line"
+        return f"sent at once, {served.routing.replace('_', ' ')}"
+
+    @property
+    def near(self) -> float:
+        """The largest of its percentiles over their limits; infinite where one is not known."""
+        if self.service is None:
+            return math.inf
+        found = [0.0]
+        for stream in self.service.streams:
+            known = {one.percentile: one.estimate_s for one in stream.percentiles}
+            for objective in stream.objectives:
+                slo = objective.slo
+                found.append(known.get(slo.percentile, math.inf) / slo.latency_s)
+        return max(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apart:
+    """One stream, with the other models on the platform and without.
+
+    Attributes
+    ----------
+    stream, model : str
+    alone, together : StreamService
+        Of the same requests on the same instances; alone, requests of other models take no time.
+    """
+
+    stream: str
+    model: str
+    alone: StreamService
+    together: StreamService
+
+    @property
+    def others_s(self) -> float:
+        """What a request takes longer for the other models' work, on the mean; NaN: not known."""
+        return self.together.mean_s - self.alone.mean_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Where the models of a workload are placed.
+
+    Attributes
+    ----------
+    workload : Workload
+    platform : Platform
+    rate_per_s : float
+        Of all its streams: what factors are on.
+    rows : tuple of Placed
+        What was simulated; the best first. Empty where nothing fits.
+    sought : tuple of Sought
+        By way to batch.
+    apart : tuple of Apart
+        Of the best, by stream; empty of one model.
+    impossible : str, optional
+        Why nothing meets what is asked, whatever instances, plans and batches; None where that is
+        not proved.
+    """
+
+    workload: Workload
+    platform: Platform
+    rate_per_s: float
+    rows: tuple[Placed, ...]
+    sought: tuple[Sought, ...]
+    apart: tuple[Apart, ...]
+    impossible: str | None
+
+    @property
+    def best(self) -> Placed:
+        """The best placement. Raises what ``require`` does where nothing fits."""
+        if not self.rows:
+            self.require()
+        return self.rows[0]
+
+    @property
+    def deployment(self) -> Deployment:
+        """The best placement as ``simulate`` takes it."""
+        return self.best.deployment
+
+    @property
+    def factor(self) -> float:
+        """The largest multiple of the demand that was found; 0 where nothing fits."""
+        return max(one.factor for one in self.sought)
+
+    @property
+    def bound(self) -> float:
+        """A multiple of the demand that no set of what was tried carries."""
+        return max(one.bound for one in self.sought)
+
+    @property
+    def gap(self) -> float:
+        """By how much of the factor a better set may exceed it, at most."""
+        return gap_of(self.factor, self.bound)
+
+    def require(self) -> Placed:
+        """Return the best placement, which meets every objective.
+
+        Raises
+        ------
+        Infeasible
+            Where it is proved that nothing does, whatever instances, plans and batches.
+        ObjectiveMissed
+            Where each placement that was tried misses one, or none of what was tried fits.
+        Undecided
+            Where one of them may meet all.
+        """
+        if self.rows and self.rows[0].answer == "meets":
+            return self.rows[0]
+        if self.impossible is not None:
+            raise Infeasible(self.impossible, hint="ask for less, or another platform")
+        if not self.rows:
+            raise ObjectiveMissed(
+                self._nothing_fits(),
+                hint="give smaller batches, other strategies, or another platform",
+            )
+        best = self.rows[0]
+        if any(one.answer == "undecided" for one in self.rows):
+            raise Undecided(
+                f"whether a placement meets the objectives is undecided; the best carries "
+                f"{best.factor:.3g} times the demand",
+                hint=f"give --requests {self.requests_to_tell}, after which about it is told",
+            )
+        raise ObjectiveMissed(
+            f"each of {len(self.rows)} deployments misses an objective; the best carries "
+            f"{best.factor:.3g} times the demand, and no other of the instances tried more than "
+            f"{self.bound:.3g}",
+            hint="give other --batching or --strategy, a longer latency, or another platform",
+        )
+
+    @property
+    def requests_to_tell(self) -> int:
+        """About how many requests it takes until one of the undecided placements is decided."""
+        services = [row.service for row in self.rows if row.answer == "undecided"]
+        return min(one.requests_to_tell for one in services if one is not None)
+
+    def _nothing_fits(self) -> str:
+        told = [row for one in self.sought for row in one.refused]
+        served = {stream.model for stream in self.workload.streams}
+        for model in sorted(served):
+            mine = [row for row in told if row.model == model]
+            if mine and all(row.slow for row in mine):
+                return f"no instance of {model} is quick enough alone: {mine[0].why}"
+        whole = "no set of instances that serves every model fits the memory of the devices"
+        return (
+            f"{whole}; {told[0].model} on {', '.join(told[0].devices)}: {told[0].why}"
+            if told
+            else whole
+        )

@@ -1,0 +1,371 @@
+"""How sure a recommendation is: what figures of devices and links, and demand, may be off by.
+
+In each *draw* the times of all devices and links are longer or shorter by a factor each, what is
+common to two the same in both, and what comes comes faster or slower. The vectors near the front
+are excluded or played again, each by the same policies and as it was found best; other placements
+are not looked for one by one, so it may meet more often than is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hetsim.analysis.sureness import normals
+from hetsim.core.going import say
+from hetsim.errors import UsageError
+from hetsim.provisioning.platforms.losing import lefts
+from hetsim.provisioning.platforms.playing import play_drawn, play_given
+from hetsim.provisioning.platforms.policies import Placed, Policy
+from hetsim.provisioning.platforms.question import SLACK, Ask, Counts, Off, Question, Way
+from hetsim.provisioning.platforms.searching import ERROR, Found, Search
+from hetsim.statistics.until import FIRST_LOOK
+from hetsim.workload.workload import Workload
+
+Demand = tuple[tuple[float, float], ...]
+"""Factors on what comes, each with its weight; weights add up to 1."""
+
+AS_SAID: Demand = ((1.0, 1.0),)
+
+SAMPLES = 30
+"""Monte Carlo samples on which the answer alone is played, where nothing is said."""
+
+LEAST_SAMPLES = 16
+"""And where a play has so many requests that SAMPLES of them would take long."""
+
+MOST_REQUESTS = 100_000
+"""Requests of all samples together above which there are fewer samples."""
+
+MOST_NEAR = 4
+"""Vectors that were tried, and ones with one more of a kind, that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One vector near the front, over all draws.
+
+    Attributes
+    ----------
+    counts : mapping of str to int
+    cost : float
+    meets : float
+        Share of the draws in which it meets every objective.
+    cheapest : float
+        In which it is the cheapest of the candidates that does.
+    regret : float
+        What it costs more than the cheapest that meets, on average; where it does not meet, all
+        that the cheapest costs that does, which is then to be had, too. Draws in which none
+        does count for none of them.
+    """
+
+    counts: Mapping[str, int]
+    cost: float
+    meets: float
+    cheapest: float
+    regret: float
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """How sure it is.
+
+    Attributes
+    ----------
+    draws : int
+    demand : tuple of (float, float)
+    candidates : tuple of Candidate
+        In order of cost.
+    answer : int
+        Which of them is recommended.
+    none : float
+        Share of the draws in which no candidate meets.
+    near : bool
+        Whether vectors near the answer were asked, too; else it is the only candidate, played with
+        the deployment that is recommended.
+    """
+
+    draws: int
+    demand: Demand
+    candidates: tuple[Candidate, ...]
+    answer: int
+    none: float
+    near: bool = True
+
+    @property
+    def meets(self) -> float:
+        """How likely the recommendation meets every objective."""
+        return self.candidates[self.answer].meets
+
+    @property
+    def right(self) -> float:
+        """How likely the recommendation is the cheapest of them that meets."""
+        return self.candidates[self.answer].cheapest
+
+    @property
+    def least_regret(self) -> Candidate:
+        """The candidate of the least mean regret; of equals the cheapest."""
+        return min(self.candidates, key=lambda one: one.regret)
+
+
+def demand_of_text(text: str) -> Demand:
+    """Read ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``: factors, with weights or without.
+
+    Three without are low, middle and high, weighed 30, 40 and 30 of 100 (Swanson's rule for the
+    10th, 50th and 90th percentile); others are equally likely. Raises UsageError where it is none.
+    """
+    factors, weights = [], []
+    for part in text.split(","):
+        factor, colon, weight = part.partition(":")
+        try:
+            factors.append(float(factor))
+            weights.append(float(weight) if colon else np.nan)
+        except ValueError:
+            factors.append(np.nan)
+    given = [weight for weight in weights if not np.isnan(weight)]
+    fine = all(0 < factor < np.inf for factor in factors) and len(given) in (0, len(factors))
+    if not fine or any(not 0 < weight < np.inf for weight in given):
+        raise UsageError(
+            f"'{text}' is no demand", hint="write 0.8,1,1.3, or with weights 0.8:0.2,1:0.5,1.3:0.3"
+        )
+    if not given:
+        given = [0.3, 0.4, 0.3] if len(factors) == 3 else [1.0] * len(factors)
+    return tuple(
+        (factor, weight / sum(given)) for factor, weight in zip(factors, given, strict=True)
+    )
+
+
+def doubt_of(
+    found: Found,
+    workload: Workload,
+    *,
+    draws: int,
+    demand: Demand = AS_SAID,
+    budget: int,
+    near: Counts | None = None,
+    seed: int = 0,
+) -> Doubt | None:
+    """Return how sure what was found is; None where nothing is recommended.
+
+    Parameters
+    ----------
+    draws : int
+        Of factors, each with every demand.
+    near : tuple of int, optional
+        A further candidate: the nearest that costs less.
+    budget : int
+        Drawn requests after which a run ends; an undecided run counts as one that misses.
+
+    Complexity: of the runs of about ten vectors by a few policies in each draw.
+    """
+    if found.answer is None:
+        return None
+    question = found.question
+    vectors = _near(found, near)
+    first = {
+        one.counts: best
+        for one in (*found.tried, found.answer, found.runner_up)
+        if one is not None and (best := one.best(question)) is not None
+    }
+    sources = sorted({name for off in question.off.values() for part in off for name in part})
+    z = normals(draws, len(sources), seed)
+    meets = np.zeros((draws * len(demand), len(vectors)), dtype=np.bool_)
+    weight = np.tile([part / draws for _, part in demand], draws)
+    row = 0
+    for at in range(draws):
+        value = dict(zip(sources, z[at].tolist(), strict=True))
+        for factor, _ in demand:
+            say(row / len(weight), f"draw {row + 1} of {len(weight)}")
+            other = drawn(question, value, factor)
+            comes = workload.faster(factor)
+            search = Search(other, comes, budget=budget, sampled=False)
+            search.policies = found.policies
+            for column, counts in enumerate(vectors):
+                meets[row, column] = search.meets(counts, first.get(counts))
+            row += 1
+    return _told(found, vectors, meets, weight, draws, demand)
+
+
+def chance_of(found: Found, workload: Workload, *, seed: int = 0) -> Doubt | None:
+    """Return how likely the answer meets every objective, with its deployment as it is.
+
+    None where nothing is recommended, or all figures are exact. SAMPLES are played, or fewer of
+    many requests; of drawn ones the first FIRST_LOOK, whose percentiles decide where no verdict
+    is sure yet.
+
+    Complexity: of that many runs of one deployment.
+    """
+    sources = sorted({name for off in found.question.off.values() for part in off for name in part})
+    if found.answer is None or not sources:
+        return None
+    best = found.answer.best(found.question)
+    assert best is not None
+    assert isinstance(best.placed, Placed)
+    policy, arrivals = found.policies[best.policies[0]], found.question.arrivals
+    requests = FIRST_LOOK if arrivals is None else len(arrivals)
+    samples = min(max(MOST_REQUESTS // max(requests, 1), LEAST_SAMPLES), SAMPLES)
+    meets = np.zeros((samples, 1), dtype=np.bool_)
+    for at, row in enumerate(normals(samples, len(sources), seed).tolist()):
+        say(at / samples, f"sample {at + 1} of {samples}")
+        question = drawn(found.question, dict(zip(sources, row, strict=True)), 1.0)
+        meets[at] = _holds(question, workload, best.placed, policy, samples)
+    weight = np.full(samples, 1 / samples)
+    counts = [found.answer.counts]
+    return replace(_told(found, counts, meets, weight, samples, AS_SAID), near=False)
+
+
+def _holds(
+    question: Question, workload: Workload, where: Placed, policy: Policy, runs: int
+) -> bool:
+    """Whether a deployment meets every objective, also without what may be lost."""
+    for _, left in lefts(question, where):
+        if isinstance(left, str):
+            return False
+        if question.given:
+            played = play_given(question, left, policy, runs)
+        else:
+            played = play_drawn(question, workload, left, policy, error=ERROR, budget=FIRST_LOOK)
+        for said in played.said:
+            limit_s = question.streams[said.stream].slos[said.slo].latency_s
+            late = said.answer == "undecided" and said.latency_s > limit_s
+            if late or said.answer == "misses":
+                return False
+    return True
+
+
+def _near(found: Found, near: Counts | None) -> list[Counts]:
+    """The answer, what comes next, what was nearest of the others, and one more of each kind."""
+    question = found.question
+    assert found.answer is not None
+    order = sorted((off, one.counts) for off, one, _ in found.ran())
+    vectors = {found.answer.counts, *(counts for _, counts in order[:MOST_NEAR])}
+    if found.runner_up is not None:
+        vectors.add(found.runner_up.counts)
+    if near is not None:
+        vectors.add(near)
+    more = []
+    for k, kind in enumerate(question.kinds):
+        counts = tuple(count + (at == k) for at, count in enumerate(found.answer.counts))
+        if not kind.slots and question.allows(counts):
+            more.append(counts)
+    vectors |= set(sorted(more, key=question.key)[:MOST_NEAR])
+    return sorted(vectors, key=question.key)
+
+
+def drawn(question: Question, value: Mapping[str, float], factor: float) -> Question:
+    """Return the question with times that are off, and requests that come so much faster.
+
+    `value` are standard normal numbers by source. O(ways and their tasks).
+    """
+    ways = {}
+    for (of_type, of_class), each in question.ways.items():
+        model = question.classes[of_class].model
+        device, route = _factors(question, value, of_type, model)
+        _, slot = question.home_of(of_type)
+        ways[of_type, of_class] = tuple(_off_by(way, {slot: (device, route)}) for way in each)
+    splits = []
+    for split in question.splits:
+        each_slot = {
+            slot: _factors(question, value, of_type, split.model)
+            for slot, of_type in enumerate(question.types_of(split))
+        }
+        made = {
+            of_class: tuple(_off_by(way, each_slot) for way in each)
+            for of_class, each in split.ways.items()
+        }
+        splits.append(replace(split, ways=made))
+    arrivals = question.arrivals
+    if arrivals is not None:
+        arrivals = replace(arrivals, time_s=arrivals.time_s / factor)
+    asks = tuple(
+        ask if ask.rate_per_s is None else Ask(ask.stream, ask.of_class, ask.rate_per_s * factor)
+        for ask in question.asks
+    )
+    return replace(
+        question,
+        ways=ways,
+        splits=tuple(splits),
+        arrivals=arrivals,
+        asks=asks,
+        # What is not judged is the same requests.
+        warm_up_s=question.warm_up_s / factor if question.given else question.warm_up_s,
+    )
+
+
+def _factors(
+    question: Question, value: Mapping[str, float], of_type: int, model: int
+) -> tuple[float, float]:
+    """By how much longer a device takes for a model, and transfers to it and from it."""
+    device, route = (
+        float(np.exp(sum(weight * value[name] for name, weight in part.items())))
+        for part in question.off.get((of_type, model), Off({}, {}))
+    )
+    return device, route
+
+
+def _off_by(way: Way, each: Mapping[int, tuple[float, float]]) -> Way:
+    """A way with each slot's device and route that much slower.
+
+    A transfer between two devices is slower by what the slower of their routes is.
+    """
+    ends_at: list[set[int]] = [set() for _ in way.tasks]
+    for at, task in enumerate(way.tasks):
+        for before in task.before:
+            if task.slot >= 0:
+                ends_at[before].add(task.slot)
+            if way.tasks[before].slot >= 0:
+                ends_at[at].add(way.tasks[before].slot)
+    tasks = tuple(
+        task._replace(
+            seconds=task.seconds
+            * (each[task.slot][0] if task.slot >= 0 else max(each[slot][1] for slot in ends_at[at]))
+        )
+        for at, task in enumerate(way.tasks)
+    )
+    ends: dict[int, float] = {}
+
+    def end(at: int) -> float:
+        if at not in ends:
+            ends[at] = max(map(end, tasks[at].before), default=0.0) + tasks[at].seconds
+        return ends[at]
+
+    alone_s = max(end(at) for at in range(len(tasks)))
+    busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
+    return replace(way, tasks=tasks, seconds=busy_s, alone_s=alone_s * (1 - SLACK))
+
+
+def _told(
+    found: Found,
+    vectors: Sequence[Counts],
+    meets: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
+    weight: np.ndarray[tuple[int], np.dtype[np.float64]],
+    draws: int,
+    demand: Demand,
+) -> Doubt:
+    question = found.question
+    assert found.answer is not None
+    cost = np.array([question.amount(counts) for counts in vectors])
+    some = meets.any(axis=1)
+    # Vectors are in order: the first that meets is the cheapest.
+    best = meets.argmax(axis=1)
+    candidates = []
+    for at, counts in enumerate(vectors):
+        is_best = some & (best == at)
+        regret = np.where(meets[:, at], cost[at] - cost[best], cost[best])
+        candidates.append(
+            Candidate(
+                question.named(counts),
+                float(cost[at]),
+                float(weight[meets[:, at]].sum()),
+                float(weight[is_best].sum()),
+                float((weight * regret)[some].sum()),
+            )
+        )
+    return Doubt(
+        draws,
+        demand,
+        tuple(candidates),
+        list(vectors).index(found.answer.counts),
+        float(weight[~some].sum()),
+    )

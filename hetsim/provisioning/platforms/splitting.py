@@ -1,0 +1,291 @@
+"""Which plans over several devices are looked at, and what they take.
+
+Sets are of two devices, of one kind or two, or of all of one board; then those that carry most are
+extended by a device each, and these again, as far as the number of sets that are planned for
+goes. A set is looked at for a model where one of its devices does not serve it whole in time, and
+where together they carry more than those that do so alone: devices that all serve it whole carry as
+much side by side. What serves it with others of its own board needs no other board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from hetsim.hardware.routes import build_routes
+from hetsim.hardware.spec import Platform
+from hetsim.provisioning.instances.offered import SPLITS
+from hetsim.provisioning.platforms.composing import Pieces
+from hetsim.provisioning.platforms.gathering import carried_s
+from hetsim.provisioning.platforms.question import SLACK, Counts, Kind, Off, Question, Split
+from hetsim.provisioning.platforms.ways import off_of, requests_for, resolved_for, ways_of
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.resolving import Made
+from hetsim.workload.deployment import Instances
+
+MOST_SETS = 32
+"""Sets of devices that are planned for, of each model."""
+
+Set = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Kinds, one of each; and devices: which of these kinds, and which device of that."""
+
+
+def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
+    """Yield the sets that there may be on some vector, in order.
+
+    Every two devices of a board or host, and all; then each device of a host with each of every
+    other kind; then of each two kinds; then two alike, of two of a kind.
+    """
+    for k, kind in enumerate(kinds):
+        slots = range(len(kind.devices))
+        for pair in combinations(slots, 2):
+            yield (k,), tuple((0, slot) for slot in pair)
+        if len(slots) > 2:
+            yield (k,), tuple((0, slot) for slot in slots)
+    pairs = sorted(combinations(range(len(kinds)), 2), key=lambda pair: not kinds[pair[0]].slots)
+    for a, b in [*pairs, *((k, k) for k in range(len(kinds)))]:
+        if not _together(kinds, (a, b), max_devices):
+            continue
+        for one in range(len(kinds[a].devices)):
+            for other in range(len(kinds[b].devices)):
+                if a != b or one == other:
+                    yield (a, b), ((0, one), (1, other))
+
+
+def _together(kinds: Sequence[Kind], which: Sequence[int], max_devices: int) -> bool:
+    """Whether some vector has one of each, as often as it is named."""
+    each = [kinds[k] for k in which]
+    if sum(kind.counted for kind in each) > max_devices:
+        return False
+    if any(which.count(k) > kinds[k].most for k in which):
+        return False
+    slots = sum(kind.in_slot for kind in each)
+    hosts = [kind for kind in each if kind.slots] or [kind for kind in kinds if kind.slots]
+    if sum(bool(kind.slots) for kind in each) > 1:
+        return False
+    return not slots or any(host.slots >= slots for host in hosts)
+
+
+def wider_of(kinds: Sequence[Kind], one: Set, max_devices: int) -> Iterator[Set]:
+    """Yield the sets that there may be of one device more, in order.
+
+    First another device of a board or host that is in it; then one of one more of a kind that is,
+    the same; then one of each other kind.
+    """
+    own, devices = one
+    for unit, kind in enumerate(own):
+        for slot in range(len(kinds[kind].devices)):
+            if (unit, slot) not in devices:
+                yield _in_order(own, (*devices, (unit, slot)))
+    there = {(own[unit], slot) for unit, slot in devices}
+    further = [(k, slot) for k, kind in enumerate(kinds) for slot in range(len(kind.devices))]
+    for kind, slot in sorted(further, key=lambda row: row not in there):
+        if kind in own and (kind, slot) not in there:
+            continue
+        if _together(kinds, (*own, kind), max_devices):
+            yield _in_order((*own, kind), (*devices, (len(own), slot)))
+
+
+def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
+    """A set with its kinds in order; of those that stand twice, the one with more devices first."""
+    slots = [sorted(slot for unit, slot in devices if unit == at) for at in range(len(own))]
+    units = sorted(range(len(own)), key=lambda unit: (own[unit], -len(slots[unit]), slots[unit]))
+    each = ((at, slot) for at, unit in enumerate(units) for slot in slots[unit])
+    return tuple(own[unit] for unit in units), tuple(each)
+
+
+def splits_of(
+    question: Question,
+    pieces: Sequence[Pieces],
+    sizes: Sequence[Sequence[int]],
+    on: Callable[[Counts], tuple[Platform, Made]],
+    asked: Asked,
+) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
+    """Return the plans over several devices that are looked at, those that carry most first.
+
+    Beside them what is left open of their devices, by (type, model).
+
+    Parameters
+    ----------
+    question : Question
+        With what devices do alone.
+    sizes : sequence of sequence of int
+        By model: of batches.
+    on : function
+        The platform of so many of each kind, and what is made for it.
+
+    Complexity: up to 2 * ``MOST_SETS`` plans of a model, of those that are kept in each batch size.
+    """
+    found: list[Split] = []
+    off: dict[tuple[int, int], Off] = {}
+    sets = tuple(sets_of(question.kinds, question.max_devices))
+    for model in range(len(question.models)):
+        mine: list[tuple[float, Split]] = []
+        helped: set[int] = set()
+        # What was looked at, and what it carries at most by any strategy.
+        looked: dict[Set, float] = {}
+        for kinds, devices in _in_turn(question, sets, looked):
+            types = _types(question, (kinds, devices))
+            lacking = [one for one in types if np.isinf(_whole_s(question, one, model))]
+            if not set(lacking) - (helped if len(kinds) > 1 else set()):
+                continue
+            looked[kinds, devices] = 0.0
+            for strategy in SPLITS:
+                bare = Split(model, strategy, kinds, devices, {})
+                first = _planned(question, pieces, bare, (1,), on, asked)
+                carries = 0.0 if first is None else _carries(question, first[0])
+                parts = _of_parts(question, model, types, looked)
+                if (kinds, devices) not in sets and carries <= parts * (1 + SLACK):
+                    continue
+                if first is None or not carries or any(_same(first[0], one) for _, one in mine):
+                    continue
+                full = first
+                if len(sizes[model]) > 1:
+                    larger = _planned(question, pieces, bare, sizes[model], on, asked)
+                    if larger is None:
+                        continue
+                    full = larger
+                mine.append((-carries, full[0]))
+                looked[kinds, devices] = max(looked[kinds, devices], carries)
+                helped.update(types if len(kinds) == 1 else ())
+                for of_type, left in full[1].items():
+                    off.setdefault((of_type, model), left)
+        found += [split for _, split in sorted(mine, key=lambda row: row[0])]
+    return tuple(found), off
+
+
+def _in_turn(question: Question, sets: Sequence[Set], looked: Mapping[Set, float]) -> Iterator[Set]:
+    """Yield the sets, then those that carry most extended, until ``MOST_SETS`` were looked at.
+
+    Of those that carry as much the first; where none carries anything, as no two hold the model,
+    all are extended in their order. `looked` grows meanwhile.
+    """
+    seen = set()
+    for one in sets:
+        if len(looked) == MOST_SETS:
+            return
+        seen.add(one)
+        yield one
+    extended: set[Set] = set()
+    while best := max(
+        (one for one in looked if one not in extended), key=lambda one: looked[one], default=None
+    ):
+        extended.add(best)
+        for one in wider_of(question.kinds, best, question.max_devices):
+            if len(looked) == MOST_SETS:
+                return
+            if one not in seen:
+                seen.add(one)
+                yield one
+
+
+def _types(question: Question, one: Set) -> list[int]:
+    kinds, devices = one
+    return [question.kinds[kinds[unit]].devices[slot] for unit, slot in devices]
+
+
+def _whole_s(question: Question, of_type: int, model: int) -> float:
+    """What a request of a model takes a device at most, whole; infinite where it is too slow."""
+    limit_s = question.limit_s(model)
+    found = 0.0
+    for of_class in question.classes_of(model):
+        ways = [way for way in question.useful(of_type, of_class, limit_s) if way.batch == 1]
+        each = ways[0].seconds / question.types[of_type].streams if ways else np.inf
+        found = max(found, each)
+    return found
+
+
+def _carries(question: Question, split: Split) -> float:
+    """Requests a second that a set carries, one by one; 0 where it is of no use.
+
+    It is where it is too slow, leaves a device idle, or carries less than its devices alone do.
+    """
+    limit_s = question.limit_s(split.model)
+    taken_s = 0.0
+    for of_class in question.classes_of(split.model):
+        way = split.ways[of_class][0]
+        if way.alone_s > limit_s or {task.slot for task in way.tasks} < set(
+            range(len(split.devices))
+        ):
+            return 0.0
+        taken_s = max(taken_s, carried_s(question, split, way))
+    types = question.types_of(split)
+    alone = sum(1 / _whole_s(question, of_type, split.model) for of_type in types)
+    return 1 / taken_s if 1 / taken_s > alone * (1 + SLACK) else 0.0
+
+
+def _of_parts(
+    question: Question, model: int, types: Sequence[int], looked: Mapping[Set, float]
+) -> float:
+    """What devices carry of a model where a smaller set of them is there, and the others alone."""
+    found = 0.0
+    for one, carries in looked.items():
+        rest = list(types)
+        inside = len(one[1]) < len(types)
+        for of_type in _types(question, one):
+            inside = inside and of_type in rest
+            if inside:
+                rest.remove(of_type)
+        if inside and carries:
+            alone = sum(1 / _whole_s(question, of_type, model) for of_type in rest)
+            found = max(found, carries + alone)
+    return found
+
+
+def _same(one: Split, other: Split) -> bool:
+    """Whether two splits run requests in the same way on the same devices."""
+    if (one.kinds, one.devices) != (other.kinds, other.devices):
+        return False
+    return all(one.ways[at][0].tasks == other.ways[at][0].tasks for at in one.ways)
+
+
+def _planned(
+    question: Question,
+    pieces: Sequence[Pieces],
+    bare: Split,
+    sizes: Sequence[int],
+    on: Callable[[Counts], tuple[Platform, Made]],
+    asked: Asked,
+) -> tuple[Split, dict[int, Off]] | None:
+    """Return a split with its ways in these sizes, and what is left open of its devices.
+
+    None where the model does not fit the set, or its plan is several replicas.
+    """
+    counts = _counts(question, bare.kinds)
+    platform, made = on(counts)
+    copies = bare.copies
+    called = [pieces[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
+    names = tuple(list(called[unit].values())[slot] for unit, slot in bare.devices)
+    model = question.models[bare.model]
+    classes = question.classes_of(bare.model)
+    wanted = requests_for(model, question.classes, classes)
+    by = Instances(1, names, bare.strategy)
+    one = resolved_for(model, sizes, by, wanted, (platform, made), asked)
+    if one is None or len(one.plans) > 1:
+        return None
+    # Links of a platform are those of its units, one after another.
+    every = build_routes(platform)[0]
+    links: dict[str, int] = {}
+    for kind, copy in zip(bare.kinds, copies, strict=True):
+        count = question.kinds[kind].links
+        first = copy * count + sum(
+            n * other.links for n, other in zip(counts[:kind], question.kinds, strict=False)
+        )
+        links |= {name: len(links) + at for at, name in enumerate(every[first : first + count])}
+    ways = ways_of(one, {name: slot for slot, name in enumerate(names)}, links)
+    off = {
+        of_type: off_of(one.problem, one.problem.device_index(name))
+        for of_type, name in zip(question.types_of(bare), names, strict=True)
+    }
+    return replace(bare, ways=dict(zip(classes, ways, strict=True))), off
+
+
+def _counts(question: Question, kinds: Sequence[int]) -> Counts:
+    """The platform on which a set is planned for: few platforms, as each prices models anew."""
+    hosts = [kind for kind in kinds if question.kinds[kind].slots]
+    if len(set(kinds)) < len(kinds) or len(kinds) == len(hosts):
+        return tuple(kinds.count(k) for k in range(len(question.kinds)))
+    return tuple(int(k in hosts or not one.slots) for k, one in enumerate(question.kinds))

@@ -1,0 +1,399 @@
+"""The verb ``availability``: how much of the time objectives hold, by how often devices are up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from itertools import product
+
+from hetsim.core import checks
+from hetsim.errors import UsageError, nearest
+from hetsim.hardware.availability import DeviceAvailability, exactly, of_times
+from hetsim.hardware.spec import Platform, numbered
+from hetsim.provisioning.rates.impossible import impossible_as
+from hetsim.provisioning.rates.redundancy.answer import (
+    Availability,
+    How,
+    Matter,
+    State,
+    answer_of,
+    check_asked,
+    confidence_of_each,
+)
+from hetsim.provisioning.rates.redundancy.left import Counts, Leaving, Left, choice_of, names_of
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.resolving import Made, resolve
+from hetsim.simulation.service.service import Service
+from hetsim.simulation.service.serving import played
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.failing import Failing
+from hetsim.workload.workload import Workload
+
+MEAN_TIMES = "of its mean times to failure and repair"
+
+LEFT = Fraction(1, 100)
+"""Of the chance that objectives may fail to hold: what may be left unasked once all is decided."""
+
+MOST = 2**20
+"""States of which chances are told."""
+
+MOST_PROVED = 16
+"""States that miss of which it is asked whether any plan could meet the objectives."""
+
+
+@checks.takes(
+    deployment=checks.instance("hetsim.workload.deployment:Deployment"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
+    platform=checks.instance("hetsim.hardware.spec:Platform"),
+    target=checks.number(above=0),
+    available=checks.mapping(checks.text, checks.number(above=0)),
+    until_answered=checks.flag,
+)
+def availability(
+    deployment: Deployment,
+    workload: Workload,
+    *,
+    platform: Platform,
+    target: float,
+    available: Mapping[str, float] | None = None,
+    until_answered: bool = False,
+) -> Availability:
+    """Return how much of the time a workload's objectives hold, by how often devices are up.
+
+    Over all states of what is up: how likely each is, devices failing independently, and whether
+    the objectives hold in it for long, on what is left as ``survive`` has it. Devices that are
+    alike are counted; each state that is another is played once. Chances are exact. What is
+    undecided gives an interval. A state lasts long against what requests take: what becomes of
+    those under way when one ends is ``simulate(..., failures=)``'s to tell.
+
+    Parameters
+    ----------
+    deployment : Deployment
+    workload : Workload
+        With objectives. Its ``failures``, mean times alone, say how often devices are up; they are
+        not played.
+    platform : Platform
+        The files of its devices may have an ``availability``.
+    target : float
+        The share of the time that is asked for, taken as the decimal that it is written as.
+    available : mapping of str to float, optional
+        The share of its time that a device is up: by name, kind (``gpu``) or pattern.
+    until_answered : bool
+        Whether each run ends as soon as every objective is answered.
+
+    Raises
+    ------
+    WorkloadError, UsageError, UnsupportedNode, Infeasible
+        As ``survive``; and UsageError where nothing says how often a device is up that matters, or
+        there are more than 2^20 states.
+
+    Complexity: that of ``simulate`` for each state that is asked.
+    """
+    shares = {}
+    for name, share in (available or {}).items():
+        shares[name] = _share(share, f"available of '{name}'")
+    return availability_as(
+        deployment,
+        workload,
+        platform,
+        target=_share(target, "target"),
+        available=shares,
+        asked=None,
+        until_answered=until_answered,
+    )
+
+
+def _share(value: float, name: str) -> Fraction:
+    checks.number(above=0)(value, name)
+    if value > 1:
+        raise UsageError(f"{name} is {value:g}", hint="give a share of the time, as 0.999")
+    return exactly(value)
+
+
+def availability_as(
+    deployment: Deployment,
+    workload: Workload,
+    platform: Platform,
+    *,
+    target: Fraction,
+    available: Mapping[str, Fraction],
+    asked: Asked | None,
+    made: Made | None = None,
+    until_answered: bool = False,
+    within: float | None = None,
+) -> Availability:
+    """Return what ``availability`` does, of models read and planned for as `asked`."""
+    made = Made() if made is None else made
+    failing = workload.failures
+    if failing is not None and failing.injected:
+        raise UsageError(
+            "failures at given times, and how often devices are up",
+            hint="leave the failures out, or give their mean times",
+        )
+    workload = replace(workload, failures=None)
+    deployment.check_steady("not asked how often objectives hold")
+    check_asked(workload)
+    known = shares_of(platform, available, failing)
+    resolved = resolve(deployment, workload, platform, asked, made)
+    check_together(resolved, platform)
+    leaving = Leaving(resolved, platform)
+    # What runs now is asked for first, and all at once.
+    check_known(known, _of_classes(leaving, leaving.without(frozenset()).used))
+    counts = states_of(leaving)
+    matter = _counted(leaving, counts)
+    check_known(known, matter)
+    odds = Asking(leaving, counts, known)
+    ask(odds, workload, target, until_answered=until_answered, within=within)
+    return _answer(odds, workload, target, made, known, matter)
+
+
+def _of_classes(leaving: Leaving, used: frozenset[str]) -> tuple[str, ...]:
+    """All devices of the classes of some."""
+    return tuple(name for names in leaving.classes if used & set(names) for name in names)
+
+
+def _counted(leaving: Leaving, states: Sequence[Counts]) -> tuple[str, ...]:
+    """The devices that some state tells of."""
+    return tuple(
+        name
+        for k, names in enumerate(leaving.classes)
+        if any(state[k] is not None for state in states)
+        for name in names
+    )
+
+
+def shares_of(
+    platform: Platform, given: Mapping[str, Fraction], failing: Failing | None
+) -> dict[str, DeviceAvailability]:
+    """Return what is known of each device.
+
+    What is `given`, by name, kind or pattern, goes first, a name before a pattern; then mean times;
+    then what the device's file says.
+
+    Raises UsageError where a name is of no device.
+    """
+    found = {
+        name: spec.availability
+        for name, spec in platform.devices.items()
+        if spec.availability is not None
+    }
+    devices = tuple(platform.devices)
+    for name, (works_s, down_s) in (failing.cycles_s(devices) if failing else {}).items():
+        found[name] = DeviceAvailability(of_times(works_s, down_s), MEAN_TIMES)
+    for pattern in sorted(given, key=lambda one: one in platform.devices):
+        fits = [name for name in devices if fnmatchcase(name, pattern)]
+        fits = fits or list(numbered(pattern, devices))
+        if not fits:
+            raise UsageError(
+                f"an availability of '{pattern}', which the platform does not have",
+                hint=nearest(pattern, devices),
+            )
+        for name in fits:
+            found[name] = DeviceAvailability(given[pattern])
+    return found
+
+
+def check_known(known: Mapping[str, DeviceAvailability], needed: Iterable[str]) -> None:
+    """Raise UsageError where nothing is known of a device that matters."""
+    unknown = [name for name in needed if name not in known]
+    if unknown:
+        raise UsageError(
+            f"nothing says which share of its time is up: {', '.join(unknown)}",
+            hint=f"give --available {unknown[0]}=0.995, or --mtbf and --mttr, or write "
+            "availability: with its source in the device's file",
+        )
+
+
+def states_of(leaving: Leaving) -> tuple[Counts, ...]:
+    """Return the states of what is up, all together: how many are down of each class.
+
+    Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
+    not made anew for what else is down. So a state is split further where something is planned
+    anew and then runs on devices of which nothing is known yet.
+
+    Raises UsageError where there are too many.
+    """
+    found: list[Counts] = []
+    open_: list[Counts] = [(None,) * len(leaving.classes)]
+    while open_:
+        state = open_.pop()
+        used = leaving.without(frozenset(names_of(leaving, state))).used
+        need = [
+            k for k, names in enumerate(leaving.classes) if state[k] is None and used & set(names)
+        ]
+        if not need:
+            found.append(state)
+            continue
+        sizes = [len(leaving.classes[k]) for k in need]
+        if len(found) + len(open_) + math.prod(size + 1 for size in sizes) > MOST:
+            raise UsageError(
+                f"more than {MOST} states of what is up: {', '.join(map(str, sizes))} devices of "
+                f"{len(sizes)} kinds",
+                hint="put like devices next to each other under instances:, each with as many "
+                "instances, so that it matters only how many are up",
+            )
+        for counts in product(*(range(size + 1) for size in sizes)):
+            split = list(state)
+            for k, count in zip(need, counts, strict=True):
+                split[k] = count
+            open_.append(tuple(split))
+    return tuple(sorted(found, key=lambda state: tuple(-1 if k is None else k for k in state)))
+
+
+def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Return how likely 0, 1, ... of some devices are down, by their shares of time up.
+
+    >>> counts_down([Fraction(1, 2), Fraction(3, 4)])
+    (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8))
+
+    Complexity: O(n^2) products of numbers of O(n) digits, O(n) where all shares are one.
+    """
+    n = len(shares)
+    if len(set(shares)) == 1:
+        up, down = shares[0], 1 - shares[0]
+        return tuple(math.comb(n, k) * down**k * up ** (n - k) for k in range(n + 1))
+    found = [Fraction(1)]
+    for up in shares:
+        kept = [one * up for one in found] + [Fraction(0)]
+        lost = [Fraction(0)] + [one * (1 - up) for one in found]
+        found = [a + b for a, b in zip(kept, lost, strict=True)]
+    return tuple(found)
+
+
+def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
+    """Return how likely a state is, by how likely so many of each class are down."""
+    return math.prod(
+        (of[count] for count, of in zip(state, down, strict=True) if count is not None),
+        start=Fraction(1),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """States that leave one shape."""
+
+    left: Left
+    states: list[int]
+    chance: Fraction
+    answer: Answer = "undecided"
+    how: How = "not asked"
+    service: Service | None = None
+
+
+class Asking:
+    """States, which of them leave the same, and what is known of each."""
+
+    def __init__(
+        self,
+        leaving: Leaving,
+        counts: tuple[Counts, ...],
+        known: Mapping[str, DeviceAvailability],
+    ) -> None:
+        self.leaving, self.counts = leaving, counts
+        one = Fraction(1)
+        self.shares = tuple(
+            tuple(known[name].share if name in known else one for name in names)
+            for names in leaving.classes
+        )
+        down = [counts_down(one) for one in self.shares]
+        by_shape: dict[object, Group] = {}
+        for at, state in enumerate(counts):
+            left = leaving.without(frozenset(names_of(leaving, state)))
+            group = by_shape.setdefault(left.shape, Group(left, [], Fraction(0)))
+            group.states.append(at)
+            group.chance += chance_of(state, down)
+            if left.refused is not None:
+                group.answer, group.how = "misses", "refused"
+        self.groups = sorted(by_shape.values(), key=lambda one: one.chance, reverse=True)
+
+    def between(self) -> tuple[Fraction, Fraction]:
+        """Between which chances the objectives hold, by what is known so far."""
+        by_answer = dict.fromkeys(("meets", "misses", "undecided"), Fraction(0))
+        for one in self.groups:
+            by_answer[one.answer] += one.chance
+        return by_answer["meets"], 1 - by_answer["misses"]
+
+
+def ask(
+    odds: Asking,
+    workload: Workload,
+    target: Fraction,
+    *,
+    until_answered: bool,
+    within: float | None,
+) -> None:
+    """Play the states, the likeliest first, until what is left no longer matters.
+
+    All verdicts together are right in 95 of 100 cases. Parameters as those of ``serve``.
+    """
+    open_ = [one for one in odds.groups if one.how == "not asked"]
+    confidence = confidence_of_each(len(open_))
+    left = sum((one.chance for one in open_), Fraction(0))
+    low, high = odds.between()
+    for one in open_:
+        decided = low >= target or high < target
+        if not one.chance or (decided and left <= LEFT * (1 - target)):
+            break
+        setup = one.left.set_up(workload)
+        one.service = played(
+            workload,
+            one.left.resolved,
+            setup,
+            until_answered=until_answered,
+            within=within,
+            confidence=confidence,
+        )
+        one.answer, one.how = answer_of(one.service), "played"
+        low += one.chance if one.answer == "meets" else 0
+        high -= one.chance if one.answer == "misses" else 0
+        left -= one.chance
+
+
+def _answer(
+    found: Asking,
+    workload: Workload,
+    target: Fraction,
+    made: Made,
+    known: Mapping[str, DeviceAvailability],
+    matter: Sequence[str],
+) -> Availability:
+    low, high = found.between()
+    leaving = found.leaving
+    states = tuple(
+        State(
+            names_of(leaving, found.counts[one.states[0]]),
+            tuple(choice_of(leaving, found.counts[at]) for at in one.states),
+            one.chance,
+            one.answer,
+            one.how,
+            one.service,
+            one.left.anew,
+        )
+        for one in found.groups
+    )
+    devices = tuple(Matter(name, known[name].share, known[name].source) for name in matter)
+    impossible = _impossible(found, workload, target, made) if high < target else None
+    return Availability(target, low, high, states, devices, impossible)
+
+
+def _impossible(found: Asking, workload: Workload, target: Fraction, made: Made) -> str | None:
+    """Why no plans reach the target, where that is proved of states of enough chance."""
+    proved = Fraction(0)
+    reasons: list[str] = []
+    missed = [one for one in found.groups if one.answer == "misses"]
+    for one in missed[:MOST_PROVED]:
+        lost = sorted(names_of(found.leaving, found.counts[one.states[0]]))
+        why = impossible_as(workload, made, lost)
+        if why is None:
+            continue
+        proved += one.chance
+        named = f"without {', '.join(lost)} " if lost else ""
+        reasons.append(f"{named}{why}")
+        if proved > 1 - target:
+            return "; ".join(dict.fromkeys(reasons))
+    return None

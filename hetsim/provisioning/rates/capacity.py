@@ -1,0 +1,192 @@
+"""The verb ``capacity``: which rates a platform carries within what is asked of latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hetsim.core import checks
+from hetsim.core.going import each
+from hetsim.errors import Infeasible, UsageError
+from hetsim.hardware.spec import Platform
+from hetsim.placement.bounding import stated_bound
+from hetsim.provisioning.rates.answer import Capacity, Carried
+from hetsim.provisioning.rates.carrying import Question, carried, refused
+from hetsim.provisioning.rates.ceiling import demand_of
+from hetsim.provisioning.rates.enduring import carried_without
+from hetsim.provisioning.rates.impossible import impossible_as
+from hetsim.provisioning.rates.redundancy.answer import check_objectives
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.layout import set_up
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.resolving import Made, Resolved, resolve
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.workload import Workload
+
+BUDGET = 2**20
+"""Requests after which a run at one rate ends that has told nothing."""
+
+GAP = 0.02
+"""Ratio, less 1, of the rates that meet and miss the objectives, at which they are near enough."""
+
+
+@checks.takes(
+    deployments=checks.either(
+        checks.mapping(checks.text, checks.instance("hetsim.workload.deployment:Deployment")),
+        checks.instance("hetsim.workload.deployment:Deployment"),
+    ),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
+    platform=checks.instance("hetsim.hardware.spec:Platform"),
+    most_requests=checks.whole(1),
+    gap=checks.number(above=0),
+    losses=checks.whole(0),
+)
+def capacity(
+    deployments: Deployment | Mapping[str, Deployment],
+    workload: Workload,
+    *,
+    platform: Platform,
+    most_requests: int = BUDGET,
+    gap: float = GAP,
+    losses: int = 0,
+) -> Capacity:
+    """Return which rates of a workload meet its objectives on a platform, a row a deployment.
+
+    All that comes by itself comes faster or slower, by one factor, in the mixture that the workload
+    says; how long it goes on does not matter. Where it has a trace, the requests of the
+    workload are what is asked about: the answer is exact where it is proved that more are late the
+    faster they come (``sizing.monotone``), and else found on a grid that is refined at every change
+    of sign. Where chance makes the requests, what is asked about is what holds in the long run: the
+    highest rate that was shown to meet every objective, and the lowest that was shown to miss one,
+    by runs that go on until they tell, all on the same requests closer or further apart.
+
+    Parameters
+    ----------
+    deployments : Deployment, or mapping of str to Deployment
+        How the models are served; several have names. What they have in common is planned once.
+    workload : Workload
+        With objectives, and arrivals at rates above 0.
+    platform : Platform
+    most_requests : int
+        Requests after which a run at one rate ends undecided.
+    gap : float
+        Ratio, less 1, of the rates that meet and miss, at which they are near enough.
+    losses : int
+        Rates must meet the objectives without any so many devices, too, as ``survive`` has it: each
+        row is the least over these losses, and has them.
+
+    Raises
+    ------
+    WorkloadError, UsageError
+        As ``simulate`` does of a deployment; and where there is no objective, or nothing to make
+        faster.
+
+    Complexity: that of the plans, and some ten runs a deployment, on traces some ten to 300.
+    """
+    return capacity_of(
+        deployments,
+        workload,
+        platform,
+        asked=None,
+        most_requests=most_requests,
+        gap=gap,
+        losses=losses,
+    )
+
+
+def capacity_of(
+    deployments: Deployment | Mapping[str, Deployment],
+    workload: Workload,
+    platform: Platform,
+    *,
+    asked: Asked | None,
+    most_requests: int = BUDGET,
+    gap: float = GAP,
+    losses: int = 0,
+) -> Capacity:
+    """Return what ``capacity`` does, of models read and planned for as `asked`."""
+    if isinstance(deployments, Deployment):
+        deployments = {_name(deployments): deployments}
+    if not deployments:
+        raise UsageError("no deployment", hint="give one or more")
+    for deployment in deployments.values():
+        deployment.check_steady("no rate is looked for with them")
+    check_objectives(workload)
+    if workload.failures is not None:
+        raise UsageError(
+            "a rate is not looked for where devices fail",
+            hint="leave failures: out, and simulate the rate that is found with them",
+        )
+    rates_per_s = demand_of(workload)
+    made = Made()
+    rows: list[Carried] = []
+    known: dict[object, Carried] = {}
+    for name in each(tuple(deployments)):
+        deployment = deployments[name]
+        try:
+            resolved = resolve(deployment, workload, platform, asked, made)
+            memory = check_together(resolved, platform)
+        except Infeasible as error:
+            rows.append(refused(name, error))
+            continue
+        same = _same(resolved)
+        if same in known:
+            rows.append(replace(known[same], name=name, resolved=resolved, requests=0))
+            continue
+        question = Question(
+            name, resolved, set_up(resolved, workload, memory), workload, rates_per_s
+        )
+        if losses:
+            known[same] = carried_without(
+                question, platform, losses, most_requests=most_requests, gap=gap
+            )
+        else:
+            known[same] = carried(question, most_requests=most_requests, gap=gap)
+        rows.append(known[same])
+    rows.sort(key=lambda one: (one.refused is not None, -one.highest_per_s))
+    impossible = None
+    if all(one.answer == "misses" for one in rows):
+        lost = [one.lost for row in rows[:1] for one in row.losses if not one.carried.rates]
+        whys = (impossible_as(workload, made, one) for one in ((), *filter(None, lost)))
+        impossible = next((why for why in whys if why is not None), None)
+    return Capacity(
+        workload, sum(rates_per_s), tuple(rows), _bound_per_s(workload, made), impossible
+    )
+
+
+def _name(deployment: Deployment) -> str:
+    return ", ".join(dict.fromkeys(served.strategy for served in deployment.models))
+
+
+def _same(resolved: Sequence[Resolved]) -> object:
+    """What deployments have in common that are one, whatever strategies made their plans."""
+    return tuple(
+        (
+            replace(
+                one.served,
+                strategy="",
+                instances=tuple(
+                    replace(entry, strategy=None, plan=None) for entry in one.served.instances
+                ),
+            ),
+            tuple(
+                (plan.problem, plan.groups) for rows in one.plans for row in rows for plan in row
+            ),
+        )
+        for one in resolved
+    )
+
+
+def _bound_per_s(workload: Workload, made: Made) -> float | None:
+    """Requests a second that no plan exceeds, in whichever batch size suits best."""
+    models = {stream.model for stream in workload.streams}
+    shapes = {tuple(sorted(dims.items())) for one in workload.streams for dims in one.variants}
+    if len(models) > 1 or len(shapes) > 1:
+        return None
+    most = 0.0
+    for (_, size, _), problem in made.problems.items():
+        least_s = stated_bound(problem, "throughput")
+        if not least_s:
+            return None
+        most = max(most, size / least_s)
+    return most or None

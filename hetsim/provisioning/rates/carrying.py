@@ -1,0 +1,346 @@
+"""What one deployment carries: exactly, by a grid, or by verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from hetsim.errors import Infeasible, UsageError
+from hetsim.provisioning.rates.answer import Carried, Rates
+from hetsim.provisioning.rates.ceiling import Ceiling, ceiling_of, quickest_s
+from hetsim.provisioning.rates.judging import CONFIDENCE, Judge
+from hetsim.provisioning.rates.monotone import exact_factor, why_not
+from hetsim.provisioning.rates.sample import Sample, sample_of, too_many
+from hetsim.provisioning.rates.scanning import Span, spans
+from hetsim.provisioning.rates.searching import lower_end, upper_end
+from hetsim.provisioning.rates.words import ends_of_trace, ends_of_verdicts, no_rate
+from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.resolving import Resolved
+from hetsim.simulation.service.service import Service
+from hetsim.simulation.service.serving import played
+from hetsim.simulation.serving import compiling
+from hetsim.statistics.verdict import Answer
+from hetsim.workload.workload import Workload
+
+SAMPLE = 2**14
+"""Of requests that chance makes, those whose own capacity is where rates are looked at first."""
+
+ROUGH = 2**12
+"""The same where that capacity takes a grid."""
+
+BELOW, ABOVE = 2.0**-7, 16.0
+"""Of the ceiling: rates between which a grid looks at a trace."""
+
+MOST_SPANS = 3
+"""Spans of which the ends are judged, the highest."""
+
+EVALUATIONS = 200
+"""That a grid takes, about."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """One deployment, ready to be asked what it carries.
+
+    Attributes
+    ----------
+    name : str
+    resolved, setup
+        As ``resolve`` and ``set_up`` give them.
+    workload : Workload
+    rates_per_s : tuple of float
+        By stream, as the workload says.
+    """
+
+    name: str
+    resolved: tuple[Resolved, ...]
+    setup: Setup
+    workload: Workload
+    rates_per_s: tuple[float, ...]
+
+    @property
+    def rate_per_s(self) -> float:
+        """Of all streams."""
+        return sum(self.rates_per_s)
+
+    @property
+    def given(self) -> bool:
+        """Whether the requests themselves are given, by a trace."""
+        return bool(self.workload.traces)
+
+    def ceiling(
+        self, streams: Sequence[int] | None = None, sample: Sample | None = None
+    ) -> Ceiling:
+        """Return the ceiling of what comes, or of some streams alone."""
+        shares = []
+        for at, places in enumerate(self.setup.variant):
+            count = len(self.resolved[self.setup.sources[at].model].variants)
+            if sample is None or len(places) == 1:
+                share = np.bincount(places, minlength=count) / len(places)
+            else:
+                mine = np.bincount(sample.variant[sample.stream == at], minlength=count)
+                share = mine / max(mine.sum(), 1)
+            shares.append(share)
+        rates = [
+            rate if streams is None or at in streams else 0.0
+            for at, rate in enumerate(self.rates_per_s)
+        ]
+        return ceiling_of(self.resolved, self.setup, rates, shares)
+
+
+def refused(name: str, error: Infeasible) -> Carried:
+    """Return the row of a deployment that cannot be served."""
+    return Carried(
+        name=name,
+        resolved=(),
+        how="exact",
+        one_span=None,
+        answer="misses",
+        proved=True,
+        rates=(),
+        factor=None,
+        sample_per_s=None,
+        sample=0,
+        ceiling_per_s=0.0,
+        ceiling_binds="",
+        at=None,
+        beyond=None,
+        ends=str(error),
+        requests=0,
+        refused=error,
+    )
+
+
+def carried(
+    question: Question, *, most_requests: int, gap: float, confidence: float = CONFIDENCE
+) -> Carried:
+    """Return what a deployment carries; `confidence`: that none of its verdicts is wrong."""
+    if question.given:
+        return _of_trace(question)
+    return _in_the_long_run(question, most_requests, gap, confidence)
+
+
+def _of_trace(question: Question) -> Carried:
+    workload, setup = question.workload, question.setup
+    if workload.closed:
+        raise UsageError("a trace, and clients who wait for answers", hint="ask of one of them")
+    if workload.duration_s is not None:
+        raise UsageError(
+            "a trace with duration_s, and its rate is looked for", hint="write requests: instead"
+        )
+    sample = sample_of(workload, setup)
+    if not sample.objectives:
+        raise UsageError("no request comes that an objective is of", hint="write another trace")
+    why = why_not(question.resolved, setup)
+    rate_per_s = question.rate_per_s
+    ceiling = question.ceiling(sample=sample)
+    exact: Fraction | None = None
+    found: tuple[Span, ...]
+    if why is None:
+        factor = exact_factor(setup, sample)
+        if factor is None:
+            found = ()
+        elif isinstance(factor, Fraction):
+            exact = factor
+            highest = _down(factor)
+            found = (Span(0.0, highest, None, math.nextafter(highest, math.inf)),)
+        else:
+            found = (Span(0.0, math.inf, None, None),)
+    else:
+        found = _scanned(setup, sample, ceiling.factor)
+    rates = tuple(_rates(one, rate_per_s) for one in found)
+    service = None
+    if found:
+        last = found[-1].high if math.isfinite(found[-1].high) else max(ceiling.factor, 1.0)
+        service = _played(question, last if math.isfinite(last) else 1.0)
+    return Carried(
+        name=question.name,
+        resolved=question.resolved,
+        how="exact" if why is None else "scan",
+        one_span=why,
+        answer="meets" if found else "misses",
+        proved=why is None and not found,
+        rates=rates,
+        factor=exact,
+        sample_per_s=None,
+        sample=len(sample),
+        ceiling_per_s=ceiling.factor * rate_per_s,
+        ceiling_binds=ceiling.binds,
+        at=service,
+        beyond=None,
+        ends=ends_of_trace(sample, rates, exact=why is None),
+        requests=len(sample),
+    )
+
+
+def _played(question: Question, factor: float) -> Service:
+    """All that is said of a trace at one rate."""
+    workload = question.workload.faster(factor)
+    return played(workload, question.resolved, question.setup)
+
+
+def _scanned(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
+    top = ceiling if math.isfinite(ceiling) else 1.0
+    machine_code = compiling.pays(len(sample) * EVALUATIONS * setup.mean_tasks)
+    count = partial(too_many, setup, sample, machine_code=machine_code)
+    return spans(count, top * BELOW, top * ABOVE, precision=2.0**-40)
+
+
+def _down(factor: Fraction) -> float:
+    """The largest float that is no more."""
+    near = float(factor)
+    return near if Fraction(near) <= factor else math.nextafter(near, 0.0)
+
+
+def _rates(span: Span, rate_per_s: float) -> Rates:
+    return Rates(
+        span.low * rate_per_s,
+        span.high * rate_per_s,
+        None if span.below is None else span.below * rate_per_s,
+        None if span.above is None else span.above * rate_per_s,
+    )
+
+
+def _in_the_long_run(question: Question, budget: int, gap: float, confidence: float) -> Carried:
+    setup, workload = question.setup, question.workload
+    ceiling = question.ceiling()
+    missed = _overloaded(question)
+    late = _too_slow(question)
+    why = why_not(question.resolved, setup)
+    judge = Judge(question.resolved, setup, workload, budget=budget, confidence=confidence)
+    sample_factor: float | None = None
+    found: list[Span] = []
+    count = SAMPLE if why is None else ROUGH
+    if late is None:
+        sample = sample_of(workload, setup, count)
+        if why is None:
+            factor = exact_factor(setup, sample)
+            sample_factor = 0.0 if factor is None else float(factor)
+            guesses = [Span(0.0, sample_factor, None, None)]
+        elif workload.closed:
+            guesses = [Span(0.0, math.inf, None, None)]
+        else:
+            guesses = list(_guessed(setup, sample, min(missed, ceiling.factor)))
+        found = _judged_spans(judge, guesses, missed, gap, one=why is None)
+    answers = {one.answer for one in judge.seen.values()}
+    answer: Answer = "meets" if found else "undecided"
+    if not found and (late is not None or answers == {"misses"}):
+        answer = "misses"
+    rates = tuple(_rates(one, question.rate_per_s) for one in found)
+    at = judge.service(found[-1].high) if found else None
+    beyond = None
+    above = found[-1].above if found else min(judge.seen, default=None)
+    if above is not None and above in judge.seen:
+        beyond = judge.service(above)
+    return Carried(
+        name=question.name,
+        resolved=question.resolved,
+        how="verdicts",
+        one_span=why,
+        answer=answer,
+        proved=late is not None,
+        rates=rates,
+        factor=None,
+        sample_per_s=None if sample_factor is None else sample_factor * question.rate_per_s,
+        sample=count,
+        ceiling_per_s=ceiling.factor * question.rate_per_s,
+        ceiling_binds=ceiling.binds,
+        at=at,
+        beyond=beyond,
+        ends=late
+        if late is not None
+        else ends_of_verdicts(judge, found, beyond, missed, ceiling, question.rate_per_s),
+        requests=sum(one.requests for one in judge.seen.values()),
+    )
+
+
+def _judged_spans(
+    judge: Judge, guesses: Sequence[Span], missed: float, gap: float, *, one: bool
+) -> list[Span]:
+    """The spans about these guesses that verdicts show; `one`: there is one, from 0 on."""
+    found: list[Span] = []
+    for guess in guesses[-MOST_SPANS:]:
+        near = guess.high if math.isfinite(guess.high) and guess.high > 0 else missed
+        if not math.isfinite(near):
+            near = 1.0
+        if not guess.high > 0:
+            near *= BELOW
+        upper = upper_end(lambda factor: judge.at(factor).answer, near, missed, gap)
+        if upper.meets is None:
+            continue
+        low, below = (0.0, None) if one else (min(upper.meets, guess.low), None)
+        if not one and guess.below is not None:
+            lower = lower_end(lambda factor: judge.at(factor).answer, guess.low, 0.0, gap)
+            low = upper.meets if lower.meets is None else min(lower.meets, upper.meets)
+            below = lower.misses if lower.misses in judge.seen else None
+        elif not one and judge.at(low).answer != "meets":
+            low = upper.meets
+        found.append(Span(low, upper.meets, below, upper.misses))
+    return _apart(found)
+
+
+def _apart(found: Sequence[Span]) -> list[Span]:
+    """Spans that overlap are one."""
+    joined: list[Span] = []
+    for span in sorted(found, key=lambda one: one.low):
+        if joined and span.low <= joined[-1].high:
+            if span.high > joined[-1].high:
+                joined[-1] = replace(joined[-1], high=span.high, above=span.above)
+        else:
+            joined.append(span)
+    return joined
+
+
+def _guessed(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
+    """The spans of a short sample, roughly; where there is none, its best rate."""
+    top = ceiling if math.isfinite(ceiling) else 1.0
+    seen: dict[float, int] = {}
+
+    def count(factor: float) -> int:
+        seen[factor] = too_many(setup, sample, factor)
+        return seen[factor]
+
+    found = spans(count, top * BELOW, top, cells=14, finest=0.2, precision=0.05)
+    if found:
+        return found
+    best = min(seen, key=lambda factor: (seen[factor], factor))
+    return (Span(best, best, None, None),)
+
+
+def _overloaded(question: Question) -> float:
+    """The least factor that is proved to overload some stream with an objective."""
+    least = math.inf
+    setup = question.setup
+    for at, stream in enumerate(question.workload.streams):
+        if not stream.slos or not question.rates_per_s[at]:
+            continue
+        source = setup.sources[at]
+        model = setup.models[source.model]
+        before = [
+            other
+            for other, one in enumerate(setup.sources)
+            if one.model == source.model and one.level <= source.level
+        ]
+        factor = question.ceiling(before).factor
+        if model.max_queue_size is not None or model.timeout_s < math.inf:
+            # What is rejected, or put last, makes room: no more than the rest is on time.
+            factor = (
+                factor / min(slo.share for slo in stream.slos) if len(before) == 1 else math.inf
+            )
+        least = min(least, factor)
+    return least
+
+
+def _too_slow(question: Question) -> str | None:
+    """Why no rate meets an objective: a request alone takes longer; None where it does not."""
+    for at, stream in enumerate(question.workload.streams):
+        for slo in stream.slos:
+            least_s = quickest_s(question.setup, at)
+            if least_s > slo.latency_s:
+                return no_rate(slo, least_s)
+    return None

@@ -1,0 +1,208 @@
+"""The rate that nothing carries: more work comes than devices, links and instances can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from hetsim.errors import UsageError
+from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.templates import Template
+from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.resolving import Resolved
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.workload import Workload
+
+SLACK = 1e-9
+"""Of a bound: what its sums may be rounded by, and more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A rate at which requests wait longer and longer.
+
+    Attributes
+    ----------
+    factor : float
+        On what comes; infinite where nothing bounds it.
+    binds : str
+        What is busy all the time then: a device, a link, or the instances of a model; of
+        several what costs most.
+    """
+
+    factor: float
+    binds: str
+
+
+def rates_of(workload: Workload) -> tuple[float, ...]:
+    """Return the requests a second of each stream; 0 of clients."""
+    found = []
+    for stream in workload.streams:
+        arrivals, share = workload.arrivals_of(stream)
+        found.append(0.0 if isinstance(arrivals, Closed) else arrivals.rate_per_s * share)
+    return tuple(found)
+
+
+def demand_of(workload: Workload) -> tuple[float, ...]:
+    """Requests a second of each stream; raises UsageError unless their sum is a rate."""
+    rates = rates_of(workload)
+    if not sum(rates) > 0:
+        raise UsageError(
+            "nothing comes at a rate above 0",
+            hint="give arrivals at a rate, or a trace of two requests or more",
+        )
+    for stream, rate in zip(workload.streams, rates, strict=True):
+        if math.isinf(rate):
+            raise UsageError(
+                f"all requests of '{stream.name}' come at one time, which is no rate",
+                hint="give a trace of several times, or simulate this one",
+            )
+    return rates
+
+
+def ceiling_of(
+    resolved: Sequence[Resolved],
+    setup: Setup,
+    rates_per_s: Sequence[float],
+    variants: Sequence[NDArray[np.float64]],
+) -> Ceiling:
+    """Return the factor on all rates at which some device, link or instance is always busy.
+
+    The linear program that lets each request run in whichever instance and batch size suits best,
+    in any parts; where requests are sent to instances in turn, in turn. The bound is computed from
+    the prices of its optimum, so that the solver's tolerance cannot make it too small.
+
+    Parameters
+    ----------
+    resolved, setup
+        As ``resolve`` and ``set_up`` give them.
+    rates_per_s : sequence of float
+        By stream.
+    variants : sequence of float array
+        By stream: the share of its requests that each variant of its model has.
+    """
+    loads, width, names, instance_at = _loads(resolved, setup)
+    columns: list[NDArray[np.float64]] = []
+    group: list[int] = []
+    demand: list[float] = []
+    for at, (model, one) in enumerate(zip(setup.models, resolved, strict=True)):
+        share = sum(
+            (
+                rate * variants[stream]
+                for stream, rate in enumerate(rates_per_s)
+                if setup.sources[stream].model == at
+            ),
+            np.zeros(len(one.variants)),
+        )
+        for variant in np.flatnonzero(share).tolist():
+            ways = []
+            for instance in range(model.template.shape[1]):
+                for size in range(1, model.template.shape[2] + 1):
+                    load = loads[int(model.template[variant, instance, size - 1])].copy()
+                    if model.limits[instance]:
+                        load[instance_at[at] + instance] = load[-1]
+                    load[-1] = 0.0
+                    ways.append(load / size)
+            if model.routing == "round_robin" and not model.gated:
+                cycle = list(model.cycle) or list(range(len(ways)))
+                ways = [np.mean([ways[instance] for instance in cycle], axis=0)]
+            columns += ways
+            group += [len(demand)] * len(ways)
+            demand.append(float(share[variant]))
+    if not columns:
+        return Ceiling(math.inf, "")
+    busy_s = np.array(columns).T
+    most = float(busy_s.max())
+    if most == 0.0:
+        return Ceiling(math.inf, "")
+    price = _prices(busy_s / most, np.array(group), np.array(demand), width)
+    worth = price * width
+    if worth.sum() <= 0.0:
+        return Ceiling(math.inf, "")
+    cost = price @ busy_s
+    least = [float(cost[np.array(group) == one].min()) for one in range(len(demand))]
+    needed = float(np.dot(demand, least)) / float(worth.sum())
+    factor = math.inf if needed == 0.0 else (1 + SLACK) / needed
+    return Ceiling(factor, names[int(worth.argmax())])
+
+
+def quickest_s(setup: Setup, stream: int) -> float:
+    """Return what no request of a stream takes less than, on whatever it may run."""
+    model = setup.sources[stream].model
+    table = setup.models[model].template[np.unique(setup.variant[stream])]
+    return min(_uncrowded_s(setup, which) for which in np.unique(table).tolist())
+
+
+def _uncrowded_s(setup: Setup, template: int) -> float:
+    """Latency of one request with links that carry any number of transfers at once."""
+    plan = setup.plan_tasks.templates[template].plan
+    return timeline_of(plan, contention="none", trace=False).latency_s * (1 - SLACK)
+
+
+def busy_s(template: Template) -> NDArray[np.float64]:
+    """Return the seconds that one batch keeps each device and each link busy."""
+    devices = len(template.plan.problem.devices)
+    found = np.zeros(devices + len(template.links))
+    for device, seconds in zip(template.group_device, template.duration, strict=False):
+        found[device] += seconds
+    for move in template.transfers:
+        for link in move.resources:
+            found[devices + link] += move.seconds
+    return found
+
+
+def _loads(
+    resolved: Sequence[Resolved], setup: Setup
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64], list[str], list[int]]:
+    """By template: busy seconds of devices, links, instances (0), and what it takes at least.
+
+    Also how many seconds a second each has, what it is called, and where the instances of each
+    model begin.
+    """
+    problem = setup.plan_tasks.plan.problem
+    names = [f"device {name}" for name in problem.devices]
+    names += [f"link {name}" for name in setup.plan_tasks.links]
+    width = [float(streams) for streams in problem.streams] + [1.0] * len(setup.plan_tasks.links)
+    instance_at = []
+    for one, model in zip(resolved, setup.models, strict=True):
+        instance_at.append(len(names))
+        graph = one.problem.model
+        of = one.served.model if graph is None else graph.name
+        names += [f"instance {instance} of {of}" for instance in range(len(model.limits))]
+        width += [float(limit or 1) for limit in model.limits]
+    limited = any(limit for model in setup.models for limit in model.limits)
+    found = []
+    for at, template in enumerate(setup.plan_tasks.templates):
+        load = np.zeros(len(names) + 1)
+        busy = busy_s(template)
+        load[: len(busy)] = busy
+        load[-1] = _uncrowded_s(setup, at) if limited else 0.0
+        found.append(load)
+    return found, np.array([*width, 1.0]), [*names, ""], instance_at
+
+
+def _prices(
+    busy_s: NDArray[np.float64],
+    group: NDArray[np.int64],
+    demand: NDArray[np.float64],
+    width: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Prices of resources at the optimum: least T such that all fits T times the widths."""
+    resources, ways = busy_s.shape
+    scale = float(demand.max())
+    limits = optimize.linprog(
+        c=[*np.zeros(ways), 1.0],
+        A_ub=np.hstack([busy_s, -width[:, None]]),
+        b_ub=np.zeros(resources),
+        A_eq=np.hstack([np.equal.outer(np.arange(len(demand)), group), np.zeros((len(demand), 1))]),
+        b_eq=demand / scale,
+        bounds=[(0, None)] * (ways + 1),
+        method="highs",
+    )
+    assert limits.status == 0
+    return np.maximum(-np.asarray(limits.ineqlin.marginals), 0.0)

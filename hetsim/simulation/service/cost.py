@@ -1,0 +1,202 @@
+"""What a workload's requests cost: rent, or purchase over years and electricity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from hetsim.errors import UsageError, nearest
+from hetsim.hardware.price import Price
+from hetsim.hardware.spec import Platform
+from hetsim.simulation.service.scaled import seconds_of_any, used_by
+from hetsim.simulation.service.service import Service
+
+WHOLE = "platform"
+"""What stands for all of it where prices are given."""
+
+JOULES_A_KWH = 3.6e6
+SECONDS_AN_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a user says of prices.
+
+    Attributes
+    ----------
+    of : mapping of str to Price
+        By the name of a device, a pattern of names, or ``platform``; of a catalog, by kind or a
+        pattern of kinds. Goes before what files say, and of several that fit the last.
+    tariff_usd_per_kwh : float, optional
+    lifetime_years : float, optional
+        For which all is bought; absent: what each price says.
+    """
+
+    of: Mapping[str, Price] = field(default_factory=dict, hash=False)
+    tariff_usd_per_kwh: float | None = None
+    lifetime_years: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one device, or the whole platform, costs over a run.
+
+    Attributes
+    ----------
+    name : str
+    price : Price
+    hourly_usd : float or None
+        None where it is bought for nobody knows how long.
+    energy_j : float
+        That is paid for beside it; 0 of what is rented.
+    rented_s : float
+        Seconds that are paid for: of a rented device that only replicas use which come and go,
+        while one is alive there; else the whole run.
+    """
+
+    name: str
+    price: Price
+    hourly_usd: float | None
+    energy_j: float
+    rented_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a run costs, and what is not known of that.
+
+    Attributes
+    ----------
+    charges : tuple of Charge
+    unpriced : tuple of str
+        Devices of which nothing says what they cost.
+    unspread : tuple of str
+        Of which nothing says for how many years they are bought.
+    tariff_usd_per_kwh : float or None
+    hardware_usd : float or None
+        Of the run, by its hours; None where something is not known of it.
+    electricity_usd : float or None
+        0 where all is rented; None where the tariff is not known.
+    on_time : int
+        Requests on time over the run.
+    """
+
+    charges: tuple[Charge, ...]
+    unpriced: tuple[str, ...]
+    unspread: tuple[str, ...]
+    tariff_usd_per_kwh: float | None
+    hardware_usd: float | None
+    electricity_usd: float | None
+    on_time: int
+
+    @property
+    def usd(self) -> float | None:
+        """Of the run, hardware and electricity; None where one is not known."""
+        if self.hardware_usd is None or self.electricity_usd is None:
+            return None
+        return self.hardware_usd + self.electricity_usd
+
+    def per_1000(self, usd: float | None) -> float | None:
+        """Return so many dollars of the run for a thousand requests on time; None without any."""
+        return None if usd is None or not self.on_time else 1000 * usd / self.on_time
+
+
+def priced(platform: Platform, prices: Prices) -> Platform:
+    """Return the platform with the prices that were given.
+
+    Raises UsageError where one is of nothing that the platform has.
+    """
+    devices = dict(platform.devices)
+    whole = platform.price
+    for pattern, price in prices.of.items():
+        if pattern == WHOLE:
+            whole = price
+            continue
+        fits = [name for name in devices if fnmatchcase(name, pattern)]
+        if not fits:
+            raise UsageError(
+                f"a price of '{pattern}', which the platform does not have",
+                hint=nearest(pattern, [WHOLE, *devices]),
+            )
+        # A device's own price would not count beside that of all.
+        whole = None if platform.price is whole else whole
+        for name in fits:
+            devices[name] = replace(devices[name], price=price)
+    return replace(platform, devices=devices, price=whole)
+
+
+def cost_of(service: Service, platform: Platform, prices: Prices | None = None) -> Cost:
+    """Return what the requests of a run cost on `platform`, for the time that they took.
+
+    A platform's own price is that of all its devices; without one theirs add up, whether they are
+    used or not. What is bought costs the same every hour of its years, and its electricity, idle
+    or busy, by the tariff; what is rented has electricity in its price. A rented device that only
+    replicas use which come and go is paid for while one of them starts, runs or goes there.
+
+    Raises UsageError where a price is given of nothing that the platform has.
+    """
+    prices = Prices() if prices is None else prices
+    platform = priced(platform, prices)
+    if platform.price is not None:
+        stated: dict[str, Price | None] = {WHOLE: platform.price}
+        energy = {WHOLE: service.energy_j}
+    else:
+        stated = {name: spec.price for name, spec in platform.devices.items()}
+        energy = {name: use.energy_j for name, use in service.devices.items()}
+    rented_s = _rented_s(service)
+    charges = tuple(
+        Charge(
+            name,
+            price,
+            price.hourly_usd(prices.lifetime_years),
+            0.0 if price.rented else energy[name],
+            rented_s.get(name, service.duration_s) if price.rented else service.duration_s,
+        )
+        for name, price in stated.items()
+        if price is not None
+    )
+    unpriced = tuple(name for name, price in stated.items() if price is None)
+    unspread = tuple(one.name for one in charges if one.hourly_usd is None)
+    hardware = electricity = None
+    hourly = [(one.hourly_usd, one.rented_s) for one in charges if one.hourly_usd is not None]
+    if not unpriced and not unspread:
+        if all(seconds == service.duration_s for _, seconds in hourly):
+            hardware = sum(usd for usd, _ in hourly) * service.duration_s / SECONDS_AN_HOUR
+        else:
+            hardware = sum(usd * seconds for usd, seconds in hourly) / SECONDS_AN_HOUR
+    joules = sum(one.energy_j for one in charges)
+    if joules == 0 and not unpriced:
+        electricity = 0.0
+    elif prices.tariff_usd_per_kwh is not None and not unpriced:
+        electricity = joules / JOULES_A_KWH * prices.tariff_usd_per_kwh
+    return Cost(
+        charges,
+        unpriced,
+        unspread,
+        prices.tariff_usd_per_kwh,
+        hardware,
+        electricity,
+        service.on_time,
+    )
+
+
+def _rented_s(service: Service) -> dict[str, float]:
+    """How long each device is needed that only replicas use which come and go."""
+    always, found = set(), dict[str, list[tuple[float, float]]]()
+    scaled = {one.model: one for one in service.scaled}
+    for one in service.resolved:
+        problem = one.problem
+        if problem.host is not None:
+            always.add(problem.devices[problem.host])
+        if one.served.model not in scaled:
+            always.update(name for names in used_by(one) for name in names)
+            continue
+        names = used_by(one)
+        for each in names:
+            for name in each:
+                found.setdefault(name, [])
+        for replica in scaled[one.served.model].lived:
+            for name in names[replica.instance]:
+                found[name].append((replica.start_s, replica.gone_s))
+    return {name: seconds_of_any(each) for name, each in found.items() if name not in always}

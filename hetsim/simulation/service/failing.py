@@ -1,0 +1,216 @@
+"""A workload whose devices fail: the engine that plays it, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from hetsim.errors import UsageError
+from hetsim.placement.replan import replan
+from hetsim.simulation.failures.serving import FailingServing, Load
+from hetsim.simulation.service.failed import DeviceFailed, Failed, ModelFailed, Period, StreamFailed
+from hetsim.simulation.service.figures import chosen, latencies, percentile_said
+from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.turns import load_s
+from hetsim.simulation.service.windows import felt_by, windows_of
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
+from hetsim.statistics.batches import ENOUGH_LATE
+from hetsim.statistics.verdict import Verdict, verdict_of
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Workload
+
+PERCENTILES = (50.0, 99.0)
+"""Of requests before, during and after failures, beside those of the objectives."""
+
+
+def failing_engine(
+    workload: Workload, setup: Setup, *, until_s: float, machine_code: bool
+) -> FailingServing:
+    """Return the engine that plays a workload whose devices fail.
+
+    Raises UsageError where a device or a time makes no sense, or models take turns in memory.
+    """
+    assert workload.failures is not None
+    if setup.turns is not None:
+        raise UsageError(
+            "models that take turns in memory, and devices that fail",
+            hint="leave the failures out, or let all models stay in memory",
+        )
+    problem = setup.plan_tasks.plan.problem
+    return FailingServing(
+        setup.plan_tasks,
+        problem.contention,
+        replan,
+        setup.models,
+        setup.sources,
+        setup.clients,
+        failures=workload.failures.failures(problem.devices, workload.seed),
+        loads=_loads(setup),
+        requests=workload.requests,
+        until_s=until_s,
+        machine_code=machine_code,
+    )
+
+
+def _loads(setup: Setup) -> list[Load | None]:
+    """The weights of all models, by device, over the route from the host."""
+    problem = setup.plan_tasks.plan.problem
+    if problem.host is None:
+        return []
+    found: list[Load | None] = []
+    for device in range(len(problem.devices)):
+        sizes = [held.weights[device] for held in setup.memory.held]
+        seconds = sum(load_s(problem, device, size) for size in sizes if size)
+        route = problem.routes[problem.host][device]
+        held = route.resources if problem.contention == "fifo" else ()
+        loads = device != problem.host and 0 < seconds < math.inf
+        found.append(Load(seconds, held) if loads else None)
+    return found
+
+
+def left_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return when each request of a model was over.
+
+    One that waited longer than `timeout_s` stays in the queue until the batcher meets it: when it
+    next sends a batch.
+    """
+    left = np.where(outcomes.why == FULL, outcomes.arrival_s, outcomes.finish_s)
+    expired = outcomes.why == EXPIRED
+    due_s = outcomes.arrival_s[expired] + timeout_s
+    sent_s = np.append(np.sort(outcomes.sent_s[outcomes.why == SERVED]), math.inf)
+    met_s = sent_s[np.searchsorted(sent_s, due_s)]
+    left[expired] = np.where(np.isinf(met_s), due_s, met_s)
+    return left
+
+
+def honest(
+    verdict: Verdict,
+    workload: Workload,
+    engine: FailingServing,
+    setup: Setup,
+    outcomes: Outcomes,
+    slo: Slo,
+    confidence: float,
+) -> Verdict:
+    """Return a verdict that random failures allow: of few of them little is known.
+
+    It *meets* only where ENOUGH_LATE times something that serves the model stopped, and *misses*
+    only where it does without the requests that felt it, or after as many. `outcomes` are what
+    the verdict is on: of one stream.
+    """
+    failing = workload.failures
+    if failing is None or not failing.random or verdict.answer == "undecided":
+        return verdict
+    model = setup.sources[int(outcomes.stream[0])].model
+    spells = engine.spells.broken[model]
+    if len(spells) >= ENOUGH_LATE:
+        return verdict
+    if verdict.answer == "misses":
+        left = left_s(outcomes, setup.models[model].timeout_s)
+        others = felt_by(windows_of(spells, outcomes.arrival_s, left), outcomes.arrival_s, left) < 0
+        if others.any():
+            calm = verdict_of(
+                latencies(outcomes)[others],
+                outcomes.fresh[others],
+                slo.share,
+                slo.latency_s,
+                confidence,
+            )
+            if calm.answer == "misses":
+                return verdict
+    cycles = failing.cycles_s(setup.plan_tasks.plan.problem.devices)
+    each_s = 1 / sum(1 / (between_s + repair_s) for between_s, repair_s in cycles.values())
+    came = len(outcomes.arrival_s)
+    rate = came / max(float(outcomes.arrival_s[-1]), each_s / came)
+    return replace(verdict, answer="undecided", more=int(ENOUGH_LATE * each_s * rate) + 1)
+
+
+def failed(
+    workload: Workload,
+    engine: FailingServing,
+    setup: Setup,
+    outcomes: Outcomes,
+    names: Sequence[str],
+) -> Failed:
+    """Return what failures did.
+
+    `outcomes` are of all requests, in the order of arrival; `names` of the models.
+    """
+    assert workload.failures is not None
+    duration_s = max(engine.now_s, 0.0)
+    of_model = np.array([source.model for source in setup.sources])[outcomes.stream]
+    felt = np.full(len(of_model), -1)
+    models = []
+    first_s = []
+    for at, one in enumerate(setup.models):
+        mine = of_model == at
+        arrival_s = outcomes.arrival_s[mine]
+        left = left_s(chosen(outcomes, mine), one.timeout_s)
+        windows = windows_of(engine.spells.broken[at], arrival_s, left)
+        felt[mine] = felt_by(windows, arrival_s, left)
+        out_s = sum(
+            min(spell.end_s, duration_s) - min(spell.begin_s, duration_s)
+            for spell in engine.spells.out[at]
+        )
+        available = 1 - out_s / duration_s if duration_s > 0 else 1.0
+        first_s.append(windows[0].begin_s if windows else math.inf)
+        models.append(ModelFailed(names[at], available, len(engine.spells.out[at]), windows))
+    lost, retried = np.zeros((2, len(felt)), dtype=np.bool_)
+    lost[[*engine.lost]] = True
+    retried[[*engine.retried]] = True
+    counted = outcomes.arrival_s >= workload.warm_up_s
+    latency_s = latencies(outcomes)
+    streams = []
+    for at, stream in enumerate(workload.streams):
+        mine = (outcomes.stream == at) & counted
+        early = outcomes.arrival_s < first_s[setup.sources[at].model]
+        parts = (mine & (felt < 0) & early, mine & (felt >= 0), mine & (felt < 0) & ~early)
+        before, during, after = (
+            _period(outcomes, latency_s, part, felt, stream.slos) for part in parts
+        )
+        streams.append(
+            StreamFailed(
+                stream.name, before, during, after, int(lost[mine].sum()), int(retried[mine].sum())
+            )
+        )
+    happened = sorted(engine.happened, key=lambda failure: failure.device)
+    devices = []
+    for name, mine_ in groupby(happened, key=lambda failure: failure.device):
+        each = list(mine_)
+        down_s = sum(min(one.back_s, duration_s) - one.at_s for one in each)
+        devices.append(DeviceFailed(name, len(each), down_s))
+    return Failed(
+        tuple(devices),
+        tuple(models),
+        tuple(streams),
+        engine.cut_s,
+        workload.failures.random,
+    )
+
+
+def _period(
+    outcomes: Outcomes, latency_s: Any, which: Any, felt: Any, slos: Sequence[Slo]
+) -> Period:
+    """Those of `which`, each window of those that felt one a busy period of its own."""
+    latency_s = latency_s[which]
+    served = outcomes.why[which] == SERVED
+    fresh = outcomes.fresh[which]
+    number = felt[which]
+    if len(number) and number[0] >= 0:
+        fresh = np.diff(number, prepend=-1) != 0
+    asked = sorted({*PERCENTILES, *(slo.percentile for slo in slos)})
+    count, answered = len(latency_s), int(served.sum())
+    return Period(
+        count,
+        answered,
+        count - answered,
+        float(latency_s[served].mean()) if answered else math.nan,
+        tuple(percentile_said(latency_s, fresh, at) for at in asked) if count else (),
+        tuple(float((latency_s <= slo.latency_s).mean()) if count else math.nan for slo in slos),
+    )

@@ -1,0 +1,231 @@
+"""From what became of each request to what is said of streams and models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hetsim.simulation.service.intervals import answers_per_s, by_request
+from hetsim.simulation.service.service import Objective, Part, Queue, StreamService
+from hetsim.simulation.service.stability import Stability, lately_s, stability_of
+from hetsim.simulation.serving.outcomes import Lengths, Outcomes
+from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
+from hetsim.statistics.percentile import Percentile, percentile_of
+from hetsim.statistics.verdict import Verdict
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.registry import Open
+from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Stream, Workload
+
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+"""Of every stream, beside those of its objectives."""
+
+NEVER_S = 1e18
+"""The latency of what is rejected: beyond all others, and a number for all that."""
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+UNLIKE = 2.0**8
+"""Latencies that are not so many units of the last place of the latest time apart are equal."""
+
+
+def chosen(outcomes: Outcomes, which: Array) -> Outcomes:
+    """Return some of the requests, in their order; themselves where that is all of them."""
+    if which.all():
+        return outcomes
+    parts: Any = (part[which] for part in outcomes)
+    return Outcomes._make(parts)
+
+
+def latencies(outcomes: Outcomes) -> Array:
+    """Return the latency of every request, NEVER_S where it was rejected.
+
+    Those that are the same are equal, although times late in a run are rounded by more than
+    early ones: how many are beyond a percentile must not follow from that.
+    """
+    return latencies_of(outcomes.arrival_s, outcomes.finish_s, outcomes.why)
+
+
+def latencies_of(arrival_s: Array, finish_s: Array, why: Array) -> Array:
+    """Return the same of these columns of requests alone."""
+    served = why == SERVED
+    unit_s = _unit_s(finish_s, served)
+    return np.where(served, np.rint((finish_s - arrival_s) / unit_s) * unit_s, NEVER_S)
+
+
+def _unit_s(finish_s: Array, served: Array) -> float:
+    """What latencies are rounded to."""
+    latest_s = float(np.max(finish_s, where=served, initial=0.0))
+    return UNLIKE * float(np.spacing(latest_s))
+
+
+def rate_of(
+    workload: Workload, streams: Sequence[Stream], since_s: float, until_s: float
+) -> float | None:
+    """Return the requests a second that `streams` state; None where clients are among them.
+
+    On average between two moments: a trace counts for as long as it comes between
+    them.
+    """
+    total = 0.0
+    for stream in streams:
+        arrivals, share = workload.arrivals_of(stream)
+        if isinstance(arrivals, Closed):
+            return None
+        # The rate of a trace that comes at one moment is infinite, and nothing of it is nothing.
+        if share:
+            total += _stated(arrivals, since_s, until_s) * share
+    return total
+
+
+def _stated(arrivals: Open, since_s: float, until_s: float) -> float:
+    if not isinstance(arrivals, Replay) or not until_s > since_s:
+        return arrivals.rate_per_s
+    first_s, last_s = arrivals.span_s
+    came_s = min(last_s, until_s) - max(first_s, since_s)
+    part = max(came_s / (until_s - since_s), 0.0)
+    return arrivals.rate_per_s * part if part else 0.0
+
+
+def stability(
+    workload: Workload, streams: Sequence[Stream], outcomes: Outcomes
+) -> Stability | None:
+    """Return how a model kept up with these requests, all of its own; None where there is none."""
+    if not len(outcomes.arrival_s):
+        return None
+    since_s = lately_s(outcomes.arrival_s)
+    offered = rate_of(workload, streams, since_s, float(outcomes.arrival_s[-1]))
+    return stability_of(outcomes.arrival_s, outcomes.finish_s, outcomes.fresh, offered)
+
+
+def stream_service(
+    stream: Stream,
+    outcomes: Outcomes,
+    objectives: Sequence[tuple[Slo, Verdict]],
+    *,
+    alone_s: Array,
+    stability: Stability | None,
+    begin_s: float,
+    end_s: float,
+    innovation: Array | None = None,
+) -> StreamService:
+    """Return what is said of one stream.
+
+    Parameters
+    ----------
+    stream : Stream
+    outcomes : Outcomes
+        Of its own requests, those of the warm-up left out.
+    objectives : sequence of (Slo, Verdict)
+    alone_s : float64[variants, instances, sizes]
+        What a batch takes alone, of the stream's model.
+    stability : Stability or None
+        Of its model.
+    begin_s, end_s : float
+        Over which its throughput is.
+    innovation : float64[requests], optional
+        Where percentiles are to be those of all runs: see ``percentile_of``.
+
+    Complexity: linear in the requests.
+    """
+    served = outcomes.why == SERVED
+    seconds = end_s - begin_s
+    overloaded = stability is not None and stability.state == "overloaded"
+    latency_s = latencies(outcomes)
+    requests, answered = len(latency_s), int(np.count_nonzero(served))
+    asked = sorted({*PERCENTILES, *(slo.percentile for slo in stream.slos)})
+    percentiles: tuple[Percentile, ...] = ()
+    if requests and not overloaded:
+        percentiles = tuple(
+            percentile_said(latency_s, outcomes.fresh, at, innovation) for at in asked
+        )
+    answered_s = latency_s[served]
+    size = outcomes.size[served]
+    load_s = outcomes.load_s[served]
+    service_s = alone_s[outcomes.variant[served], outcomes.instance[served], size - 1]
+    return StreamService(
+        name=stream.name,
+        model=stream.model,
+        requests=requests,
+        answered=answered,
+        full=int(np.count_nonzero(outcomes.why == FULL)),
+        expired=int(np.count_nonzero(outcomes.why == EXPIRED)),
+        throughput_per_s=answered / seconds if seconds > 0 else math.nan,
+        mean_s=float(answered_s.mean()) if answered else math.nan,
+        percentiles=percentiles,
+        queue=_part(_beyond(answered_s, service_s + load_s, _unit_s(outcomes.finish_s, served))),
+        loading=_part(load_s),
+        service=_part(service_s),
+        batch=float(size.mean()) if answered else math.nan,
+        objectives=tuple(
+            Objective(
+                slo,
+                1 - verdict.late.share + verdict.late.luck,
+                judged(slo, verdict, stability, rejects=answered < requests),
+            )
+            for slo, verdict in objectives
+        ),
+        mean=None if overloaded else by_request(outcomes),
+        throughput=None if overloaded else answers_per_s(outcomes, begin_s, end_s),
+    )
+
+
+def queue_of(lengths: Lengths, model: int, duration_s: float) -> Queue:
+    """Return how many requests of a model waited over time."""
+    at_length = lengths.at_length_s[model]
+    seen = np.flatnonzero(at_length > 0)
+    most = int(seen[-1]) if len(seen) else 0
+    windows = max(math.ceil(duration_s / lengths.window_s), 1) if lengths.window_s > 0 else 0
+    waiting, inside = lengths.waiting_s[:windows, model], lengths.inside_s[:windows, model]
+    return Queue(
+        lengths.window_s,
+        waiting / lengths.window_s,
+        inside / lengths.window_s,
+        float(waiting.sum()) / duration_s if duration_s > 0 else 0.0,
+        float(inside.sum()) / duration_s if duration_s > 0 else 0.0,
+        most,
+        most == len(at_length) - 1,
+    )
+
+
+def percentile_said(
+    latency_s: Array, fresh: Array, percentile: float, innovation: Array | None = None
+) -> Percentile:
+    """Return a percentile with its interval; infinite where it is among the rejected."""
+    found = percentile_of(latency_s, fresh, percentile, innovation=innovation)
+    ends = (found.estimate_s, found.low_s, found.high_s)
+    estimate_s, low_s, high_s = (math.inf if end >= NEVER_S else end for end in ends)
+    return replace(found, estimate_s=estimate_s, low_s=low_s, high_s=high_s)
+
+
+def judged(slo: Slo, verdict: Verdict, stability: Stability | None, *, rejects: bool) -> Verdict:
+    """Return the verdict, which of an overloaded model needs no interval.
+
+    What waits waits ever longer, so that in the end all is late; where some is rejected, no more
+    than what the model carries is on time.
+    """
+    if stability is None or stability.state != "overloaded" or verdict.answer != "undecided":
+        return verdict
+    most = stability.carried_per_s / stability.offered_per_s if rejects else 0.0
+    if verdict.late.share > 1 - slo.share and most < slo.share:
+        return replace(verdict, answer="misses", more=0)
+    return verdict
+
+
+def _beyond(latency_s: Array, service_s: Array, unit_s: float) -> Array:
+    """What latencies are above the service; differences of rounding are none."""
+    beyond = latency_s - service_s
+    return np.where(beyond > unit_s, beyond, 0.0)
+
+
+def _part(seconds: Array) -> Part:
+    if not len(seconds):
+        return Part(math.nan, math.nan, math.nan, math.nan)
+    p50_s, p99_s = np.percentile(seconds, (50, 99), method="inverted_cdf")
+    return Part(float(seconds.mean()), float(p50_s), float(p99_s), float(seconds.max()))

@@ -1,0 +1,346 @@
+"""A workload on its way through the engine, looked at as it goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.core.machine import memory_bytes
+from hetsim.errors import UsageError, WorkloadError
+from hetsim.simulation.autoscaling.serving import ScalingServing
+from hetsim.simulation.failures.serving import FailingServing
+from hetsim.simulation.orders import foreseeable
+from hetsim.simulation.service.failing import failing_engine, honest
+from hetsim.simulation.service.figures import chosen, latencies, rate_of, stability
+from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.recorded import Recorded
+from hetsim.simulation.service.stability import Stability
+from hetsim.simulation.serving import compiling
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.statistics.innovations import innovations_of
+from hetsim.statistics.percentile import located
+from hetsim.statistics.until import FIRST_LOOK, End
+from hetsim.statistics.verdict import (
+    CONFIDENCE,
+    Verdict,
+    confidence_of_look,
+    verdict_of,
+    verdict_of_all,
+)
+from hetsim.workload.arrivals.gamma import Gamma
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.merging import Requests, requests_of
+from hetsim.workload.workload import Workload
+
+Floats = NDArray[np.float64]
+
+BLOCK = 1 << 14
+"""Requests that are played at a time."""
+
+KEPT_BYTES = 128
+"""Of each request: what became of it, and what is made of that at the end."""
+
+
+def expected(workload: Workload) -> float:
+    """Return about how many requests come."""
+    counts = [math.inf if workload.requests is None else float(workload.requests)]
+    if workload.duration_s is not None:
+        rate = rate_of(workload, workload.streams, 0.0, workload.duration_s)
+        if rate is not None:
+            counts.append(rate * workload.duration_s)
+    if workload.duration_s is None and workload.requests is None:
+        counts.append(sum(len(one.trace().arrival_s) for one in workload.traces))
+    return min(counts)
+
+
+def check_room(requests: float) -> None:
+    """Raise WorkloadError where the machine's memory does not hold what becomes of so many."""
+    most = memory_bytes() // KEPT_BYTES
+    if requests > most:
+        raise WorkloadError(
+            f"about {requests:.2g} requests come, and this machine keeps {most:.2g} at most",
+            hint="write fewer requests:, or a shorter duration_s:",
+        )
+
+
+def blocks_of(workload: Workload, setup: Setup) -> Iterator[Requests]:
+    """Yield what comes by itself, in pieces, with the variants of models in those' place."""
+    for block in requests_of(workload):
+        for first in range(0, len(block), BLOCK):
+            piece = slice(first, first + BLOCK)
+            stream, variant = block.stream[piece], block.variant[piece]
+            own = np.empty_like(variant)
+            for at, places in enumerate(setup.variant):
+                mine = stream == at
+                own[mine] = places[variant[mine]]
+            yield Requests(block.arrival_s[piece], stream, own)
+
+
+def engine_of(
+    workload: Workload,
+    setup: Setup,
+    *,
+    machine_code: bool | None = None,
+    coming: float | None = None,
+) -> Serving:
+    """Return the engine that plays a workload in virtual time.
+
+    `machine_code` absent: where it costs less than it saves over the requests that are `coming`,
+    all that are expected where that is absent.
+    """
+    if machine_code is None:
+        coming = expected(workload) if coming is None else coming
+        machine_code = compiling.pays(coming * setup.mean_tasks)
+    if setup.scalings is not None:
+        if workload.failures is not None or setup.turns is not None:
+            raise UsageError(
+                "autoscaling, and "
+                + ("devices that fail" if workload.failures is not None else "turns in memory"),
+                hint="leave one of them out: replicas come and go on devices that stay, with "
+                "weights of their own",
+            )
+        return ScalingServing(
+            setup.layout,
+            setup.duration,
+            setup.models,
+            setup.sources,
+            setup.clients,
+            scalings=setup.scalings,
+            requests=workload.requests,
+            until_s=until_s(workload),
+            machine_code=machine_code,
+        )
+    if workload.failures is not None:
+        return failing_engine(workload, setup, until_s=until_s(workload), machine_code=machine_code)
+    return Serving(
+        setup.layout,
+        setup.duration,
+        setup.models,
+        setup.sources,
+        setup.clients,
+        requests=workload.requests,
+        until_s=until_s(workload),
+        turns=setup.turns,
+        machine_code=machine_code,
+    )
+
+
+def until_s(workload: Workload) -> float:
+    """Return when clients no longer send."""
+    return math.inf if workload.duration_s is None else workload.duration_s
+
+
+PRECISE = 99.0
+"""The percentile that is to be precise of a stream that has no objective."""
+
+
+class Run:
+    """A workload on its way through an engine, and what is known of it so far."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        setup: Setup,
+        engine: Serving | Recorded,
+        *,
+        machine_code: bool | None = False,
+    ) -> None:
+        self.workload, self.setup, self.engine = workload, setup, engine
+        # Absent: whenever that has become worth it.
+        self._compiles = machine_code
+        # Whether percentiles are estimates of those of all runs, which are not this one's.
+        self._of_all_runs = False
+        self._begin()
+
+    def _plain_until(self) -> float:
+        """Return after how many requests to play all again by machine code; infinite: never."""
+        if self._compiles is not None or self.engine.machine_code:
+            return math.inf
+        return compiling.COMPILE_FROM / self.setup.mean_tasks
+
+    def _begin(self) -> None:
+        self.parts: list[Outcomes] = []
+        self.fed = 0
+        self.told = 0
+        self.verdicts: dict[tuple[int, int], Verdict] = {}
+
+    def play(
+        self,
+        *,
+        until_answered: bool,
+        within: float | None = None,
+        confidence: float = CONFIDENCE,
+    ) -> End:
+        """Feed the engine; return why it ended. Verdicts are all right so often, over all looks."""
+        early = until_answered or within is not None
+        self._of_all_runs = within is not None and self._foreseeable()
+        due, look = FIRST_LOOK, 0
+        plain_until = self._plain_until()
+        for block in blocks_of(self.workload, self.setup):
+            self.fed += len(block)
+            if self.fed >= plain_until:
+                # What was looked at was the same.
+                self.engine = engine_of(self.workload, self.setup, machine_code=True)
+                self._begin()
+                return self.play(
+                    until_answered=until_answered, within=within, confidence=confidence
+                )
+            self.keep(self._playing().serve(block.arrival_s, block.stream, block.variant))
+            if early and self.told >= due:
+                look += 1
+                if not self.look(confidence_of_look(look, confidence)):
+                    due *= 2
+                    continue
+                due = self.told if within is None else self.requests_for(within)
+                if due <= self.told:
+                    self._rest()
+                    return "answered"
+        self._rest()
+        # One look at a run of a length that was given may err by all that a verdict may.
+        answered = self.look(
+            confidence_of_look(look + 1, confidence) if early else confidence,
+            whole=self._all_came(),
+        )
+        if not early:
+            return "ended"
+        if within is not None and self.told:
+            answered = answered and self.requests_for(within) <= self.told
+        return "answered" if answered else "budget"
+
+    def requests_for(self, within: float) -> int:
+        """Return after how many requests to look whether percentiles are so precise; 0: they are.
+
+        Those of each stream's objectives, or its p99. Of a stream that is overloaded there are
+        none.
+        """
+        times = 0.0
+        for at, stream in enumerate(self.workload.streams):
+            mine = self.counted(at)
+            kept_up = stability(self.workload, [stream], mine)
+            if kept_up is None or kept_up.state == "overloaded":
+                continue
+            latency_s = latencies(mine)
+            for percentile in {slo.percentile for slo in stream.slos} or {PRECISE}:
+                found = located(
+                    latency_s, mine.fresh, percentile, self.innovation(at, mine)
+                ).within(0.95)
+                if not found.enough or found.half_width > within:
+                    times = max(times, found.requests_for(within) / len(latency_s))
+        return math.ceil(times * self.told)
+
+    def _foreseeable(self) -> bool:
+        """Whether no latency depends on what comes later."""
+        setup = self.setup
+        world_changes = setup.turns is not None or setup.scalings is not None
+        if world_changes or self.workload.failures is not None:
+            return False
+        return foreseeable(setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
+
+    def innovation(self, stream: int, outcomes: Outcomes) -> Floats | None:
+        """What ``percentile_of`` takes of requests of one stream that follow each other.
+
+        None where percentiles are those of this run, where a latency may depend on what comes
+        later, and where gaps are not independent.
+        """
+        arrivals, share = self.workload.arrivals_of(self.workload.streams[stream])
+        if not self._of_all_runs or not isinstance(arrivals, Poisson | Gamma) or not share:
+            return None
+        # A part of a Poisson process is one, too; of others gaps depend on what others got.
+        if not arrivals.rate_per_s or (share < 1 and not isinstance(arrivals, Poisson)):
+            return None
+        return innovations_of(outcomes.arrival_s, arrivals.rate_per_s * share)
+
+    def keep(self, outcomes: Outcomes) -> None:
+        """Take what became of requests that follow those before.
+
+        Raises WorkloadError where they are more than the machine keeps.
+        """
+        self.parts.append(outcomes)
+        self.told += len(outcomes.arrival_s)
+        check_room(max(self.fed, self.told))
+
+    def _playing(self) -> Serving:
+        assert not isinstance(self.engine, Recorded)
+        return self.engine
+
+    def _rest(self) -> None:
+        for outcomes in self._playing().rest():
+            self.keep(outcomes)
+
+    def outcomes(self) -> Outcomes:
+        """All that is over so far, in the order of arrival."""
+        if len(self.parts) != 1:
+            self.parts = [Outcomes.joined(self.parts)]
+        return self.parts[0]
+
+    def counted(self, stream: int) -> Outcomes:
+        """What became of the requests of one stream, those of the warm-up left out."""
+        found = self.outcomes()
+        return chosen(
+            found, (found.stream == stream) & (found.arrival_s >= self.workload.warm_up_s)
+        )
+
+    def of_model(self, model: int) -> tuple[Outcomes, Stability | None]:
+        """What became of the requests of one model, those of the warm-up too.
+
+        Also how it kept up with the others; None where none came.
+        """
+        found = self.outcomes()
+        streams = [at for at, one in enumerate(self.setup.sources) if one.model == model]
+        own = chosen(found, np.isin(found.stream, streams))
+        counted = chosen(own, own.arrival_s >= self.workload.warm_up_s)
+        asking = [self.workload.streams[at] for at in streams]
+        return own, stability(self.workload, asking, counted)
+
+    def _all_came(self) -> bool:
+        """Whether what came is all that could: traces from end to end, streams without chance.
+
+        An even stream goes on as it came where the models keep up with it.
+        """
+        workload = self.workload
+        if workload.drawn:
+            return False
+        if not workload.traces:
+            kept_up = [self.of_model(at)[1] for at in range(len(self.setup.models))]
+            return all(one is None or one.state == "stable" for one in kept_up)
+        ends_s = max(one.span_s[1] for one in workload.traces)
+        came = self.outcomes().arrival_s
+        # Times may be divided in another order than here.
+        return bool(len(came)) and float(came[-1]) >= ends_s * (1 - 1e-12)
+
+    def look(self, confidence: float = CONFIDENCE, *, whole: bool = False) -> bool:
+        """Ask what is not answered yet; return whether all is. `whole`: nothing else could come."""
+        for at, stream in enumerate(self.workload.streams):
+            if not stream.slos:
+                continue
+            mine = self.counted(at)
+            if not len(mine.arrival_s):
+                continue
+            latency_s = latencies(mine)
+            for place, slo in enumerate(stream.slos):
+                before = self.verdicts.get((at, place))
+                if whole:
+                    self.verdicts[at, place] = verdict_of_all(
+                        latency_s, mine.fresh, slo.share, slo.latency_s
+                    )
+                elif before is None or before.answer == "undecided":
+                    verdict = verdict_of(
+                        latency_s,
+                        mine.fresh,
+                        slo.share,
+                        slo.latency_s,
+                        confidence,
+                        located(latency_s, mine.fresh, slo.percentile, self.innovation(at, mine)),
+                    )
+                    if isinstance(self.engine, FailingServing):
+                        verdict = honest(
+                            verdict, self.workload, self.engine, self.setup, mine, slo, confidence
+                        )
+                    self.verdicts[at, place] = verdict
+        asked = sum(len(stream.slos) for stream in self.workload.streams)
+        told = [one for one in self.verdicts.values() if one.answer != "undecided"]
+        return len(told) == asked

@@ -1,0 +1,354 @@
+"""A workload played on a deployment, until it ends or every objective is answered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hetsim.errors import UsageError, WorkloadError
+from hetsim.hardware.spec import Platform
+from hetsim.simulation.autoscaling.serving import ScalingServing
+from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.failures.serving import FailingServing
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.failed import Failed
+from hetsim.simulation.service.failing import failed
+from hetsim.simulation.service.figures import (
+    NEVER_S,
+    chosen,
+    latencies,
+    queue_of,
+    stream_service,
+)
+from hetsim.simulation.service.intervals import with_lengths, with_uses
+from hetsim.simulation.service.layout import Setup, set_up
+from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.recorded import Recorded
+from hetsim.simulation.service.replicas import instances_s, scaled_of
+from hetsim.simulation.service.resolving import Made, Resolved, resolve
+from hetsim.simulation.service.running import Run, check_room, engine_of, expected
+from hetsim.simulation.service.scaled import Scaled
+from hetsim.simulation.service.service import Kept, Loading, ModelService, Service, Use
+from hetsim.simulation.service.turns import load_s
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.statistics.until import End
+from hetsim.statistics.verdict import CONFIDENCE
+from hetsim.workload.deployment import Deployment
+from hetsim.workload.failure import Failure
+from hetsim.workload.workload import Workload
+
+Busy = tuple[Sequence[float], Sequence[float]]
+"""Seconds by device, summed over its streams, and by link."""
+
+
+EARLY = 1 << 16
+"""Requests that a run is taken for, at first, that ends when it is answered."""
+
+
+def serve(
+    deployment: Deployment,
+    workload: Workload,
+    platform: Platform,
+    *,
+    asked: Asked | None = None,
+    made: Made | None = None,
+    until_answered: bool = False,
+    within: float | None = None,
+    machine_code: bool | None = None,
+    keep: int = 0,
+) -> Service:
+    """Play `workload` on `deployment` on the virtual clock, and say what became of it.
+
+    Parameters
+    ----------
+    deployment : Deployment
+    workload : Workload
+    platform : Platform
+    asked : Asked, optional
+        How models are read, priced and planned for.
+    made : Made, optional
+        Problems and plans that other workloads on the same platform as `asked` had, too.
+    until_answered : bool
+        Whether to end as soon as every objective is met or missed; the number of requests or the
+        duration is then the most that is played. It is looked at after 16,384 requests, and
+        whenever there are twice as many.
+    within : float, optional
+        Half of an interval over the estimate: it goes on until the percentile of each objective,
+        or the 99th of a stream that has none, is known as closely; objectives are answered then,
+        too. Of streams that are overloaded none is. Where gaps between requests are independent and
+        no latency depends on what comes later, percentiles are those of all such runs, by which
+        this one's luck is taken away: see ``statistics.percentile``. The number of requests or the
+        duration is the most that is played.
+    machine_code : bool, optional
+        Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for
+        bit.
+    keep : int
+        So many of the first requests are kept one by one, for ``Service.kept``; 0: none.
+
+    Raises
+    ------
+    WorkloadError, UsageError, UnsupportedNode, Infeasible
+        As ``resolve`` does.
+    OutOfMemory
+        Where what is served does not fit a device together.
+    UsageError
+        Where nothing comes, all of it is warm-up, `until_answered` has nothing to answer, or
+        `within` is no number above 0.
+
+    Complexity: that of the plans; then O(tasks of a request) each. Memory for what became of
+    each request.
+    """
+    if until_answered and not any(stream.slos for stream in workload.streams):
+        raise UsageError(
+            "no stream has an objective to answer", hint="give one, or the number of requests"
+        )
+    if within is not None and not 0 < within < math.inf:
+        raise UsageError(f"percentiles within {within:g}", hint="give one above 0, as 0.02 for 2 %")
+    resolved = resolve(deployment, workload, platform, asked, made)
+    return played(
+        workload,
+        resolved,
+        set_up(resolved, workload, check_together(resolved, platform)),
+        until_answered=until_answered,
+        within=within,
+        machine_code=machine_code,
+        keep=keep,
+    )
+
+
+def played(
+    workload: Workload,
+    resolved: Sequence[Resolved],
+    setup: Setup,
+    *,
+    until_answered: bool = False,
+    within: float | None = None,
+    confidence: float = CONFIDENCE,
+    machine_code: bool | None = None,
+    keep: int = 0,
+) -> Service:
+    """Play what is resolved and set up; see ``serve``.
+
+    `confidence`: that no verdict is wrong.
+    """
+    coming = expected(workload)
+    early = until_answered or within is not None
+    if math.isfinite(coming) and not early:
+        check_room(coming)
+    engine = engine_of(
+        workload,
+        setup,
+        machine_code=machine_code,
+        coming=min(coming, EARLY) if early else coming,
+    )
+    run = Run(workload, setup, engine, machine_code=machine_code)
+    end = run.play(until_answered=until_answered, within=within, confidence=confidence)
+    service = service_of(run, resolved, end)
+    happened = tuple(engine.happened) if isinstance(engine, FailingServing) else ()
+    return keeping(service, run.outcomes(), keep, happened)
+
+
+def keeping(
+    service: Service, outcomes: Outcomes, keep: int, happened: Sequence[Failure] = ()
+) -> Service:
+    """Return what is said of a run with its first `keep` requests one by one; 0: none."""
+    if not keep:
+        return service
+    columns: Any = (column[:keep].copy() for column in outcomes)
+    return replace(service, kept=Kept(Outcomes(*columns), tuple(happened)))
+
+
+def service_of(
+    run: Run,
+    resolved: Sequence[Resolved],
+    end: End,
+    busy: Busy | None = None,
+) -> Service:
+    """Return what is said of a run that is over.
+
+    `busy`: seconds by device and by link, as measured, without intervals; absent: what the
+    templates that ran ask of them.
+    Raises WorkloadError where nothing came, or all of it within the warm-up.
+    """
+    workload, engine, setup = run.workload, run.engine, run.setup
+    outcomes, modelled = run.outcomes(), busy is None
+    if not len(outcomes.arrival_s):
+        raise WorkloadError("no request comes", hint="give a rate above 0, or a longer duration")
+    duration_s = max(float(engine.now_s), 0.0)
+    counted = outcomes.arrival_s >= workload.warm_up_s
+    if not counted.any():
+        raise WorkloadError(
+            f"all {len(counted)} requests come within the warm-up",
+            hint="write a shorter warm_up_s",
+            key=("warm_up_s",),
+        )
+    scaled: tuple[Scaled, ...] = ()
+    if isinstance(engine, ScalingServing):
+        scaled = scaled_of(workload, engine, resolved, setup, outcomes, duration_s)
+    lived = {one.model: one.lived for one in scaled}
+    models = []
+    for at, one in enumerate(resolved):
+        own, kept_up = run.of_model(at)
+        limits = setup.models[at].limits
+        there_s = [duration_s] * len(limits)
+        if one.served.model in lived:
+            there_s = instances_s(lived[one.served.model], len(limits))
+        instances = _instances(own, limits, there_s)
+        said = ModelService(
+            one.served.model,
+            kept_up,
+            queue_of(engine.lengths, at, duration_s),
+            instances,
+            int(np.sum(engine.ran[np.unique(setup.models[at].template)])),
+            _used(instances, limits, there_s),
+        )
+        models.append(said if said.overloaded else with_lengths(said, own, duration_s))
+    ended = outcomes.finish_s[counted & (outcomes.why == 0)]
+    last_s = max(float(outcomes.arrival_s[-1]), float(ended.max(initial=0.0)))
+    streams_said = []
+    on_time = 0
+    for at, stream in enumerate(workload.streams):
+        mine = run.counted(at)
+        streams_said.append(
+            stream_service(
+                stream,
+                mine,
+                [(slo, run.verdicts[at, k]) for k, slo in enumerate(stream.slos)]
+                if (at, 0) in run.verdicts
+                else [],
+                alone_s=setup.alone_s[setup.sources[at].model],
+                stability=models[setup.sources[at].model].stability,
+                begin_s=workload.warm_up_s,
+                end_s=last_s,
+                innovation=run.innovation(at, mine),
+            )
+        )
+        within_s = max((slo.latency_s for slo in stream.slos), default=NEVER_S / 2)
+        on_time += int(
+            np.count_nonzero(latencies(chosen(outcomes, outcomes.stream == at)) <= within_s)
+        )
+    failures: Failed | None = None
+    if isinstance(engine, FailingServing):
+        busy = engine.busy_seconds()
+        names = [one.served.model for one in resolved]
+        failures = failed(workload, engine, setup, outcomes, names)
+    if busy is None:
+        busy = busy_seconds(setup.plan_tasks, engine.ran.tolist())
+    devices, links = _uses(setup.plan_tasks, busy, duration_s)
+    if modelled and not any(model.overloaded for model in models):
+        devices, links = with_uses((devices, links), setup, outcomes, duration_s)
+    loading, highest = _loading(engine, resolved, setup, duration_s)
+    return Service(
+        workload=workload,
+        resolved=tuple(resolved),
+        streams=tuple(streams_said),
+        models=tuple(models),
+        devices=devices,
+        links=links,
+        requests=len(outcomes.arrival_s),
+        duration_s=duration_s,
+        on_time=on_time,
+        energy_j=sum(use.energy_j for use in devices.values()),
+        memory_bytes={
+            name: stays + most
+            for name, stays, most in zip(devices, setup.memory.stays, highest, strict=True)
+        },
+        bottleneck=_bottleneck(devices, links, models),
+        end=end,
+        loading=loading,
+        failures=failures,
+        scaled=scaled,
+    )
+
+
+def _loading(
+    engine: Serving | Recorded,
+    resolved: Sequence[Resolved],
+    setup: Setup,
+    duration_s: float,
+) -> tuple[tuple[Loading, ...], Sequence[int]]:
+    """What was loaded, by model and device, and the most bytes that took turns in each device."""
+    problem = resolved[0].problem
+    if setup.turns is None or not isinstance(engine, Serving):
+        return (), [0] * len(problem.devices)
+    found = engine.residency
+    loading = tuple(
+        Loading(
+            one.served.model,
+            problem.devices[p],
+            int(found.loads[m, p]),
+            setup.memory.held[m].weights[p],
+            load_s(one.problem, p, setup.memory.held[m].weights[p]),
+            float(found.loading_s[m, p]),
+            _share(float(found.resident_s[m, p]), duration_s),
+        )
+        for m, one in enumerate(resolved)
+        for p in np.flatnonzero(setup.turns.weight[m]).tolist()
+    )
+    return loading, found.most.tolist()
+
+
+def _uses(
+    plan_tasks: PlanTasks, busy: Busy, duration_s: float
+) -> tuple[dict[str, Use], dict[str, Use]]:
+    """Devices and links by name: busy and idle over the whole run."""
+    problem = plan_tasks.plan.problem
+    device_busy, link_busy = busy
+    devices = {}
+    for p, (name, busy_s) in enumerate(zip(problem.devices, device_busy, strict=True)):
+        width = problem.streams[p]
+        idle_w, busy_w = problem.idle_w[p], problem.busy_w[p]
+        joules = idle_w * duration_s + (busy_w - idle_w) * busy_s / width
+        devices[name] = Use(busy_s, _share(busy_s, duration_s * width), joules)
+    links = {
+        name: Use(busy_s, _share(busy_s, duration_s), math.nan)
+        for name, busy_s in zip(plan_tasks.links, link_busy, strict=True)
+    }
+    return devices, links
+
+
+def _instances(
+    outcomes: Outcomes, limits: Sequence[int], there_s: Sequence[float]
+) -> tuple[Use, ...]:
+    """How long each instance had batches under way, of the time that it could: it was there."""
+    served = outcomes.why == 0
+    # Each of the requests of a batch has its part of the time that it was under way.
+    under_way = (outcomes.finish_s - outcomes.sent_s)[served] / outcomes.size[served]
+    busy = np.bincount(outcomes.instance[served], under_way, minlength=len(limits))
+    return tuple(
+        Use(busy_s, _share(busy_s, whole_s * limit) if limit else math.nan, math.nan)
+        for busy_s, limit, whole_s in zip(busy.tolist(), limits, there_s, strict=True)
+    )
+
+
+def _used(instances: Sequence[Use], limits: Sequence[int], there_s: Sequence[float]) -> float:
+    """How much of all instances was used, each as much as it was there."""
+    if not all(limits):
+        return math.nan
+    if len(set(there_s)) == 1:
+        return sum(use.utilization for use in instances) / len(instances)
+    whole_s = sum(limit * each_s for limit, each_s in zip(limits, there_s, strict=True))
+    return _share(sum(use.busy_s for use in instances), whole_s)
+
+
+def _bottleneck(
+    devices: Mapping[str, Use], links: Mapping[str, Use], models: Sequence[ModelService]
+) -> str:
+    """Name what is used most; of what is used as much the first, devices before all."""
+    uses = [(use.utilization, f"device {name}") for name, use in devices.items()]
+    uses += [(use.utilization, f"link {name}") for name, use in links.items()]
+    for model in models:
+        if not math.isnan(model.utilization):
+            uses.append((model.utilization, f"instances of {model.model}"))
+    return max(uses, key=lambda use: use[0])[1]
+
+
+def _share(busy_s: float, whole_s: float) -> float:
+    # Sums in another order than the clock's may exceed the whole by a rounding error.
+    return min(busy_s / whole_s, 1.0) if whole_s > 0 else 0.0

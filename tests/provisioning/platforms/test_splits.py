@@ -1,0 +1,317 @@
+"""Models that no device takes whole are recommended split; what is played is what is simulated."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, product
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import yaml
+
+import hetsim
+from deployments import model_at
+from hetsim.provisioning.platforms.answer import devices_of
+from hetsim.provisioning.platforms.certificate import certificate
+from hetsim.provisioning.platforms.deploying import (
+    deployment_file,
+    deployment_of,
+    platform_file,
+    platform_of,
+)
+from hetsim.provisioning.platforms.gathering import gathered
+from hetsim.provisioning.platforms.playing import play_given
+from hetsim.provisioning.platforms.policies import Placed, placed, places_of, policies_of
+from hetsim.provisioning.platforms.question import (
+    Arrivals,
+    Ask,
+    Class,
+    DeviceType,
+    Instance,
+    Kind,
+    Question,
+    Split,
+    Stream,
+)
+from hetsim.provisioning.platforms.searching import Search
+from hetsim.provisioning.platforms.splitting import sets_of, wider_of
+from hetsim.provisioning.platforms.tables import question_of
+from hetsim.provisioning.platforms.verification import verify
+from hetsim.simulation.service.cost import Prices
+from hetsim.simulation.service.serving import serve
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.slo import Slo
+from onnx_builders import make_model, op, value
+from random_questions import chain, every_vector, random_question, with_splits
+from sweeps import sweep
+
+DEVICE = """
+kind: {kind}
+full_name: A device of a test
+peak_tflops: {{float32: {tflops}}}
+memory_bandwidth_gbytes_s: 50.0
+memory_gib: {memory}
+launch_us: 5.0
+dispatch_us: 0.0
+streams: {streams}
+idle_w: 1.0
+busy_w: 5.0
+efficiency: {{default: 1.0}}
+memory_efficiency: 1.0
+support: {{ops: [{ops}]}}
+"""
+
+FILES = {
+    # Each holds one of the two weights, of a MiB, and not both.
+    "small": DEVICE.format(kind="cpu", tflops=1.0, memory=0.0017, streams=1, ops="MatMul, Relu"),
+    # Quick, and without the node in the middle.
+    "quick": DEVICE.format(kind="npu", tflops=9.0, memory=1.0, streams=2, ops="MatMul"),
+    "slow": DEVICE.format(kind="cpu", tflops=0.005, memory=1.0, streams=1, ops="MatMul, Relu"),
+}
+
+CATALOG = """
+kinds:
+  little: {platform: little.yaml, link: eth1, most: 3}
+  board: {platform: board.yaml, link: eth1, most: 2}
+  card: {device: quick.yaml, link: pcie3-x4, most: 2}
+hosts:
+  box: {platform: box.yaml, slots: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("splits")
+    for name, text in FILES.items():
+        (made / f"{name}.yaml").write_text(text)
+    (made / "little.yaml").write_text("host: cpu\ndevices: {cpu: ./small.yaml}\n")
+    (made / "box.yaml").write_text("host: cpu\ndevices: {cpu: ./slow.yaml}\n")
+    (made / "board.yaml").write_text(
+        "host: cpu\ndevices: {cpu: ./slow.yaml, npu: ./quick.yaml}\n"
+        "links: [{between: [cpu, npu], latency_us: 9, bandwidth_gbytes_s: 4, bus: memory}]\n"
+    )
+    (made / "catalog.yaml").write_text(CATALOG.replace(": quick", ": ./quick"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def workload(folder: Path) -> hetsim.Workload:
+    """Bursts of three that come by chance; what answers one takes a part of a millisecond."""
+    draw = np.random.default_rng(3)
+    times = np.sort(np.repeat(np.cumsum(draw.exponential(8e-4, 20)), 3))
+    (folder / "trace.csv").write_text("time\n" + "".join(f"{t!r}\n" for t in times.tolist()))
+    came = Replay(str(folder / "trace.csv"), column="time")
+    slos = (Slo(0.9, 6e-4),)
+    return hetsim.Workload((hetsim.Stream("all", model_at(folder, "n"), came, slos=slos),))
+
+
+def test_what_is_played_is_what_is_simulated(folder: Path, workload: hetsim.Workload) -> None:
+    question, pieces = question_of(
+        workload, hetsim.load_catalog(folder / "catalog.yaml"),
+        aim="devices", max_devices=4, terms=Prices(),
+    )  # fmt: skip
+    over = {devices_of(question, one) for one in question.splits}
+    # On a board, on a host and its card, on two alike; the small ones cannot help the others.
+    assert {("little-cpu.0", "little-cpu.1"), ("board-cpu.0", "board-npu.0")} <= over
+    assert ("cpu", "card.0") in over
+    seen: set[int] = set()
+    late = 0
+    for counts in ((0, 3, 0, 0), (0, 1, 1, 0), (1, 1, 1, 1)):
+        platform = platform_of(question, pieces, counts)
+        done = set()
+        for policy in policies_of(question)[::3]:
+            where = placed(question, counts, policy)
+            if isinstance(where, str) or (where.instances, policy.max_batch) in done:
+                continue
+            done.add((where.instances, policy.max_batch))
+            seen |= {one.split for mine in where.instances for one in mine}
+            (said,) = play_given(question, where, policy).said
+            service = serve(deployment_of(question, pieces, where, policy), workload, platform)
+            assert said.late == service.streams[0].objectives[0].verdict.late.late
+            late += said.late
+    assert len(seen) > 3
+    assert late
+
+
+def test_what_no_device_takes_whole_is_recommended(
+    folder: Path, workload: hetsim.Workload, tmp_path: Path
+) -> None:
+    (folder / "only.yaml").write_text("kinds:\n  little: {platform: ./little.yaml, link: eth1}\n")
+    found = hetsim.recommend(workload, folder / "only.yaml", objective="devices", max_devices=4)
+    question = found.found.question
+    assert not question.ways
+    assert found.plans.startswith("each model whole on one device, or split by ")
+    best, answer = found.require(), found.found.answer
+    assert answer is not None
+    assert best.counts["little"] >= 2
+    path = tmp_path / "why.json"
+    path.write_text(certificate(found.found))
+    assert str(verify(path)).startswith("certificate holds")
+    for name, data in (
+        ("platform", platform_file(question, found.pieces, answer.counts)),
+        ("deployment", deployment_file(best.deployment)),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    service = hetsim.simulate(
+        hetsim.load_deployment(tmp_path / "deployment.yaml"),
+        workload,
+        platform=hetsim.load_platform(tmp_path / "platform.yaml"),
+    )
+    assert isinstance(service, hetsim.Service)
+    run = answer.best(question)
+    assert run is not None
+    assert run.played is not None
+    (objective,) = service.streams[0].objectives
+    assert objective.verdict.late.late == run.played.said[0].late
+    # With one device there is none.
+    with pytest.raises(hetsim.ObjectiveMissed, match="whole on one device no platform"):
+        hetsim.recommend(
+            workload, folder / "only.yaml", objective="devices", max_devices=1
+        ).require()
+
+
+def deep_at(folder: Path) -> str:
+    """Three weights of a MiB one after another."""
+    draw = np.random.default_rng(0)
+    weights = {f"w{k}": draw.standard_normal((512, 512)).astype(np.float32) for k in range(3)}
+    nodes = [op("MatMul", "x w0", "a"), op("MatMul", "a w1", "b"), op("MatMul", "b w2", "y")]
+    path = folder / "deep.onnx"
+    onnx.save(make_model(nodes, [value("x", (1, 512))], [value("y", (1, 512))], weights), path)
+    return str(path)
+
+
+def test_what_no_two_hold_is_recommended_over_three(folder: Path, tmp_path: Path) -> None:
+    (folder / "only.yaml").write_text("kinds:\n  little: {platform: ./little.yaml, link: eth1}\n")
+    (folder / "even.csv").write_text("time\n" + "".join(f"{k / 50}\n" for k in range(40)))
+    workload = hetsim.Workload(
+        (
+            hetsim.Stream(
+                "all",
+                deep_at(folder),
+                Replay(str(folder / "even.csv"), column="time"),
+                slos=(Slo(0.9, 0.01),),
+            ),
+        )
+    )
+    found = hetsim.recommend(workload, folder / "only.yaml", objective="devices", max_devices=4)
+    best = found.require()
+    assert best.counts == {"little": 3}
+    assert {len(one.devices) for one in found.found.question.splits} == {3}
+    path = tmp_path / "why.json"
+    path.write_text(certificate(found.found))
+    assert str(verify(path)).startswith("certificate holds")
+    (objective,) = best.service.streams[0].objectives
+    assert objective.verdict.late.late <= 4
+
+
+def test_wider_sets_are_those_that_some_vector_has() -> None:
+    host = Kind("host", (0,), 0, 0, 1, slots=2)
+    card = Kind("card", (1,), 2, 0, 3, in_slot=True)
+    board = Kind("board", (2, 3, 4, 5), 1, 0, 2)
+    kinds = (host, card, board)
+    two = [one for one in sets_of(kinds, 3) if len(one[1]) == 2]
+    three = {more for one in two for more in wider_of(kinds, one, 3)}
+    every = set()
+    for own in combinations_with_replacement(range(3), 3):
+        for chosen in product(*(range(len(kinds[k].devices)) for k in own)):
+            # The first of a kind, or of two of it one each: together three devices.
+            for units in product(range(2), repeat=3):
+                each = {(k, unit, slot) for k, unit, slot in zip(own, units, chosen, strict=True)}
+                there = {(k, unit) for k, unit, _ in each}
+                cards, boards = ([at for at in there if at[0] == k] for k in (1, 2))
+                if len(each) == 3 and len(cards) < 3 and len(cards) + len(boards) <= 3:
+                    every.add(shape(each))
+    shapes = [shape({(own[u], u, slot) for u, slot in devices}) for own, devices in three]
+    assert set(shapes) <= every
+    assert len(set(shapes)) == len(shapes)
+    # Without two of a board that differ, or more of one than of another.
+    assert ((0, 1, 1), ((0, 0), (1, 0), (2, 0))) in three
+    assert ((2,), ((0, 0), (0, 1), (0, 3))) in three
+    assert ((2, 2), ((0, 0), (0, 1), (1, 0))) in three
+    assert not [own for own, _ in three if own.count(0) > 1 or own.count(1) > 2]
+
+
+def shape(each: set[tuple[int, int, int]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """By one of a kind: which of its devices."""
+    units = {(kind, unit) for kind, unit, _ in each}
+    slots = {at: tuple(sorted(slot for *own, slot in each if tuple(own) == at)) for at in units}
+    return tuple(sorted((kind, slots[kind, unit]) for kind, unit in units))
+
+
+def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
+    pair, three = ([1.0, 0.9], [0.7, 0.7, 0.6])
+    splits = tuple(
+        Split(0, "heft", (0,) * len(seconds), tuple((at, 0) for at in range(len(seconds))),
+              {0: (chain(1, seconds, [0] * len(seconds), [0] * len(seconds), 0.0),)})
+        for seconds in (three, pair)
+    )  # fmt: skip
+    question = Question(
+        "devices",
+        4,
+        (DeviceType("d", 1, 1 << 30),),
+        (Kind("d", (0,), 0, 1, 4),),
+        ("m",),
+        (Class(0),),
+        (Stream("s", 0, (Slo(0.9, 10.0),)),),
+        (Ask(0, 0),),
+        {},
+        given=True,
+        arrivals=Arrivals(np.arange(200.0) / 1.9, np.zeros(200, np.int64)),
+        splits=splits,
+    )
+    found = Search(question).found()
+    assert found.answer is not None
+    # Two pairs carry two a second, three with one left over 1.4.
+    assert found.answer.counts == (4,)
+    best = found.answer.best(question)
+    assert best is not None
+    assert isinstance(best.placed, Placed)
+    assert [one.devices for one in best.placed.instances[0]] == [(0, 1), (2, 3)]
+    assert found.policies[best.policies[0]].by_device
+    assert str(found.policies[best.policies[0]]).endswith("most for each device first")
+
+
+def test_sets_are_those_that_some_vector_has() -> None:
+    host = Kind("host", (0,), 0, 0, 1, slots=1)
+    card = Kind("card", (1,), 2, 0, 2, in_slot=True)
+    board = Kind("board", (2, 3, 4), 1, 0, 2)
+    alone = Kind("alone", (5,), 1, 0, 1)
+    found = list(sets_of((host, card, board, alone), 8))
+    assert len(set(found)) == len(found)
+    inside = [devices for kinds, devices in found if kinds == (2,)]
+    assert inside == [((0, 0), (0, 1)), ((0, 0), (0, 2)), ((0, 1), (0, 2)),
+                      ((0, 0), (0, 1), (0, 2))]  # fmt: skip
+    pairs = {kinds for kinds, _ in found if len(kinds) > 1}
+    # Two cards need two slots, and of the last kind there is one.
+    assert pairs == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (2, 2)}
+    assert {kinds for kinds, _ in sets_of((host, card, board, alone), 1)} == {(2,), (0, 1), (0, 2),
+                                                                             (0, 3)}  # fmt: skip
+
+
+@sweep("seed", quick=range(4), full=range(100))
+def test_sets_are_disjoint_and_as_many_as_there_are(seed: int) -> None:
+    question = with_splits(random_question(seed, vectors=200), seed)
+    for counts, first in product(every_vector(question)[::7], (True, False)):
+        places = places_of(question, counts)
+        for model, strategy in product(range(len(question.models)), ("heft", "pipeline")):
+            alone = [at for at, place in enumerate(places) if place.of_type % 2]
+            found = gathered(question, places, model, alone, strategy, split_first=first)
+            used = [at for one in found for at in one.devices]
+            assert len(set(used)) == len(used)
+            if not first:
+                assert {Instance((at,)) for at in alone} <= set(found)
+            for one in found:
+                if one.split >= 0:
+                    fits(question, one, Placed(places, ()))
+
+
+def fits(question: Question, one: Instance, where: Placed) -> None:
+    """A set has the devices that its split names, of copies that differ where it takes two."""
+    split = question.splits[one.split]
+    copies: dict[int, int] = {}
+    for (unit, slot), at in zip(split.devices, one.devices, strict=True):
+        place = where.places[at]
+        assert (place.kind, place.slot) == (split.kinds[unit], slot)
+        assert copies.setdefault(unit, place.unit) == place.unit
+    assert len({(split.kinds[unit], copy) for unit, copy in copies.items()}) == len(copies)

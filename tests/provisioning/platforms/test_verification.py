@@ -1,0 +1,257 @@
+"""Certificates of what is recommended hold, and none with one claim changed.
+
+What is no certificate is said to be none, in bounded time and memory.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from certificate_parts import certified, left, of_drawn, of_question
+from falsified import all_rejected
+from hetsim.errors import CertificateRefuted, InvalidInput
+from hetsim.provisioning.platforms import claim, verification
+from hetsim.provisioning.platforms.verification import vectors_of, verify
+from random_questions import every_vector, random_question, with_losses
+from sweeps import sweep
+
+FEW = 1 << 12
+"""Drawn requests, which tell little and are soon played."""
+
+
+@sweep("seed", quick=[11, 28], full=range(400))
+def test_what_is_recommended_holds(seed: int, tmp_path: Path) -> None:
+    given = certified(seed)
+    held = verify(left(given, tmp_path))
+    assert held.bounds == len(given["bounds"])
+    assert held.runs == len(given["runs"])
+    assert held.undecided == 0
+    assert held.before >= held.tried
+
+
+@sweep("seed", quick=[1, 13], full=range(200))
+def test_what_is_recommended_without_devices_holds(seed: int, tmp_path: Path) -> None:
+    given = of_question(with_losses(seed))
+    assert verify(left(given, tmp_path)).bounds == len(given["bounds"])
+
+
+@sweep("seed", quick=[13], full=range(60))
+def test_falsified_ones_without_devices_are_rejected(seed: int, tmp_path: Path) -> None:
+    path = left(of_question(with_losses(seed)), tmp_path)
+    all_rejected(path.read_text(), path, seed)
+
+
+@sweep("seed", quick=[3], full=range(40))
+def test_what_is_recommended_for_drawn_requests_holds(seed: int, tmp_path: Path) -> None:
+    given = of_drawn(seed)
+    assert verify(left(given, tmp_path)).bounds == len(given["bounds"])
+
+
+@sweep("seed", quick=[3], full=range(12))
+def test_falsified_ones_of_drawn_requests_are_rejected(seed: int, tmp_path: Path) -> None:
+    path = left(of_drawn(seed, FEW if seed == 3 else 1 << 15), tmp_path)
+    all_rejected(path.read_text(), path, seed)
+
+
+@sweep("seed", quick=[1], full=range(60))
+def test_falsified_ones_are_rejected(seed: int, tmp_path: Path) -> None:
+    path = left(certified(seed), tmp_path)
+    all_rejected(path.read_text(), path, seed)
+
+
+@pytest.mark.parametrize("times", [1 / 10, 1 / 3, 3, 10])
+def test_rates_that_are_not_those_of_the_arrivals_are_refused(tmp_path: Path, times: float) -> None:
+    given = of_drawn(3, FEW)
+    held = verify(left(given, tmp_path))
+    (stream, *_) = held.checked
+    rate = sum(one["rate_per_s"] for one in given["question"]["asks"] if not one["stream"])
+    assert f"{rate:.6g} requests a second" in stream
+    for one in given["question"]["asks"]:
+        one["rate_per_s"] *= times
+    with pytest.raises(CertificateRefuted, match=r"rate_per_s: .* a second, and the .* come at"):
+        verify(left(given, tmp_path))
+
+
+def test_what_is_changed_is_refused_or_told(tmp_path: Path) -> None:
+    """Ten ways to tamper with a certificate of drawn requests."""
+    whole = json.dumps(of_drawn(3, FEW))
+
+    def after(change: Callable[[Any], None]) -> str:
+        given = json.loads(whole)
+        change(given)
+        try:
+            return verify(left(given, tmp_path)).report()
+        except (CertificateRefuted, InvalidInput) as refused:
+            return f"refused: {refused}"
+
+    def asked(given: Any) -> Any:
+        return given["question"]
+
+    def objective(given: Any) -> None:
+        asked(given)["streams"][0]["slos"][0][1] *= 1.5
+
+    def share(given: Any) -> None:
+        asked(given)["streams"][0]["slos"][0][0] = 0.123
+
+    def price(given: Any) -> None:
+        asked(given)["kinds"][0]["cost"] += 1
+
+    def policy(given: Any) -> None:
+        asked(given)["policies"][0]["max_batch"] += 5
+
+    def policy_name(given: Any) -> None:
+        asked(given)["policies"][0]["name"] = "another policy"
+
+    def model_name(given: Any) -> None:
+        asked(given)["models"][0]["name"] = "another model"
+
+    def digest(given: Any) -> None:
+        given["made_of"]["files"] = dict.fromkeys(given["made_of"]["files"], "f" * 64)
+
+    def requests(given: Any) -> None:
+        given["arrivals"]["requests"] -= 1
+
+    def counts(given: Any) -> None:
+        one = given["answer"] or given["runs"][0]
+        one["counts"][0] += 1
+
+    def error(given: Any) -> None:
+        asked(given)["error"] = 0.4
+
+    for change, told in (
+        (price, "refused"), (requests, "refused"), (counts, "refused"), (policy, "refused"),
+        (policy_name, "verified  policies played: another policy"),
+        (model_name, "verified  stream "),
+        (digest, "digests were not compared"),
+        (error, "verdicts may be wrong by 0.4 together"),
+    ):  # fmt: skip
+        said = after(change)
+        assert told in said, (change.__name__, said)
+    assert "another model" in after(model_name)
+    limit_ms = 1500 * json.loads(whole)["question"]["streams"][0]["slos"][0][1]
+    for change, told in ((objective, f"within {limit_ms:.10g} ms"), (share, "12.3 % within")):
+        said = after(change)
+        assert said.startswith("refused") or told in said, said
+
+
+@sweep("seed", quick=[0, 5], full=range(60))
+def test_vectors_are_those_that_could_be_had(seed: int) -> None:
+    question = random_question(seed, hosts=bool(seed % 2))
+    found = np.concatenate(list(vectors_of(question))).tolist()
+    assert sorted(map(tuple, found)) == sorted(every_vector(question))
+
+
+def test_more_vectors_than_can_be_listed_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "MOST_VECTORS", 5)
+    with pytest.raises(InvalidInput, match="more than 5 vectors"):
+        verify(left(certified(2), tmp_path))
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    given = certified(2)
+    bomb = base64.b64encode(zlib.compress(bytes(1 << 26), 9)).decode()
+    given["arrivals"]["time_s"] = bomb
+    with pytest.raises(InvalidInput, match="/arrivals/time_s: not"):
+        verify(left(given, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no JSON"),
+        ("[" * 100_000, "nested too deep"),
+        ("null", "no certificate: /: "),
+        ('{"a": 1, "a": 2}', "twice"),
+        ('{"a": NaN}', "NaN is no number"),
+        ('{"a": 1e999}', "too large"),
+        ('{"a": ' + "9" * 5000 + "}", "no JSON"),
+        ("{" + ",".join(f'"{k}":0' for k in range(5000)) + "}", "keys in one object"),
+        ("\xff", "no JSON"),
+        ("{}", "/certificate: Field required"),
+    ],
+)
+def test_what_is_no_certificate_is_said_to_be_none(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidInput, match=says):
+        verify(path)
+
+
+def test_a_larger_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "MOST_BYTES", 19)
+    with pytest.raises(InvalidInput, match="larger than 19 bytes"):
+        verify(left({"certificate": "x"}, tmp_path))
+
+
+def test_what_is_short_and_means_much_is_refused(tmp_path: Path) -> None:
+    given = certified(2)
+    # One task of many, named a million times.
+    given["templates"][0]["tasks"] = [[0, 1.0, [], []]] * 20_000
+    run = next(one for one in given["runs"] if "instances" in one)
+    run["instances"] = [[run["instances"][0][0]] * 20_000] * len(run["instances"])
+    with pytest.raises(InvalidInput, match="task events"):
+        verify(left(given, tmp_path))
+
+
+def test_a_key_is_told_on_one_line(tmp_path: Path) -> None:
+    given = certified(2)
+    given["question"]["a\nb" + "x" * 10_000] = 1
+    with pytest.raises(InvalidInput) as told:
+        verify(left(given, tmp_path))
+    assert len(str(told.value)) < 300 + len(str(tmp_path))
+    assert "\n" not in str(told.value)
+
+
+WRONG: list[Any] = [
+    None, True, -1, 0, 1, 2, 10**6, 1 << 62, 10**30, -0.5, 0.5, 1e-300, 1e300, "", "x", [], [0], {}
+]  # fmt: skip
+
+
+@sweep("seed", quick=[2, 13], full=range(60))
+def test_anything_in_any_place_is_told_in_one_line(seed: int, tmp_path: Path) -> None:
+    text = json.dumps(of_question(with_losses(seed)) if seed % 3 == 1 else certified(seed))
+    rng = np.random.default_rng([seed, 99])
+    everywhere = places(json.loads(text))
+    for _ in range(60):
+        given = json.loads(text)
+        *above, last = everywhere[rng.integers(len(everywhere))]
+        where = given
+        for key in above:
+            where = where[key]
+        how = rng.integers(3)
+        if how == 0:
+            del where[last]
+        elif how == 1 and isinstance(where, list):
+            where.insert(last, where[last])
+        else:
+            where[last] = WRONG[rng.integers(len(WRONG))]
+        told = said(left(given, tmp_path))
+        assert "\n" not in told
+        assert told.startswith("certificate holds") or " /" in told, told
+
+
+def said(path: Path) -> str:
+    try:
+        return str(verify(path))
+    except (CertificateRefuted, InvalidInput) as told:
+        return str(told)
+
+
+def places(value: Any, where: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Of everything in a certificate."""
+    found = [where] if where else []
+    inside = value.items() if isinstance(value, dict) else []
+    inside = enumerate(value) if isinstance(value, list) else inside
+    for key, each in inside:
+        found += places(each, (*where, key))
+    return found

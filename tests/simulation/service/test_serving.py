@@ -1,0 +1,368 @@
+"""Workloads on deployments, end to end, against closed forms and what must hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import hetsim
+from deployments import alone_s, deployed, model_at, poisson
+from hetsim.core.text import to_json
+from hetsim.reporting.tables.service_record import service_record
+from hetsim.simulation.service.resolving import resolve
+from hetsim.simulation.service.serving import serve
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
+from hetsim.workload.dimensions import Follows
+from hetsim.workload.slo import Slo
+from onnx_builders import make_model, op, value
+from queues import latency_at
+
+LAST = QueuePolicy(default_timeout_us=10**9, timeout_action="delay")
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_one_device_is_an_m_d_1(
+    load: float, fixed: str, platform: hetsim.Platform, seen: list[Outcomes]
+) -> None:
+    took_s = alone_s(fixed, platform)
+    workload = poisson(fixed, load / took_s, 100_000, slos=(Slo(0.99, 1.0),))
+    service = hetsim.simulate(deployed(fixed), workload, platform=platform)
+    said = service.streams[0]
+    assert service.state == "stable"
+    for one in said.percentiles:
+        truth_s = latency_at("M/D/1", load, one.percentile) * took_s
+        if one.enough and truth_s > 1.001 * took_s:
+            assert one.low_s <= truth_s <= one.high_s, one.percentile
+    [p99] = [one for one in said.percentiles if one.percentile == 99]
+    assert p99.enough
+    # Pollaczek and Khinchine; the run is long enough for this at each of the three loads.
+    wait_s = load / (2 * (1 - load)) * took_s
+    assert said.queue.mean_s == pytest.approx(wait_s, rel=0.15)
+    assert said.service.mean_s == pytest.approx(took_s, rel=1e-12)
+    # Utilization law and Little's law hold on every sample path.
+    busy_s = service.devices["cpu"].busy_s
+    assert busy_s == pytest.approx(100_000 * took_s, rel=1e-9)
+    assert service.devices["cpu"].utilization == pytest.approx(busy_s / service.duration_s)
+    inside = service.models[0].queue.mean_inside
+    assert inside == pytest.approx(100_000 / service.duration_s * said.mean_s, rel=1e-6)
+    # Lindley on the same arrivals.
+    [outcomes] = seen
+    finish_s = -np.inf
+    for arrival_s, end_s in zip(outcomes.arrival_s[:5000], outcomes.finish_s, strict=False):
+        finish_s = max(finish_s, arrival_s) + took_s
+        assert end_s == pytest.approx(finish_s, abs=1e-9)
+
+
+def test_the_same_seed_gives_the_same_bytes_compiled_or_not(
+    open_: str, platform: hetsim.Platform
+) -> None:
+    batching = DynamicBatching(4, (2,), 300)
+    deployment = deployed(open_, dynamic_batching=batching, instances=(Instances(2),))
+    workload = poisson(open_, 4000, 3000, seed=3, slos=(Slo(0.9, 0.01),))
+    told = {
+        to_json(service_record(serve(deployment, workload, platform, machine_code=machine_code)))
+        for machine_code in (True, True, False)
+    }
+    assert len(told) == 1
+    other = serve(deployment, replace(workload, seed=4), platform)
+    assert to_json(service_record(other)) not in told
+
+
+def test_strategies_see_the_same_arrivals(
+    fixed: str, platform: hetsim.Platform, seen: list[Outcomes]
+) -> None:
+    workload = poisson(fixed, 500, 2000)
+    for strategy in ("single:cpu", "single:npu"):
+        serve(deployed(fixed, strategy=strategy), workload, platform)
+    one, two = seen
+    assert (one.arrival_s == two.arrival_s).all()
+    assert not np.array_equal(one.finish_s, two.finish_s)
+
+
+def test_what_comes_faster_than_it_is_answered_is_overloaded(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    slos = (Slo(0.99, 20 * took_s),)
+    said = serve(deployed(fixed), poisson(fixed, 1.2 / took_s, 20_000, slos=slos), platform)
+    assert said.state == "overloaded"
+    stability = said.models[0].stability
+    assert stability is not None
+    assert stability.offered_per_s == pytest.approx(1.2 / took_s)
+    assert stability.carried_per_s == pytest.approx(1 / took_s, rel=0.01)
+    assert said.streams[0].percentiles == ()
+    assert said.streams[0].objectives[0].verdict.answer == "misses"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_trace_that_has_ended_comes_no_more(
+    shared: bool, fixed: str, platform: hetsim.Platform, tmp_path: Path
+) -> None:
+    took_s = alone_s(fixed, platform)
+    (tmp_path / "trace.csv").write_text("".join(f"{k / 1.5 * took_s!r}\n" for k in range(1000)))
+    replay = Replay(str(tmp_path / "trace.csv"))
+    given = {"share": 1.0} if shared else {"arrivals": replay}
+    streams = (
+        hetsim.Stream("trace", fixed, **given),  # type: ignore[arg-type]
+        hetsim.Stream("always", fixed, Constant(0.1 / took_s)),
+    )
+    for end, state, offered in ((650, "overloaded", 1.6), (900, "backlogged", 0.1)):
+        workload = hetsim.Workload(
+            streams, duration_s=end * took_s, arrivals=replay if shared else None
+        )
+        kept = serve(deployed(fixed), workload, platform).models[0].stability
+        assert kept is not None
+        assert kept.state == state
+        assert kept.offered_per_s == pytest.approx(offered / took_s, rel=0.01)
+        assert kept.carried_per_s == pytest.approx(1 / took_s, rel=0.01)
+
+
+@pytest.mark.parametrize(("load", "answer"), [(0.5, "meets"), (0.9, "misses")])
+def test_a_run_goes_on_until_it_is_answered(
+    load: float, answer: str, fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    limit_s = latency_at("M/D/1", 0.8, 99) * took_s
+    workload = poisson(fixed, load / took_s, 1_000_000, slos=(Slo(0.99, limit_s),))
+    said = hetsim.simulate(deployed(fixed), workload, platform=platform, until_answered=True)
+    assert said.end == "answered"
+    assert said.requests < 1_000_000
+    assert said.streams[0].objectives[0].verdict.answer == answer
+
+
+@pytest.mark.parametrize("slos", [(), (Slo(0.9, 1.0), Slo(0.95, 1.0))])
+def test_a_run_goes_on_until_its_percentiles_are_known_closely(
+    slos: tuple[Slo, ...], fixed: str, platform: hetsim.Platform
+) -> None:
+    took_s = alone_s(fixed, platform)
+    workload = poisson(fixed, 0.6 / took_s, 1_000_000, slos=slos)
+    said = hetsim.simulate(deployed(fixed), workload, platform=platform, within=0.05)
+    assert said.end == "answered"
+    assert said.requests < 200_000
+    asked = {slo.percentile for slo in slos} or {99.0}
+    narrow = [one for one in said.streams[0].percentiles if one.percentile in asked]
+    assert len(narrow) == len(asked)
+    assert all(one.half_width <= 0.05 for one in narrow)
+    few = replace(workload, requests=20_000)
+    assert hetsim.simulate(deployed(fixed), few, platform=platform, within=0.001).end == "budget"
+    much = poisson(fixed, 1.5 / took_s, 1_000_000, slos=slos[:1])
+    drowned = hetsim.simulate(deployed(fixed), much, platform=platform, within=0.05)
+    assert drowned.state == "overloaded"
+
+
+def test_percentiles_that_are_to_be_close_are_those_of_all_runs(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    """By the gaps, where those are independent and nothing depends on what comes later."""
+    took_s = alone_s(fixed, platform)
+    rate_per_s = 0.6 / took_s
+    workload = poisson(fixed, rate_per_s, 2_000_000)
+    said = serve(deployed(fixed), workload, platform, within=0.05)
+    assert said.end == "answered"
+    [at] = [one for one in said.streams[0].percentiles if one.percentile == 99.0]
+    assert at.late.luck != 0.0
+    assert at.low_s <= latency_at("M/D/1", 0.6, 99.0) * took_s <= at.high_s
+    as_it_was = serve(deployed(fixed), replace(workload, requests=20_000), platform)
+    assert all(one.late.luck == 0.0 for one in as_it_was.streams[0].percentiles)
+    short = replace(workload, requests=20_000)
+    uneven = Mmpp((rate_per_s / 2, rate_per_s), (took_s, took_s))
+    for stream, deployment in (
+        (replace(short.streams[0], arrivals=uneven), deployed(fixed)),
+        (short.streams[0], deployed(fixed, queue_policy=LAST)),
+    ):
+        other = serve(deployment, replace(short, streams=(stream,)), platform, within=0.05)
+        assert all(one.late.luck == 0.0 for one in other.streams[0].percentiles)
+
+
+def test_what_is_rejected_is_late(fixed: str, platform: hetsim.Platform) -> None:
+    took_s = alone_s(fixed, platform)
+    policy = QueuePolicy(max_queue_size=2)
+    workload = poisson(fixed, 0.9 / took_s, 5000, slos=(Slo(0.9, 1.0),))
+    said = serve(deployed(fixed, queue_policy=policy), workload, platform)
+    [stream] = said.streams
+    assert said.state == "stable"
+    assert stream.full > 200
+    assert stream.answered + stream.full == stream.requests == 5000
+    assert stream.objectives[0].on_time == pytest.approx(stream.answered / 5000)
+    assert stream.percentiles[-1].estimate_s == np.inf
+    assert (
+        json.loads(to_json(service_record(said)))["streams"][0]["percentiles"][-1]["latency_s"]
+        is None
+    )
+
+
+def test_what_is_carried_bounds_what_is_on_time(fixed: str, platform: hetsim.Platform) -> None:
+    took_s = alone_s(fixed, platform)
+    policy = QueuePolicy(max_queue_size=50)
+    slos = (Slo(0.99, 1.0), Slo(0.4, 1.0))
+    workload = poisson(fixed, 2 / took_s, 5000, slos=slos)
+    said = serve(deployed(fixed, queue_policy=policy), workload, platform)
+    assert said.state == "overloaded"
+    first, second = said.streams[0].objectives
+    assert first.on_time == pytest.approx(0.5, abs=0.02)
+    assert first.verdict.answer == "misses"
+    assert second.verdict.answer != "misses"
+
+
+def test_clients_wait_for_their_answers(fixed: str, platform: hetsim.Platform) -> None:
+    took_s = alone_s(fixed, platform)
+    stream = hetsim.Stream("clients", fixed, Closed(1, 3 * took_s))
+    said = serve(deployed(fixed), hetsim.Workload((stream,), requests=500), platform)
+    assert said.requests == 500
+    assert said.state == "stable"
+    assert said.streams[0].mean_s == pytest.approx(took_s)
+    assert said.devices["cpu"].utilization == pytest.approx(0.25, rel=0.01)
+
+
+def test_dimensions_follow_the_trace_and_those_of_clients_their_own(
+    platform: hetsim.Platform, tmp_path: Path, seen: list[Outcomes]
+) -> None:
+    rng = np.random.default_rng(0)
+    weight = {"w": rng.standard_normal((256, 256)).astype(np.float32)}
+    shape = ("batch", "seq", 256)
+    made = make_model([op("MatMul", "x w", "y")], [value("x", shape)], [value("y", shape)], weight)
+    model = str(tmp_path / "seq.onnx")
+    onnx.save(made, model)
+    trace = tmp_path / "trace.csv"
+    trace.write_text("time,length\n" + "".join(f"{at},{100 * (at % 4 + 1)}\n" for at in range(8)))
+    streams = (
+        hetsim.Stream(
+            "trace",
+            model,
+            Replay(str(trace), column="time"),
+            dims={"seq": Follows("length", (128, 512))},
+        ),
+        hetsim.Stream("clients", model, Closed(2, 0.5), dims={"seq": 1024}),
+        hetsim.Stream("steady", model, Constant(3), dims={"seq": 512}),
+    )
+    deployment = deployed(model, dynamic_batching=DynamicBatching(2, (), 10))
+    workload = hetsim.Workload(streams, duration_s=9)
+    [found] = resolve(deployment, workload, platform)
+    assert found.variants == ({"seq": 128}, {"seq": 512}, {"seq": 1024})
+    assert found.of_stream == {0: (0, 1), 1: (2,), 2: (1,)}
+    serve(deployment, workload, platform)
+    [outcomes] = seen
+    for stream, variants in ((0, [0, 1, 1, 1, 0, 1, 1, 1]), (1, [2] * 34), (2, [1] * 27)):
+        of_it = outcomes.variant[outcomes.stream == stream]
+        assert of_it.tolist()[: len(variants)] == variants
+        assert set(of_it.tolist()) == set(variants)
+
+
+def test_the_warm_up_is_played_and_not_counted(fixed: str, platform: hetsim.Platform) -> None:
+    workload = hetsim.Workload(
+        (hetsim.Stream("all", fixed, Constant(100)),), duration_s=2.0, warm_up_s=0.5
+    )
+    said = serve(deployed(fixed), workload, platform)
+    assert (said.requests, said.streams[0].requests) == (200, 150)
+    late = replace(workload, duration_s=None, requests=3)
+    with pytest.raises(hetsim.WorkloadError, match="within the warm-up; write a shorter warm_up_s"):
+        serve(deployed(fixed), late, platform)
+
+
+def test_a_rate_of_nothing_is_refused(fixed: str, platform: hetsim.Platform) -> None:
+    with pytest.raises(hetsim.WorkloadError, match="no request comes"):
+        serve(deployed(fixed), poisson(fixed, 0, 10), platform)
+
+
+def test_full_batches_carry_what_they_take(open_: str, platform: hetsim.Platform) -> None:
+    deployment = deployed(open_, dynamic_batching=DynamicBatching(8), batch_sizes=(1, 8))
+    [found] = resolve(deployment, poisson(open_, 1, 1), platform)
+    rate = 8 / found.seconds[0][0][1]
+    said = serve(deployment, poisson(open_, 3 * rate, 20_000), platform)
+    assert said.state == "overloaded"
+    assert said.streams[0].throughput_per_s == pytest.approx(rate, rel=0.01)
+    assert said.streams[0].batch == pytest.approx(8, rel=0.01)
+
+
+def test_two_models_share_a_device(folder: Path, platform: hetsim.Platform) -> None:
+    models = [model_at(folder, 1, width) for width in (512, 768)]
+    took = [alone_s(model, platform) for model in models]
+    workload = hetsim.Workload(
+        tuple(
+            hetsim.Stream(name, model, Constant(0.4 / seconds))
+            for name, model, seconds in zip("ab", models, took, strict=True)
+        ),
+        duration_s=1000 * max(took),
+    )
+    deployment = hetsim.Deployment(tuple(Served(model, "single:cpu") for model in models))
+    said = serve(deployment, workload, platform)
+    assert said.devices["cpu"].utilization == pytest.approx(0.8, rel=0.01)
+    assert said.bottleneck == "device cpu"
+    assert all(one.queue.mean_s > 0 for one in said.streams)
+
+
+def test_a_stream_that_has_not_come_yet_is_not_answered(
+    fixed: str, platform: hetsim.Platform
+) -> None:
+    slos = (Slo(0.5, 1.0),)
+    streams = (
+        hetsim.Stream("often", fixed, Poisson(1000), slos=slos),
+        hetsim.Stream("never", fixed, Poisson(1e-9), slos=slos),
+    )
+    workload = hetsim.Workload(streams, requests=20_000)
+    said = hetsim.simulate(
+        hetsim.Deployment((Served(fixed, "single:cpu"),)),
+        workload,
+        platform=platform,
+        until_answered=True,
+    )
+    assert said.end == "budget"
+    assert said.streams[1].requests == 0
+    assert said.streams[1].objectives == ()
+    assert said.streams[1].percentiles == ()
+
+
+def test_a_whole_trace_is_told_as_it_was(
+    fixed: str, platform: hetsim.Platform, tmp_path: Path
+) -> None:
+    """Nothing is drawn: nine of ten on time are not nine and a half, whatever the seed."""
+    took_s = alone_s(fixed, platform)
+    trace = tmp_path / "trace.csv"
+    # The tenth comes together with the ninth, and waits for it.
+    at_s = [3 * turn * took_s for turn in range(9)]
+    trace.write_text("".join(f"{one!r}\n" for one in [*at_s, at_s[-1]]))
+    stream = hetsim.Stream(
+        "all",
+        fixed,
+        Replay(str(trace)),
+        slos=(hetsim.Slo(0.9, 1.5 * took_s), hetsim.Slo(0.95, 1.5 * took_s)),
+    )
+
+    def said(**changes: object) -> list[str]:
+        workload = hetsim.Workload((stream,), **changes)  # type: ignore[arg-type]
+        [told] = serve(deployed(fixed), workload, platform).streams
+        return [one.verdict.answer for one in told.objectives]
+
+    assert said() == ["meets", "misses"]
+    # A part of the trace is a sample of it, and too short.
+    assert said(duration_s=4 * took_s) == ["undecided", "undecided"]
+    faster = hetsim.Workload((stream,)).faster(2.0)
+    assert not faster.drawn
+    assert hetsim.Workload(
+        (stream,), failures=hetsim.Failing(mtbf_s={"*": 1.0}, mttr_s={"*": 1.0})
+    ).drawn
+
+
+def test_what_comes_without_chance_is_known(fixed: str, platform: hetsim.Platform) -> None:
+    """An even stream goes on as it came, as long as it is kept up with."""
+    took_s = alone_s(fixed, platform)
+    for rate, limit, answer in (
+        (0.5 / took_s, 1.1 * took_s, "meets"),
+        (0.5 / took_s, 0.9 * took_s, "misses"),
+        (1.5 / took_s, 5 * took_s, "misses"),
+    ):
+        stream = hetsim.Stream("all", fixed, Constant(rate), slos=(hetsim.Slo(0.99, limit),))
+        workload = hetsim.Workload((stream,), requests=60)
+        found = serve(deployed(fixed), workload, platform)
+        assert found.streams[0].objectives[0].verdict.answer == answer
