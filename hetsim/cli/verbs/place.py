@@ -88,9 +88,8 @@ def place(
     from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
-    from hetsim.provisioning.instances.offered import ALONE, SPLITS
+    from hetsim.provisioning.instances.offers import ALONE, MOST, SPLITS
     from hetsim.provisioning.instances.place import place_of
-    from hetsim.provisioning.instances.placements import MOST
     from hetsim.provisioning.rates.capacity import BUDGET
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.place import best_sentence, place_record, place_report

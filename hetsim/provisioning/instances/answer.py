@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.instances.best import gap_of
-from hetsim.provisioning.instances.instances import Instance
-from hetsim.provisioning.instances.offered import Refused
+from hetsim.provisioning.instances.offers import Instance, Refused
+from hetsim.provisioning.instances.search import gap_of
 from hetsim.simulation.service.service import Service, StreamService
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment, DynamicBatching
@@ -28,13 +27,11 @@ class Sought:
         Instances that there may be.
     refused : tuple of Refused
     factor : float
-        The largest multiple of the demand that a set of them carries which fits; 0: none fits.
-    bound : float
-        What no such set exceeds.
-    relaxed : float
-        The same where instances may be there in parts, and so fit their memory in parts.
+        Largest multiple of the demand that a set of them carries which fits; 0: none fits.
+    bound, relaxed : float
+        What no such set exceeds; the same where instances may be there in parts.
     gap : float
-        By how much of the factor a better set may exceed it, at most.
+        Part of the factor by which a better set may exceed it.
     proved : bool
         Whether none does.
     """
@@ -57,16 +54,15 @@ class Placed:
     ----------
     instances : tuple of Instance
     deployment : Deployment
-        The same, as ``simulate`` takes it.
     batching : DynamicBatching or None
     factor : float
-        The multiple of the demand that it carries, each request where it suits best.
+        Multiple of the demand that it carries, each request where it suits best.
     binds : str
         What is busy all the time there: a device, a link, or an instance's places.
     use : mapping of str to float
         By device and link: the part of its time that it is busy there.
     memory_bytes : mapping of str to int
-        By device: what is held.
+        Held of each device.
     service : Service or None
         What becomes of the workload's requests; None where it was not simulated.
     answer : "meets", "misses" or "undecided"
@@ -98,7 +94,7 @@ class Placed:
 
     @property
     def near(self) -> float:
-        """The largest of its percentiles over their limits; infinite where one is not known."""
+        """Largest of its percentiles over their limits; infinite where one is not known."""
         if self.service is None:
             return math.inf
         found = [0.0]
@@ -112,14 +108,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apart:
-    """One stream, with the other models on the platform and without.
-
-    Attributes
-    ----------
-    stream, model : str
-    alone, together : StreamService
-        Of the same requests on the same instances; alone, requests of other models take no time.
-    """
+    """One stream alone on the same instances, and together with the other models."""
 
     stream: str
     model: str
@@ -128,7 +117,7 @@ class Apart:
 
     @property
     def others_s(self) -> float:
-        """What a request takes longer for the other models' work, on the mean; NaN: not known."""
+        """Mean seconds that a request takes longer for the other models' work; NaN: not known."""
         return self.together.mean_s - self.alone.mean_s
 
 
@@ -163,33 +152,33 @@ class Placement:
 
     @property
     def best(self) -> Placed:
-        """The best placement. Raises what ``require`` does where nothing fits."""
+        """Best placement. Raises what ``require`` does where nothing fits."""
         if not self.rows:
             self.require()
         return self.rows[0]
 
     @property
     def deployment(self) -> Deployment:
-        """The best placement as ``simulate`` takes it."""
+        """Best placement as ``simulate`` takes it."""
         return self.best.deployment
 
     @property
     def factor(self) -> float:
-        """The largest multiple of the demand that was found; 0 where nothing fits."""
+        """Largest multiple of the demand that was found; 0 where nothing fits."""
         return max(one.factor for one in self.sought)
 
     @property
     def bound(self) -> float:
-        """A multiple of the demand that no set of what was tried carries."""
+        """Multiple of the demand that no set of what was tried carries."""
         return max(one.bound for one in self.sought)
 
     @property
     def gap(self) -> float:
-        """By how much of the factor a better set may exceed it, at most."""
+        """Part of the factor by which a better set may exceed it."""
         return gap_of(self.factor, self.bound)
 
     def require(self) -> Placed:
-        """Return the best placement, which meets every objective.
+        """Best placement, which meets every objective.
 
         Raises
         ------
@@ -225,7 +214,7 @@ class Placement:
 
     @property
     def requests_to_tell(self) -> int:
-        """About how many requests it takes until one of the undecided placements is decided."""
+        """Requests until about when one of the undecided placements is decided."""
         services = [row.service for row in self.rows if row.answer == "undecided"]
         return min(one.requests_to_tell for one in services if one is not None)
 

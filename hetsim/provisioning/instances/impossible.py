@@ -23,7 +23,7 @@ Sized = Sequence[tuple[int, Problem]]
 
 
 def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
-    """Return the problems of each model of a workload, as they were made."""
+    """Problems of each model of a workload, as they were made."""
     found: dict[str, list[tuple[int, Problem]]] = {one.model: [] for one in workload.streams}
     for (model, size, _), problem in made.problems.items():
         if model in found:
@@ -34,7 +34,7 @@ def problems_of(workload: Workload, made: Made) -> dict[str, Sized]:
 def why_impossible(
     workload: Workload, platform: Platform, made: Made, quick: Collection[str] = ()
 ) -> str | None:
-    """Return why no placement meets what is asked, where that is proved; None where it is not.
+    """Why no placement meets what is asked, where that is proved; else None.
 
     A node that no device takes, weights that all memory does not hold, a latency that no plan
     reaches, and more work on time than devices can do, however it is cut: in the long run, and so
@@ -96,7 +96,7 @@ def _too_much(workload: Workload, each: Mapping[str, Sized]) -> str | None:
 
 
 def most_carried(demand: Mapping[str, float], each: Mapping[str, Sized]) -> float:
-    """Return the factor on a demand [requests a second by model] beyond which no device keeps up.
+    """Factor on a demand [requests a second by model] beyond which no device keeps up.
 
     At any prices of the devices' seconds each request costs no less than all its nodes, each where
     it is cheapest, in the batch size that suits best; and seconds that there are can be sold once.

@@ -13,10 +13,16 @@ from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.registry import resolve as strategy_of
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
-from hetsim.provisioning.instances.best import best_of
 from hetsim.provisioning.instances.impossible import why_impossible
-from hetsim.provisioning.instances.offered import SPLITS, offered
-from hetsim.provisioning.instances.placements import MOST, Candidate, candidates, served_ways
+from hetsim.provisioning.instances.offers import (
+    MOST,
+    SPLITS,
+    Candidate,
+    candidates,
+    offered,
+    served_ways,
+)
+from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.capacity import BUDGET
 from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.simulation.service.asked import Asked
@@ -108,7 +114,7 @@ def place_of(
     most: int = MOST,
     most_requests: int = BUDGET,
 ) -> Placement:
-    """Return what ``place`` does, of models read and planned for as `asked`."""
+    """What ``place`` gives, of models read and planned for as `asked`."""
     asked = Asked() if asked is None else asked
     if workload.failures is not None:
         raise UsageError(
@@ -159,7 +165,10 @@ def place_of(
                 if _answer(service) != "undecided":
                     break
             rows.append((_placed(one, platform, service), resolved, setup))
-    rows.sort(key=lambda row: _rank(row[0], asks=asks))
+    # Whether it meets all, percentiles over limits, and what is carried.
+    rows.sort(
+        key=lambda row: (row[0].answer != "meets", row[0].near if asks else 0.0, -row[0].factor)
+    )
     meets = bool(rows) and rows[0][0].answer == "meets"
     beside: tuple[Apart, ...] = ()
     if rows:
@@ -178,11 +187,6 @@ def place_of(
         beside,
         None if meets else why_impossible(workload, platform, made, quick),
     )
-
-
-def _rank(row: Placed, *, asks: bool) -> tuple[bool, float, float]:
-    """What is sorted by: whether it meets all, percentiles over limits, and what is carried."""
-    return row.answer != "meets", row.near if asks else 0.0, -row.factor
 
 
 def _placed(one: Candidate, platform: Platform, service: Service) -> Placed:
@@ -204,7 +208,7 @@ def _placed(one: Candidate, platform: Platform, service: Service) -> Placed:
 
 
 def _answer(service: Service) -> Answer:
-    """Of all objectives together; without any, whether all models keep up."""
+    """Answer of all objectives together; without any, whether all models keep up."""
     answers = {one.verdict.answer for stream in service.streams for one in stream.objectives}
     if service.untold:
         answers.add("undecided")
@@ -221,10 +225,9 @@ def apart(
     *,
     until_answered: bool,
 ) -> tuple[Apart, ...]:
-    """Return each stream beside itself without the other models; empty where there is one model.
+    """Each stream beside itself without the other models; empty where there is one model.
 
-    Their requests come all the same and take no time, so that those of the model are the same.
-    Complexity: a run a model.
+    Their requests come all the same and take no time. A run a model.
     """
     if len(resolved) < 2:
         return ()
@@ -239,7 +242,7 @@ def apart(
 
 
 def without_others(setup: Setup, model: int) -> Setup:
-    """Return the setup where no task of another model takes any time."""
+    """Setup where no task of another model takes any time."""
     duration = np.zeros_like(setup.duration)
     for which in np.unique(setup.models[model].template).tolist():
         tasks = slice(setup.layout.first[which], setup.layout.first[which + 1])

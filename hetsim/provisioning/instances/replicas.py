@@ -1,4 +1,4 @@
-"""Replicas that there may be, in numbers: the work that requests ask of them, and what they hold.
+"""Replicas that there may be, in numbers, and what sets of them hold and carry.
 
 Free of models and plans. A *set* of replicas is a placement: it fits where every device holds what
 its replicas have there, and it carries a multiple of the demand, its factor, where each request
@@ -7,12 +7,13 @@ may go to whichever replica of its model suits best, in any parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
 from hetsim.problem.parts import Held
 
@@ -25,15 +26,7 @@ Chosen = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Weights that replicas of one model have in common on one device.
-
-    Attributes
-    ----------
-    model, device : int
-    nbytes : int
-        There once, however many of them are there.
-    replicas : tuple of int
-    """
+    """Weights on one device that several replicas of one model share, there once."""
 
     model: int
     device: int
@@ -102,12 +95,12 @@ class Replicas:
 
     @cached_property
     def ways_of(self) -> tuple[Ints, ...]:
-        """By replica: its ways."""
+        """Ways by replica."""
         return tuple(np.flatnonzero(self.way_replica == one) for one in range(self.count))
 
     @cached_property
     def parts_of(self) -> tuple[tuple[int, ...], ...]:
-        """By replica: the parts that it has."""
+        """Parts by replica."""
         found: list[list[int]] = [[] for _ in range(self.count)]
         for at, part in enumerate(self.parts):
             for one in part.replicas:
@@ -115,7 +108,7 @@ class Replicas:
         return tuple(map(tuple, found))
 
     def held_bytes(self, chosen: Iterable[int]) -> list[int]:
-        """Return the bytes that a set holds of each device, weights that are shared once."""
+        """Bytes that a set holds of each device, weights that are shared once."""
         devices = len(self.room)
         stated: dict[int, list[int]] = {}
         parts: set[int] = set()
@@ -139,5 +132,109 @@ class Replicas:
         )
 
     def serves_all(self, chosen: Iterable[int]) -> bool:
-        """Whether each model has a replica; something comes for each."""
+        """Whether each model that something comes for has a replica."""
         return {self.model[one] for one in chosen} >= set(self.models)
+
+
+CARRIES = 1e-9
+"""Share of a kind's requests from which a replica is said to carry any."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """The best routing of one set of replicas.
+
+    Attributes
+    ----------
+    factor : float
+        On the demand: what this routing carries, with nothing busy for longer than there is time.
+        0 where a model has no replica; infinite where requests ask for no work.
+    bound : float
+        Not less than what any routing carries.
+    share : float array [ways]
+        Of the requests of its kind that a way gets; 0 of replicas that are not of the set.
+    use : float array [resources]
+        The part of its time that each is busy at the factor.
+    price : float array [resources]
+        What a second of each is worth at the optimum.
+    """
+
+    factor: float
+    bound: float
+    share: Floats
+    use: Floats
+    price: Floats
+
+    @property
+    def rounded(self) -> float:
+        """Factor to nine digits: those that differ by rounding alone are equal."""
+        return float(f"{self.factor:.9g}")
+
+    def carrying(self, replicas: Replicas) -> Chosen:
+        """Replicas that get requests."""
+        return tuple(np.unique(replicas.way_replica[self.share > CARRIES]).tolist())
+
+
+def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | None = None) -> Flow:
+    """What a set carries, or what it carries of some models where nothing else comes.
+
+    The least part of their time for which all that is asked for keeps devices, links and replicas
+    busy is a linear program; the factor is its inverse. That of its solution, made whole again, is
+    carried, and that of its prices is not exceeded (weak duality), whatever the solver's tolerance.
+    """
+    wanted = set(replicas.models if models is None else models)
+    kinds = [k for k, model in enumerate(replicas.kind_model) if model in wanted]
+    which = np.isin(replicas.way_replica, np.asarray(chosen, dtype=np.int64))
+    ways = np.flatnonzero(which & np.isin(replicas.way_kind, kinds))
+    resources = len(replicas.width)
+    none = Flow(0.0, 0.0, np.zeros(len(which)), np.zeros(resources), np.zeros(resources))
+    if set(replicas.way_kind[ways].tolist()) != set(kinds):
+        return none
+    limited = [one for one in chosen if np.isfinite(replicas.places[one])]
+    busy = _busy(replicas, ways, limited)
+    most = float(busy.max(initial=0.0))
+    if most == 0.0:
+        return Flow(np.inf, np.inf, none.share, none.use, none.price)
+    busy /= most
+    place = {kind: at for at, kind in enumerate(kinds)}
+    group = np.array([place[kind] for kind in replicas.way_kind[ways].tolist()])
+    split, price = _solved(busy, group, len(kinds))
+    whole = np.bincount(group, split, minlength=len(kinds))
+    split = split / whole[group]
+    use = busy @ split
+    needed = float(use.max())
+    cost = price @ busy
+    least = np.full(len(kinds), np.inf)
+    np.minimum.at(least, group, cost)
+    worth = float(least.sum())
+    share = np.zeros(len(which))
+    share[ways] = split
+    bound = np.inf if worth <= 0.0 else float(price.sum()) / worth / most
+    return Flow(1 / needed / most, bound, share, (use / needed)[:resources], price[:resources])
+
+
+def _busy(replicas: Replicas, ways: Ints, limited: Sequence[int]) -> Floats:
+    """Part of their time that resources, then replicas with limits, are busy with all of a kind."""
+    demand = replicas.demand[replicas.way_kind[ways]]
+    rows = [(replicas.work[ways] / replicas.width * demand[:, None]).T]
+    for one in limited:
+        mine = replicas.way_replica[ways] == one
+        rows.append((mine * replicas.within_s[ways] / replicas.places[one] * demand)[None, :])
+    return np.vstack(rows)
+
+
+def _solved(busy: Floats, group: Ints, kinds: int) -> tuple[Floats, Floats]:
+    """Shares [ways] and prices [rows]: the least T such that the work of all is at most T."""
+    rows, ways = busy.shape
+    found = optimize.linprog(
+        c=[*np.zeros(ways), 1.0],
+        A_ub=np.hstack([busy, -np.ones((rows, 1))]),
+        b_ub=np.zeros(rows),
+        A_eq=np.hstack([np.equal.outer(np.arange(kinds), group), np.zeros((kinds, 1))]),
+        b_eq=np.ones(kinds),
+        bounds=[(0, None)] * (ways + 1),
+        method="highs",
+    )
+    assert found.x is not None
+    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    return np.maximum(np.asarray(found.x[:-1]), 0.0), price

@@ -17,7 +17,7 @@ import numpy as np
 
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.instances.offered import SPLITS
+from hetsim.provisioning.instances.offers import SPLITS
 from hetsim.provisioning.platforms.composing import Pieces
 from hetsim.provisioning.platforms.gathering import carried_s
 from hetsim.provisioning.platforms.question import SLACK, Counts, Kind, Off, Question, Split

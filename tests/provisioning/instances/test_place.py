@@ -13,11 +13,10 @@ import pytest
 import hetsim
 from deployments import model_at
 from hetsim.core.text import to_json
-from hetsim.provisioning.instances.best import best_of
 from hetsim.provisioning.instances.impossible import most_carried, problems_of, why_impossible
-from hetsim.provisioning.instances.offered import offered
+from hetsim.provisioning.instances.offers import candidates, offered, served_ways
 from hetsim.provisioning.instances.place import place_of, without_others
-from hetsim.provisioning.instances.placements import candidates, served_ways
+from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.ceiling import ceiling_of, rates_of
 from hetsim.reporting.tables.place import place_record
 from hetsim.simulation.service.asked import Asked

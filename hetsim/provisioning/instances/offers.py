@@ -1,0 +1,399 @@
+"""Instances that a workload's models may have on a platform, and the sets worth a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from hetsim.errors import Infeasible, UsageError
+from hetsim.hardware.spec import Platform
+from hetsim.problem.parts import Held
+from hetsim.provisioning.instances.replicas import Chosen, Floats, Flow, Part, Replicas, flow_of
+from hetsim.provisioning.instances.search import Best, few_of
+from hetsim.provisioning.rates.ceiling import busy_s, demand_of
+from hetsim.simulation.clock.templates import template_of
+from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.memory import held_by_instance
+from hetsim.simulation.service.resolving import Made, Resolved, resolve_model
+from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Routing, Served
+from hetsim.workload.dimensions import variant_of
+from hetsim.workload.workload import Stream, Workload, by_model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """Instance that there may be: its model, served by it alone, and its entry of a deployment."""
+
+    model: str
+    entry: Instances
+    resolved: Resolved
+
+    @property
+    def strategy(self) -> str:
+        """What plans it."""
+        assert self.entry.strategy is not None
+        return self.entry.strategy
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those that its plans use, in the platform's order."""
+        problem = self.resolved.problem
+        used = {
+            group.device for row in self.resolved.plans[0] for one in row for group in one.groups
+        }
+        return tuple(name for name in problem.devices if name in used)
+
+
+def quick(resolved: Resolved, size: int, workload: Workload) -> bool:
+    """Whether no more requests of any stream take longer alone than may be late."""
+    took = np.array([row[size] for row in resolved.seconds[0]])
+    for at, places in resolved.of_stream.items():
+        stream = workload.streams[at]
+        share = _shares(stream)
+        for slo in stream.slos:
+            late = float(share[took[list(places)] > slo.latency_s].sum())
+            if late > 1 - slo.share + 1e-12:
+                return False
+    return True
+
+
+def _shares(stream: Stream) -> Floats:
+    """Part of a stream's requests that each of its variants is."""
+    count = len(stream.variants)
+    if count == 1 or not isinstance(stream.arrivals, Replay):
+        return np.full(count, 1 / count)
+    found = np.bincount(variant_of(stream.dims, stream.arrivals.trace()), minlength=count)
+    share: Floats = found / found.sum()
+    return share
+
+
+def in_numbers(
+    workload: Workload,
+    platform: Platform,
+    rates: Sequence[float],
+    instances: Sequence[Instance],
+) -> tuple[Replicas, tuple[str, ...]]:
+    """Instances as replicas, and the names of their resources: devices, then links.
+
+    `rates` are requests a second of each stream.
+    """
+    models = {model: at for at, model in enumerate(by_model(workload))}
+    demand: dict[tuple[str, int], float] = {}
+    for one in {one.model: one for one in instances}.values():
+        for at, places in one.resolved.of_stream.items():
+            for place, share in zip(places, _shares(workload.streams[at]), strict=True):
+                if share > 0:
+                    key = (one.model, place)
+                    demand[key] = demand.get(key, 0.0) + rates[at] * float(share)
+    for model, streams in by_model(workload).items():
+        # Nothing serves a model that no instance was found for.
+        if all(one.model != model for one in instances):
+            demand[model, 0] = sum(rates[workload.streams.index(stream)] for stream in streams)
+    kinds = {key: at for at, key in enumerate(demand)}
+    ways: list[tuple[int, int, Floats, float, int]] = []
+    limits = []
+    for at, one in enumerate(instances):
+        served, entry = one.resolved.served, one.entry
+        limits.append(float(served.in_flight(entry)) or np.inf)
+        counted = [quick(one.resolved, place, workload) for place in range(len(served.sizes))]
+        for (model, variant), kind in kinds.items():
+            if model != one.model:
+                continue
+            row = zip(one.resolved.plans[0][variant], one.resolved.seconds[0][variant], strict=True)
+            for (plan, took), size, counts in zip(row, served.sizes, counted, strict=True):
+                if counts:
+                    busy = busy_s(template_of(plan, plan.problem.contention)) / size
+                    ways.append((at, kind, busy, took, size))
+    names: list[str] = []
+    width = np.zeros(0)
+    if instances:
+        problem = instances[0].resolved.problem
+        links = template_of(instances[0].resolved.plans[0][0][0], problem.contention).links
+        names = [f"device {name}" for name in problem.devices]
+        names += [f"link {name}" for name in links]
+        width = np.array([*map(float, problem.streams), *[1.0] * len(links)])
+    live, parts = _memory(instances, models, len(platform.devices))
+    held = {one.model: one.resolved.problem.held for one in instances}
+    replicas = Replicas(
+        model=tuple(models[one.model] for one in instances),
+        demand=np.array(list(demand.values())),
+        kind_model=tuple(models[model] for model, _ in kinds),
+        way_replica=np.array([row[0] for row in ways], dtype=np.int64),
+        way_kind=np.array([row[1] for row in ways], dtype=np.int64),
+        work=np.array([row[2] for row in ways]).reshape(len(ways), len(names)),
+        width=width,
+        within_s=np.array([row[3] / row[4] for row in ways]),
+        alone_s=np.array([row[3] for row in ways]),
+        places=np.array(limits),
+        live=live,
+        parts=parts,
+        room=tuple(spec.memory_bytes for spec in platform.devices.values()),
+        held=tuple(held.get(model) or (Held(),) * len(platform.devices) for model in models),
+    )
+    return replicas, tuple(names)
+
+
+def _memory(
+    instances: Sequence[Instance], models: Mapping[str, int], devices: int
+) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.int64]], tuple[Part, ...]]:
+    """What batches of each have live, and weights by the instances that have them in common."""
+    live = np.zeros((len(instances), devices), dtype=np.int64)
+    having: dict[tuple[int, int, str], tuple[list[int], int]] = {}
+    for at, one in enumerate(instances):
+        mine = held_by_instance(one.resolved, one.entry, one.resolved.plans[0])
+        live[at] = mine.live
+        for p, there in enumerate(mine.constants):
+            for name, nbytes in there.items():
+                key = (models[one.model], p, name)
+                which, most = having.get(key, ([], 0))
+                having[key] = ([*which, at], max(most, nbytes))
+    together: dict[tuple[int, int, tuple[int, ...]], int] = {}
+    for (model, p, _), (which, nbytes) in having.items():
+        of = (model, p, tuple(which))
+        together[of] = together.get(of, 0) + nbytes
+    parts = tuple(Part(model, p, nbytes, which) for (model, p, which), nbytes in together.items())
+    return live, parts
+
+
+ALONE = "single"
+"""What plans a model on one device."""
+
+SPLITS = ("heft", "pipeline")
+"""What plans one over several."""
+
+PAIRS_UP_TO = 6
+"""Devices up to which every two of them are tried; of more, all together."""
+
+RARE = 1e-9
+"""Of all requests: those of a model that comes at a rate of 0, so that it has a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Instance that there cannot be, and why; `slow` where it fits and takes too long alone."""
+
+    model: str
+    devices: tuple[str, ...]
+    strategy: str
+    why: str
+    slow: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Offered:
+    """What there may be of each model under one way to batch.
+
+    `served` has the models with the first of their instances, `replicas` the instances in numbers,
+    whose resources, devices and then links, are named by `resources`.
+    """
+
+    workload: Workload
+    served: tuple[Served, ...]
+    instances: tuple[Instance, ...]
+    replicas: Replicas
+    resources: tuple[str, ...]
+    refused: tuple[Refused, ...]
+
+    @property
+    def limit_s(self) -> dict[int, float]:
+        """Shortest latency that is asked of each model, where any is."""
+        found = {}
+        for at, streams in enumerate(by_model(self.workload).values()):
+            limits = [slo.latency_s for stream in streams for slo in stream.slos]
+            if limits:
+                found[at] = min(limits)
+        return found
+
+    def deployment(self, chosen: Chosen, routing: Routing) -> Deployment:
+        """Set as a deployment; each model has an instance in it."""
+        models = []
+        for served in self.served:
+            entries = tuple(
+                self.instances[one].entry
+                for one in chosen
+                if self.instances[one].model == served.model
+            )
+            models.append(replace(served, instances=entries, routing=routing))
+        return Deployment(tuple(models))
+
+
+def offered(
+    workload: Workload,
+    platform: Platform,
+    asked: Asked,
+    made: Made,
+    *,
+    batching: DynamicBatching | None = None,
+    splits: Sequence[str] = SPLITS,
+) -> Offered:
+    """Every model planned on each device alone and over several, and what each plan asks for.
+
+    An instance is offered where no more requests of any stream take longer in it alone than may be
+    late. Batches of a size that does not do so are not counted as work that it could do.
+
+    Raises UsageError where clients wait for answers or nothing comes, WorkloadError as ``resolve``
+    does. A plan for each model, choice of devices, strategy, binding and batch size.
+    """
+    rates = _rates(workload)
+    instances: list[Instance] = []
+    refused: list[Refused] = []
+    served: list[Served] = []
+    for model, streams in by_model(workload).items():
+        base = _served(model, streams, batching)
+        served.append(base)
+        mine: list[Instance] = []
+        for devices, strategy in _choices(platform, splits):
+            entry = Instances(1, devices, strategy)
+            if base.in_flight(entry):
+                entry = replace(entry, max_in_flight=_width(platform, devices))
+            one = replace(base, instances=(entry,))
+            try:
+                resolved = resolve_model(one, workload, platform, asked, made)
+            except Infeasible as error:
+                refused.append(Refused(model, devices, strategy, error.what))
+                continue
+            if len(resolved.plans) > 1:
+                why = "its plan is several replicas, each of which is offered by itself"
+                refused.append(Refused(model, devices, strategy, why))
+                continue
+            new = Instance(model, entry, resolved)
+            if any(_same(new, other) for other in mine):
+                continue
+            if not quick(resolved, 0, workload):
+                slowest = max(row[0] for row in resolved.seconds[0])
+                why = f"a request alone takes {slowest:.3g} s"
+                refused.append(Refused(model, devices, strategy, why, slow=True))
+                continue
+            mine.append(new)
+        instances += mine
+    replicas, resources = in_numbers(workload, platform, rates, instances)
+    return Offered(workload, tuple(served), tuple(instances), replicas, resources, tuple(refused))
+
+
+def in_one_line(each: Offered, platform: Platform) -> Offered | None:
+    """Same instances, each with as many batches under way as its devices have streams.
+
+    Others of its model wait in one line for the first that is free. None where that is so already.
+    """
+    if not each.instances or np.isfinite(each.replicas.places).all():
+        return None
+    widths = [_width(platform, one.entry.devices) for one in each.instances]
+    instances = tuple(
+        replace(one, entry=replace(one.entry, max_in_flight=width))
+        for one, width in zip(each.instances, widths, strict=True)
+    )
+    replicas = replace(
+        each.replicas,
+        places=np.array(widths, dtype=np.float64),
+        live=each.replicas.live * np.array(widths)[:, None],
+    )
+    return replace(each, instances=instances, replicas=replicas)
+
+
+def _width(platform: Platform, devices: Sequence[str]) -> int:
+    return sum(platform.devices[name].streams for name in devices)
+
+
+def _rates(workload: Workload) -> tuple[float, ...]:
+    """Requests a second of each stream, all above 0."""
+    for stream in workload.streams:
+        if isinstance(stream.arrivals, Closed):
+            raise UsageError(
+                f"the clients of '{stream.name}' wait for answers, and have no rate of their own",
+                hint="give arrivals at a rate, and simulate the placement with the clients",
+            )
+    rates = demand_of(workload)
+    return tuple(max(rate, RARE * sum(rates)) for rate in rates)
+
+
+def _served(model: str, streams: Sequence[Stream], batching: DynamicBatching | None) -> Served:
+    levels = max((stream.priority or 0 for stream in streams), default=0)
+    sizes = () if batching is None else batching.powers
+    return Served(
+        model,
+        ALONE,
+        batch_sizes=sizes,
+        dynamic_batching=batching,
+        priority_levels=levels,
+        default_priority_level=levels,
+    )
+
+
+def _choices(platform: Platform, splits: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Devices, and what plans a model on them: one, every two, and all."""
+    names = tuple(platform.devices)
+    for name in names:
+        yield (name,), ALONE
+    several: list[tuple[str, ...]] = []
+    if len(names) <= PAIRS_UP_TO:
+        several += combinations(names, 2)
+    if len(names) > 1 and names not in several:
+        several.append(names)
+    for devices in several:
+        for strategy in splits:
+            yield devices, strategy
+
+
+def _same(one: Instance, other: Instance) -> bool:
+    """Whether two instances of a model run the same subgraphs on the same devices."""
+    return all(
+        a.groups == b.groups
+        for mine, its in zip(one.resolved.plans[0], other.resolved.plans[0], strict=True)
+        for a, b in zip(mine, its, strict=True)
+    )
+
+
+MOST = 4
+"""Sets of instances that are simulated, of each way to batch."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """Set of replicas of one way to batch, with what it carries."""
+
+    offered: Offered
+    chosen: Chosen
+    flow: Flow
+    routing: Routing
+
+    @property
+    def deployment(self) -> Deployment:
+        """Set as a deployment."""
+        return self.offered.deployment(self.chosen, self.routing)
+
+
+def candidates(
+    found: Sequence[tuple[Offered, Best]], most: int, routing: Routing
+) -> list[Candidate]:
+    """Sets that are worth a simulation, at most so many of each way to batch; best first."""
+    rows = [
+        Candidate(each, chosen, flow, routing)
+        for each, best in found
+        for chosen, flow in few_of(best, each.replicas, most)
+    ]
+    rows.sort(key=lambda one: -one.flow.rounded)
+    return rows
+
+
+def served_ways(one: Candidate, platform: Platform, *, routing: Routing | None) -> list[Candidate]:
+    """Candidate in each way in which its requests may wait.
+
+    Sent at once, to the instance that would be done first or to the one with fewest under way; or
+    in one line until an instance is free. Those are left out that are one, and where the batches
+    that are then under way do not fit the memory.
+    """
+    several = len(one.chosen) > len(one.offered.replicas.models)
+    routings: list[Routing] = [one.routing if routing is None else routing]
+    if several and routing is None:
+        routings.append("shortest_queue")
+    found = [replace(one, routing=each) for each in dict.fromkeys(routings)]
+    line = in_one_line(one.offered, platform)
+    if line is not None and line.replicas.fits(one.chosen):
+        flow = flow_of(line.replicas, one.chosen)
+        found.append(replace(one, offered=line, flow=flow, routing=routings[-1]))
+    return found
