@@ -23,7 +23,7 @@ from hetsim.provisioning.platforms.question import (
     Task,
     Way,
 )
-from hetsim.provisioning.platforms.searching import Search
+from hetsim.provisioning.platforms.search import Search
 from hetsim.provisioning.platforms.vectors import all_vectors
 from hetsim.workload.slo import Slo
 

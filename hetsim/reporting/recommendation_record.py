@@ -9,7 +9,7 @@ from typing import Any
 from hetsim.problem.evidence import Z80
 from hetsim.problem.record import weakest_of
 from hetsim.provisioning.platforms.answer import Recommendation, devices_of
-from hetsim.provisioning.platforms.deploying import deployment_file, platform_file
+from hetsim.provisioning.platforms.pieces import deployment_file, platform_file
 from hetsim.provisioning.platforms.question import UNITS
 from hetsim.reporting.tables.recommendation import device_name, sentence
 from hetsim.reporting.tables.service_record import service_record

@@ -84,7 +84,6 @@ def random_question(
     ways = {}
     for of_type in range(len(types)):
         kind = next(one for one in kinds if of_type in one.devices)
-        slot = kind.devices.index(of_type)
         speed = float(draw.uniform(0.4, 2.5))
         for model in range(models):
             if draw.random() < 0.15:
@@ -99,7 +98,7 @@ def random_question(
                     )
                     pays = float(draw.choice([0.3, 0.7, 1.0])) if batched else 1.0
                     ways[of_type, k] = tuple(
-                        _way(size, seconds * size**pays, slot, kind.links, base_s)
+                        _way(size, seconds * size**pays, kind.links, base_s)
                         for size in ((1, 2, 4) if batched else (1,))
                     )
     count = int(draw.integers(20, requests + 1))
@@ -274,14 +273,14 @@ def _type(draw: np.random.Generator, name: str) -> DeviceType:
     return DeviceType(name, int(draw.choice([1, 1, 1, 2])), 1 << 30)
 
 
-def _way(size: int, seconds: float, slot: int, links: int, base_s: float) -> Way:
+def _way(size: int, seconds: float, links: int, base_s: float) -> Way:
     """One subgraph, and a transfer to it and from it where there is a link."""
     if not links:
-        return Way(size, (Task(slot, seconds, (), ()),), seconds, seconds * (1 - 1e-9))
+        return Way(size, (Task(0, seconds, (), ()),), seconds, seconds * (1 - 1e-9))
     moves_s = base_s * 0.05 * size
     back = links - 1
     tasks = (
-        Task(slot, seconds, (), (1,)),
+        Task(0, seconds, (), (1,)),
         Task(-1, moves_s, (0,), ()),
         Task(-1, moves_s, (back,), (0,)),
     )

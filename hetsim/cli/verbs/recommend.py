@@ -109,7 +109,7 @@ def recommend(
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
     from hetsim.provisioning.platforms.recommend import recommended
-    from hetsim.provisioning.platforms.searching import BUDGET
+    from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.recommendation_record import recommendation_record
     from hetsim.reporting.tables.recommendation import recommendation_report

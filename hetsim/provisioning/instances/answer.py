@@ -20,20 +20,9 @@ from hetsim.workload.workload import Workload
 class Sought:
     """What was looked through under one way to batch.
 
-    Attributes
-    ----------
-    batching : DynamicBatching or None
-    offered : int
-        Instances that there may be.
-    refused : tuple of Refused
-    factor : float
-        Largest multiple of the demand that a set of them carries which fits; 0: none fits.
-    bound, relaxed : float
-        What no such set exceeds; the same where instances may be there in parts.
-    gap : float
-        Part of the factor by which a better set may exceed it.
-    proved : bool
-        Whether none does.
+    Of the instances that were `offered` the best set that fits carries `factor` times the demand, 0
+    where none fits; no set exceeds `bound`, nor `relaxed` with instances in parts. A better one may
+    exceed it by the part `gap`; `proved`: none does.
     """
 
     batching: DynamicBatching | None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,19 +145,10 @@ CARRIES = 1e-9
 class Flow:
     """The best routing of one set of replicas.
 
-    Attributes
-    ----------
-    factor : float
-        On the demand: what this routing carries, with nothing busy for longer than there is time.
-        0 where a model has no replica; infinite where requests ask for no work.
-    bound : float
-        Not less than what any routing carries.
-    share : float array [ways]
-        Of the requests of its kind that a way gets; 0 of replicas that are not of the set.
-    use : float array [resources]
-        The part of its time that each is busy at the factor.
-    price : float array [resources]
-        What a second of each is worth at the optimum.
+    It carries `factor` times the demand, with nothing busy for longer than there is time: 0 where a
+    model has no replica, infinite where requests ask for no work; no routing carries more than
+    `bound`. A way gets the `share` [ways] of the requests of its kind. Resources are busy for a
+    part `use` [resources] of their time, and a second of each is worth `price` [resources].
     """
 
     factor: float
@@ -198,7 +190,10 @@ def flow_of(replicas: Replicas, chosen: Sequence[int], models: Sequence[int] | N
     busy /= most
     place = {kind: at for at, kind in enumerate(kinds)}
     group = np.array([place[kind] for kind in replicas.way_kind[ways].tolist()])
-    split, price = _solved(busy, group, len(kinds))
+    found = balanced(busy, np.ones(len(busy)), group, np.ones(len(kinds)))
+    assert found.x is not None
+    split = np.maximum(np.asarray(found.x[:-1]), 0.0)
+    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
     whole = np.bincount(group, split, minlength=len(kinds))
     split = split / whole[group]
     use = busy @ split
@@ -223,18 +218,19 @@ def _busy(replicas: Replicas, ways: Ints, limited: Sequence[int]) -> Floats:
     return np.vstack(rows)
 
 
-def _solved(busy: Floats, group: Ints, kinds: int) -> tuple[Floats, Floats]:
-    """Shares [ways] and prices [rows]: the least T such that the work of all is at most T."""
-    rows, ways = busy.shape
-    found = optimize.linprog(
-        c=[*np.zeros(ways), 1.0],
-        A_ub=np.hstack([busy, -np.ones((rows, 1))]),
-        b_ub=np.zeros(rows),
-        A_eq=np.hstack([np.equal.outer(np.arange(kinds), group), np.zeros((kinds, 1))]),
-        b_eq=np.ones(kinds),
-        bounds=[(0, None)] * (ways + 1),
+def balanced(load: Floats, room: Floats, group: Ints, demand: Floats) -> Any:
+    """Linear program that deals the demand of groups out to ways: the least T of all.
+
+    Work of ways `load` [rows, ways] is at most T times the `room` [rows], and the ways of each
+    `group` [ways] get its `demand` in parts. As scipy has it: T is the last of its variables.
+    """
+    groups = np.equal.outer(np.arange(len(demand)), group)
+    return optimize.linprog(
+        c=[*np.zeros(load.shape[1]), 1.0],
+        A_ub=np.column_stack([load, -room]),
+        b_ub=np.zeros(len(load)),
+        A_eq=np.column_stack([groups, np.zeros(len(demand))]),
+        b_eq=demand,
+        bounds=[(0, None)] * (load.shape[1] + 1),
         method="highs",
     )
-    assert found.x is not None
-    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
-    return np.maximum(np.asarray(found.x[:-1]), 0.0), price

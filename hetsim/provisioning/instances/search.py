@@ -349,14 +349,9 @@ EASE = 0.8
 class Best:
     """Sets that were looked at, those that carry most first, and what no set exceeds.
 
-    Attributes
-    ----------
-    sets : tuple of (set, Flow)
-        With a replica of each model; of equal ones that of fewer replicas first.
-    bound, relaxed : float
-        Factor that no set which fits exceeds; the same by the linear program alone.
-    calm : tuple of int
-        Each model in one place, furthest within its limits by an estimate; empty: none was found.
+    Of equal `sets` that of fewer replicas is first. No set that fits exceeds `bound`, nor `relaxed`
+    by the linear program alone. `calm` has each model in one place, furthest within its limits by
+    an estimate; empty where none was found.
     """
 
     sets: tuple[tuple[Chosen, Flow], ...]
@@ -525,7 +520,7 @@ def _worst(
     place: Mapping[int, int],
     limit_s: Mapping[int, float],
 ) -> tuple[float, float, float]:
-    """Largest latency over its limit, the sum of all, and the busiest resource; or how full it is."""
+    """Largest latency over its limit, their sum, and the busiest resource; or how full it is."""
     held = replicas.held_bytes(place.values())
     over = sum(
         max(has / max(room, 1) - 1, 0) for has, room in zip(held, replicas.room, strict=True)

@@ -1,25 +1,69 @@
-"""The answer: what to have, what it costs, what comes next, and what excludes the rest."""
+"""The answer: what to have and what it costs, what excludes the rest, and what keeps it out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
+import numpy as np
+
+from hetsim.core.units import format_seconds
+from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.hardware.spec import Platform
-from hetsim.provisioning.platforms.binding import Binding, says
-from hetsim.provisioning.platforms.composing import Pieces
-from hetsim.provisioning.platforms.deploying import told
+from hetsim.provisioning.platforms.bounds.bound import Bound, bound_of, choices, needs
 from hetsim.provisioning.platforms.doubt import Doubt
-from hetsim.provisioning.platforms.gathering import strategies
-from hetsim.provisioning.platforms.playing import worst
-from hetsim.provisioning.platforms.policies import Placed, Policy
-from hetsim.provisioning.platforms.question import Question, Split
-from hetsim.provisioning.platforms.searching import Found, Run, Tried
+from hetsim.provisioning.platforms.pieces import Pieces
+from hetsim.provisioning.platforms.policies import Placed, Policy, strategies
+from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
+from hetsim.provisioning.platforms.search import Found, Run, Tried
+from hetsim.provisioning.platforms.vectors import survey
 from hetsim.provisioning.rates.redundancy.answer import Survived
 from hetsim.simulation.service.service import Service
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.workload import Workload
+
+
+class Lever(NamedTuple):
+    """One change that would let something cheaper in, or another one.
+
+    Attributes
+    ----------
+    sort : "speed", "demand", "limit", "price" or "device"
+    what : str
+        In words.
+    to : float
+        A factor on speed or demand; the latency in seconds; the price in dollars an hour, watts
+        or devices.
+    enough : bool
+        Whether it is known to be enough, by a run; else less does not do, and it may not either.
+    """
+
+    sort: Literal["speed", "demand", "limit", "price", "device"]
+    what: str
+    to: float
+    enough: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What the nearest vector that costs less lacks: what it `needs` of a constraint, and `has`.
+
+    `proved` by a bound; else by the runs of all policies.
+    """
+
+    what: str
+    needs: float
+    has: float
+    unit: str
+    counts: Mapping[str, int]
+    proved: bool
+    levers: tuple[Lever, ...]
+
+    @property
+    def gap(self) -> float:
+        """What is missing."""
+        return self.needs - self.has
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,14 +96,13 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Excuse:
-    """Why some vectors are not the answer.
+    """Why so many vectors are not the answer.
 
     Attributes
     ----------
     what : str
         What excludes them.
     vectors : int
-        How many.
     proved : bool
         Whether that is so of every policy over the plans that are looked at, or of each of the
         policies that were tried.
@@ -127,7 +170,13 @@ class Recommendation:
     @property
     def plans(self) -> str:
         """Which plans are looked at, in words."""
-        return plans_text(self.found.question)
+        question = self.found.question
+        found = "each model whole on one device"
+        if question.splits:
+            by = " or ".join(strategies(question))
+            sets = {(one.kinds, one.devices) for one in question.splits}
+            found += f", or split by {by} over {len(sets)} sets of devices"
+        return found
 
     @property
     def proved(self) -> bool:
@@ -135,7 +184,7 @@ class Recommendation:
         return self.best is None and self.impossible is not None
 
     def require(self) -> Chosen:
-        """Return what is recommended.
+        """What is recommended.
 
         Raises
         ------
@@ -157,7 +206,7 @@ class Recommendation:
         if self.undecided:
             raise Undecided(
                 f"{len(self.undecided)} platforms may meet every objective, and none is seen to",
-                where=told(self.found.question, self.found.undecided[0]),
+                where=self.found.question.told(self.found.undecided[0]),
                 hint="give more --requests",
             )
         near = nearest(self.found)
@@ -165,8 +214,7 @@ class Recommendation:
             most = max(self.excuses, key=lambda one: one.vectors, default=None)
             why = "" if most is None else f": {most.what}"
             raise ObjectiveMissed(
-                f"with {plans_text(self.found.question)} no platform of the catalog meets every "
-                f"objective{why}",
+                f"with {self.plans} no platform of the catalog meets every objective{why}",
                 hint=hint,
             )
         raise ObjectiveMissed(
@@ -174,38 +222,28 @@ class Recommendation:
         )
 
 
-def plans_text(question: Question) -> str:
-    """Return which plans are looked at, in words."""
-    found = "each model whole on one device"
-    if question.splits:
-        by = " or ".join(strategies(question))
-        sets = {(one.kinds, one.devices) for one in question.splits}
-        found += f", or split by {by} over {len(sets)} sets of devices"
-    return found
-
-
 def devices_of(question: Question, split: Split) -> tuple[str, ...]:
-    """Return what the devices of a split are called on a platform that has one of each."""
+    """What the devices of a split are called on a platform that has one of each."""
     copies = split.copies
     names = []
-    for slot, (unit, _) in enumerate(split.devices):
-        name = question.types[question.type_of(split, slot)].name
-        kind = question.kinds[split.kinds[unit]]
-        names.append(name if kind.slots else f"{name.rpartition('.')[0]}.{copies[unit]}")
+    for (unit, _), of_type in zip(split.devices, question.types_of(split), strict=True):
+        name = question.types[of_type].name
+        host = question.kinds[split.kinds[unit]].slots
+        names.append(name if host else f"{name.rpartition('.')[0]}.{copies[unit]}")
     return tuple(names)
 
 
 def nearest(found: Found) -> str:
-    """Return the vector that misses by least, in words; empty where none was played."""
+    """Vector that misses by least, in words; empty where none was played."""
     question, ran = found.question, found.ran()
     if not ran:
         return ""
     _, one, _ = min(ran, key=lambda row: row[0])
-    return f"{told(question, one.counts)}, by {missed(found, one)}"
+    return f"{question.told(one.counts)}, by {missed(found, one)}"
 
 
 def missed(found: Found, one: Tried) -> str:
-    """Return what the best run of a vector misses by; what excludes each policy where none ran."""
+    """What the best run of a vector misses by; what excludes each policy where none ran."""
     question = found.question
     best = one.best(question)
     if best is None or best.played is None:
@@ -213,7 +251,7 @@ def missed(found: Found, one: Tried) -> str:
         if not bounds:
             return str(one.runs[0].placed)
         return f"as each policy uses them, {says(question, found.bounds[bounds[-1]])}"
-    said = worst(best.played, question)
+    said = best.played.worst(question)
     stream = question.streams[said.stream]
     slo = stream.slos[said.slo]
     return (
@@ -223,7 +261,7 @@ def missed(found: Found, one: Tried) -> str:
 
 
 def without_these(question: Question, run: Run) -> str:
-    """Return what is lost, where something is, in words."""
+    """What is lost, where something is, in words."""
     if not run.lost or not isinstance(run.placed, Placed):
         return ""
     names = [question.types[run.placed.places[at].of_type].name for at in run.lost]
@@ -231,7 +269,7 @@ def without_these(question: Question, run: Run) -> str:
 
 
 def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
-    """Return why vectors are not the answer: by bound, then each that was played."""
+    """Why vectors are not the answer: by bound, then each that was played."""
     question = found.question
     by: dict[str, int] = {}
     for bound, count in zip(found.bounds, excluded, strict=True):
@@ -244,3 +282,209 @@ def excuses_of(found: Found, excluded: Sequence[int]) -> tuple[Excuse, ...]:
         why = f"{'undecided: ' if undecided else ''}{missed(found, one)}"
         rows.append(Excuse(why, 1, False, question.named(one.counts), undecided))
     return tuple(rows)
+
+
+# What binds
+
+
+def says(question: Question, bound: Bound) -> str:
+    """What a bound says of the vectors that it excludes."""
+    text = _says(question, bound)
+    if not question.losses:
+        return text
+    lost = "one device is" if question.losses == 1 else f"{question.losses} devices are"
+    return f"{text}, where {lost} lost"
+
+
+def _says(question: Question, bound: Bound) -> str:
+    if bound.by == "needs":
+        ask = question.asks[bound.ask]
+        which = bound.slo[ask.stream]
+        assert which is not None
+        limit = format_seconds(question.streams[ask.stream].slos[which].latency_s)
+        of = question.classes[ask.of_class]
+        split = any(one.model == of.model for one in question.splits)
+        alone = ", alone or with others," if split else ""
+        shape = "".join(f" {name} {size}" for name, size in of.variant.items())
+        model = question.models[of.model]
+        return f"no device of them{alone} answers {model}{shape} in {limit}"
+    counted = zip(question.streams, bound.slo, strict=True)
+    names = [stream.name for stream, which in counted if which is not None]
+    of_streams = f" of {' and '.join(names)}" if len(question.streams) > 1 else ""
+    rate = f"{bound.least:.4g} {unit_of(bound)}"
+    if bound.by == "pooled":
+        text = f"any policy answers too few{of_streams} in time, were all devices one: below"
+        return f"{text} {rate}"
+    links = bound.capacity[len(question.types) :].any()
+    what = f"the devices that are quick enough{', with their links,' if links else ''}"
+    brings = "comes" if bound.by == "rate" else "a window brings"
+    mixed = ", in their mixture" if not _alike(bound) else f": {rate}"
+    return f"{what} carry less{of_streams} than {brings}{mixed}"
+
+
+def unit_of(bound: Bound) -> str:
+    """What a bound's figures are."""
+    if bound.by == "needs":
+        return "devices"
+    return "requests/s" if _alike(bound) else "priced seconds a second"
+
+
+def _alike(bound: Bound) -> bool:
+    """Whether all requests that count are worth one."""
+    worth = bound.worth[bound.worth > 0]
+    return bool(len(worth)) and bool(np.allclose(worth, 1.0))
+
+
+def binding_of(found: Found, most: Counts | None) -> Binding | None:
+    """What keeps the nearest cheaper vector out; None where nothing is cheaper.
+
+    The nearest is that which has the largest part of what the bound needs that it is farthest
+    from; one that no bound excludes comes before, by how far its best run is from its limits.
+    `most`: the answer; absent: of all vectors.
+    """
+    question = found.question
+    levers = [] if most is None else _prices(found)
+    ran = [
+        row
+        for row in found.ran()
+        if most is None or question.key(row[1].counts) < question.key(most)
+    ]
+    if ran:
+        _, one, played = min(ran, key=lambda row: row[0])
+        said = played.worst(question)
+        stream = question.streams[said.stream]
+        slo = stream.slos[said.slo]
+        name = question.told(one.counts)
+        limit = Lever(
+            "limit",
+            f"{stream.name} within {format_seconds(said.latency_s)} in the place of "
+            f"{format_seconds(slo.latency_s)}: {name}",
+            said.latency_s,
+            enough=len(played.said) == 1,
+        )
+        return Binding(
+            f"p{slo.percentile:g} of {stream.name}",
+            slo.latency_s,
+            said.latency_s,
+            "s",
+            question.named(one.counts),
+            False,
+            # What is undecided within the limit wants more requests, and no other limit.
+            (limit, *levers) if said.latency_s > slo.latency_s else tuple(levers),
+        )
+    return _of_bounds(found, most, levers)
+
+
+def _of_bounds(found: Found, most: Counts | None, levers: list[Lever]) -> Binding | None:
+    question = found.question
+    cap = question.dearest if most is None else question.cost(most)
+    try:
+        rows = survey(question, [], cap).left
+    except UsageError:
+        # Too many to be listed; the answer does not depend on them.
+        return None
+    if most is not None:
+        # They are in order, and the answer is one of them.
+        rows = rows[: int((rows == np.array(most)).all(axis=1).argmax())]
+    if not len(rows) or not found.tests:
+        return None
+    part = np.stack([test.left(rows) / test.least for test in found.tests], axis=1)
+    nearest = int(part.min(axis=1).argmax())
+    which = int(part[nearest].argmin())
+    bound, test = found.bounds[which], found.tests[which]
+    counts = tuple(rows[nearest].tolist())
+    has = float(test.left(rows[nearest : nearest + 1])[0])
+    name = question.told(counts)
+    if bound.by == "needs":
+        levers = [*_sooner(question, bound), *levers]
+    elif has > 0:
+        by = test.least / has
+        levers = [
+            Lever("speed", f"devices {by:.3g} times as fast: {name}", by, enough=False),
+            Lever("demand", f"{1 / by:.3g} of what comes: {name}", 1 / by, enough=False),
+            *levers,
+        ]
+    return Binding(
+        says(question, bound),
+        bound.least,
+        has,
+        unit_of(bound),
+        question.named(counts),
+        True,
+        tuple(levers),
+    )
+
+
+def _sooner(question: Question, bound: Bound) -> list[Lever]:
+    """The limit at which a further device would be quick enough, where one would."""
+    of_class = question.asks[bound.ask].of_class
+    least = [
+        (min(way.alone_s for way in ways), spec.name)
+        for of_type, spec in enumerate(question.types)
+        if (ways := question.ways.get((of_type, of_class))) and not bound.capacity[of_type]
+    ]
+    if not least:
+        return []
+    least_s, name = min(least, key=lambda row: row[0])
+    text = f"a limit of {format_seconds(least_s)}: {name} is quick enough"
+    return [Lever("limit", text, least_s, enough=False)]
+
+
+def _prices(found: Found) -> list[Lever]:
+    """What one of a kind would have to cost for the runner-up to be the answer."""
+    if found.answer is None or found.runner_up is None:
+        return []
+    question = found.question
+    mine, other = found.answer.counts, found.runner_up.counts
+    more = question.cost(other) - question.cost(mine)
+    levers = []
+    for kind, a, b in zip(question.kinds, mine, other, strict=True):
+        if b > a and question.aim != "devices":
+            to = float((kind.cost - more / (b - a)) * UNIT[question.aim])
+            now = float(kind.cost * UNIT[question.aim])
+            if to > 0:
+                unit = UNITS[question.aim]
+                text = f"{kind.name} below {to:.4g} {unit} ({now:.4g} now): {question.told(other)}"
+                levers.append(Lever("price", text, to, enough=True))
+    return levers
+
+
+# What no vector can do
+
+
+def impossible(question: Question) -> str | None:
+    """Why no vector can meet the objectives, with models cut however one likes, where it is proved.
+
+    The bounds of the search are of the plans that are looked at, and others may do what these
+    cannot. Here it is what nothing can run, or not in time, of an ask that is more than may be
+    late; and more work, on time, than all devices of the largest vector have seconds for.
+    """
+    if not question.free:
+        return None
+    for bound in needs(question):
+        ask = question.asks[bound.ask]
+        which = bound.slo[ask.stream]
+        assert which is not None
+        limit_s = question.streams[ask.stream].slos[which].latency_s
+        model = question.models[question.classes[ask.of_class].model]
+        free = question.free[ask.of_class]
+        if free.lacking:
+            return f"{model}: {free.lacking}"
+        if free.quickest_s * (1 - SLACK) > limit_s:
+            least, asked = format_seconds(free.quickest_s), format_seconds(limit_s)
+            return f"no plan of {model} takes less than {least}, and {asked} is asked"
+    most = 0
+    for hosts, many in ((True, 1), (False, question.max_devices)):
+        each = [len(kind.devices) for kind in question.kinds if bool(kind.slots) == hosts]
+        most += many * max(each, default=0)
+    work_s = np.array([one.work_s for one in question.free])
+    prices = np.zeros(question.resources)
+    prices[: len(question.types)] = 1.0
+    for slo in choices(question):
+        busy = bound_of(question, slo, (prices, work_s))
+        if busy is not None and most < busy.least * (1 - SLACK):
+            return (
+                f"what comes keeps {busy.least:.4g} devices busy, cut however one likes, and no "
+                f"platform has more than {most}"
+            )
+    return None

@@ -43,24 +43,12 @@ MOST_KINDS = 64
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kind that can be had.
+    """One kind that can be had, `most` times.
 
-    Attributes
-    ----------
-    name : str
-        Its devices are called after it: ``l4.0``, ``l4.1``; of a board ``rock-npu.0``.
-    source : str
-        Of the catalog of hardware, or a path: a device where `on_link`, else a platform, of which
-        each is a node of its own.
-    link : mapping
-        What joins it to its host, as an entry of ``links:`` of a platform says it, without ends;
-        empty of a node to which requests come at no cost.
-    on_link : bool
-        Whether it is a device in a slot of a host.
-    most : int, optional
-        How many there are; absent: any number.
-    price : Price, optional
-        Absent: what its file says.
+    Its devices are called after its `name`: ``l4.0``, ``l4.1``; of a board ``rock-npu.0``. `source`
+    names what the catalog of hardware has, or a path: a device in a slot of a host where `on_link`,
+    else a platform, of which each is a node of its own. `link` is what joins it to its host, as an
+    entry of ``links:`` of a platform without ends; empty where requests come at no cost.
     """
 
     name: str
@@ -73,18 +61,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """One platform in which devices can stand.
-
-    Attributes
-    ----------
-    name : str
-    source : str
-        As of ``Entry``.
-    slots : int
-        How many devices it takes.
-    price : Price, optional
-        Absent: what its file says.
-    """
+    """One platform in which so many devices can stand; `source` and `price` as of ``Entry``."""
 
     name: str
     source: str
@@ -103,10 +80,8 @@ class Catalog:
         One of them is chosen where a device on a link is; none otherwise.
     folder : Path
         Where paths start from.
-    source : str
-        As the user gave it.
-    sha256 : str
-        Of the file; empty where there is none.
+    source, sha256 : str
+        Of the file, as the user gave it; of names no digest.
     """
 
     kinds: tuple[Entry, ...]
@@ -116,20 +91,12 @@ class Catalog:
     sha256: str = ""
 
     def __post_init__(self) -> None:
-        names = [one.name for one in self.kinds] + [one.name for one in self.hosts]
+        names = [*(one.name for one in self.kinds), *(one.name for one in self.hosts)]
         if len(names) > MOST_KINDS:
             raise PlatformError(f"{len(names)} kinds, above {MOST_KINDS}", hint="write fewer")
-        if not self.kinds:
-            raise PlatformError("a catalog without kinds", hint="write one or more under kinds:")
-        for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-            raise PlatformError(f"two kinds are called '{name}'", hint="rename one")
-        if not self.hosts:
-            for one in self.kinds:
-                if one.on_link:
-                    raise PlatformError(
-                        f"'{one.name}' is a device on a link, and there is no host",
-                        hint="write hosts:, or platform: in the place of device:",
-                    )
+        for name in names:
+            if names.count(name) > 1:
+                raise PlatformError(f"two kinds are called '{name}'", hint="rename one")
 
 
 # What a file may say
@@ -204,7 +171,7 @@ class KindModel(Strict):
         return self
 
     def to_record(self, name: str, link: Mapping[str, Any]) -> Entry:
-        """Return the record; `link` as the file has it."""
+        """Record of it; `link` as the file has it."""
         return Entry(
             name,
             self.device or self.platform or "",
@@ -226,7 +193,7 @@ class HostModel(Strict):
     """What it costs; absent: what its file says."""
 
     def to_record(self, name: str) -> HostEntry:
-        """Return the record."""
+        """Record of it."""
         price = None if self.price is None else self.price.to_price()
         return HostEntry(name, self.platform, self.slots, price)
 
@@ -258,15 +225,13 @@ class CatalogModel(Strict):
 
 @takes(source=path)
 def load_catalog(source: str | os.PathLike[str]) -> Catalog:
-    """Return what can be had: of a YAML file, or of names with commas between them.
+    """What can be had: of a YAML file, or of names with commas between them.
 
     A name is that of a platform or a device of the catalog of hardware, or the path of its file:
     each a node of its own, of which there is any number. Paths in a file start from its folder.
 
-    Raises
-    ------
-    PlatformError
-        Where something in it is wrong or not there, with file, line and what to do.
+    Raises PlatformError where something in it is wrong or not there, with file, line and what to
+    do.
     """
     given = os.fspath(source)
     each = [part.strip() for part in given.split(",")]
@@ -274,14 +239,10 @@ def load_catalog(source: str | os.PathLike[str]) -> Catalog:
         read = read_yaml(Path(given), given, holds="what can be had")
         if read.data.keys() & {"kinds", "hosts"}:
             return _of_file(read, given)
-    kinds = tuple(Entry(_name_of(one), one) for one in each)
+    kinds = tuple(Entry(Path(one).stem if is_path(one) else one, one) for one in each)
     for one in kinds:
         find("device" if one.source in names("device") else "platform", one.source)
     return Catalog(kinds, source=given)
-
-
-def _name_of(given: str) -> str:
-    return Path(given).stem if is_path(given) else given
 
 
 def _of_file(source: Source, given: str) -> Catalog:
@@ -301,10 +262,13 @@ def _of_file(source: Source, given: str) -> Catalog:
     if wrong is not None:
         raise wrong.whole
     assert model is not None
-    links = {name: _link_of(entry.get("link")) for name, entry in _entries(source, "kinds").items()}
+    links = {name: entry.get("link", {}) for name, entry in _entries(source, "kinds").items()}
+    links |= {name: {"link": one} for name, one in links.items() if isinstance(one, str)}
     try:
         return Catalog(
-            tuple(one.to_record(name, links[name]) for name, one in model.kinds.items()),
+            tuple(
+                one.to_record(name, dict(links[name] or {})) for name, one in model.kinds.items()
+            ),
             tuple(one.to_record(name) for name, one in model.hosts.items()),
             folder,
             given,
@@ -312,12 +276,6 @@ def _of_file(source: Source, given: str) -> Catalog:
         )
     except InvalidInput as error:
         raise source.error(("kinds",), error.what, error.hint) from None
-
-
-def _link_of(given: Any) -> Mapping[str, Any]:
-    if given is None:
-        return {}
-    return {"link": given} if isinstance(given, str) else dict(given)
 
 
 def _found(
@@ -343,6 +301,6 @@ def _entries(source: Source, key: str) -> Mapping[str, Any]:
 
 
 def catalog_schema() -> dict[str, Any]:
-    """Return the JSON Schema, draft 2020-12, of a catalog file."""
+    """JSON Schema, draft 2020-12, of a catalog file."""
     title = "hetsim catalog of what can be had"
     return document(title, definitions_of(CatalogModel), CatalogModel)

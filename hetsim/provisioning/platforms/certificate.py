@@ -1,12 +1,8 @@
-"""Certificate of what a search found.
-
-Nothing is decided here: what the search has done is written down, and the numbers that it rests on.
-"""
+"""Certificate of what a search found, written down with the numbers that it rests on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import combinations
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +11,13 @@ import numpy as np
 from hetsim.core.files import sha256_of
 from hetsim.core.text import plainly
 from hetsim.graph.loading import load_model
-from hetsim.provisioning.platforms.arriving import drawn
 from hetsim.provisioning.platforms.bounds.bound import Bound
 from hetsim.provisioning.platforms.claim import FORMAT, ArrivalsClaim, Claim, LimitClaim
-from hetsim.provisioning.platforms.placements import able_on, held_on
-from hetsim.provisioning.platforms.playing import Played
+from hetsim.provisioning.platforms.placements import able_on, held_on, subsets
+from hetsim.provisioning.platforms.plays import Played
 from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
-from hetsim.provisioning.platforms.question import Arrivals, Way
-from hetsim.provisioning.platforms.searching import ERROR, Found, Run, Tried
+from hetsim.provisioning.platforms.question import Arrivals, Way, drawn
+from hetsim.provisioning.platforms.search import ERROR, Found, Run, Tried
 from hetsim.version import __version__
 from hetsim.workload.workload import Workload
 
@@ -30,23 +25,16 @@ from hetsim.workload.workload import Workload
 def certificate(
     found: Found, workload: Workload | None = None, files: Mapping[str, str] | None = None
 ) -> str:
-    """Return the certificate of what was found, JSON.
+    """Certificate of what was found, JSON.
 
-    Parameters
-    ----------
-    found : Found
-    workload : Workload, optional
-        Where requests are drawn: that of them.
-    files : mapping of str to str
-        SHA-256, in hex, of what was read, by name.
-
+    `workload` is that of drawn requests, `files` the SHA-256, in hex, of what was read, by name.
     Complexity: of the requests, the devices of all vectors that were played, and their tasks.
     """
     return Claim.model_validate(_Writer(found, workload).record(dict(files or {}))).text()
 
 
 def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, str]:
-    """Return SHA-256, in hex, of files by name, and of models by how they are named."""
+    """SHA-256, in hex, of files by name, and of models by how they are named."""
     found = {name: sha256_of(path) for name, path in paths.items()}
     for model in models:
         if model.startswith("zoo:"):
@@ -57,7 +45,7 @@ def digests_of(paths: Mapping[str, str], models: tuple[str, ...]) -> dict[str, s
 
 
 class _Writer:
-    """Templates and runs are numbered as they are met."""
+    """Writer that numbers templates and runs as they are met."""
 
     def __init__(self, found: Found, workload: Workload | None) -> None:
         self._found, self._question, self._workload = found, found.question, workload
@@ -169,13 +157,12 @@ class _Writer:
         question = self._question
         found: list[list[Any]] = []
         for of_type in range(len(question.types)):
-            able, held = able_on(question, of_type, policy), held_on(question, of_type, policy)
+            held = held_on(question, of_type, policy)
             least: list[set[int]] = []
-            for many in range(1, len(able) + 1):
-                for on in combinations(able, many):
-                    if on not in held and not any(one <= set(on) for one in least):
-                        least.append(set(on))
-                        found.append([of_type, list(on)])
+            for on in subsets(able_on(question, of_type, policy)):
+                if on not in held and not any(one <= set(on) for one in least):
+                    least.append(set(on))
+                    found.append([of_type, list(on)])
         return {"refused": found}
 
     def _arrivals(self) -> ArrivalsClaim | None:
@@ -281,56 +268,45 @@ class _Writer:
         question = self._question
         for (of_type, of_class), ways in sorted(question.ways.items()):
             kind, slot = question.home_of(of_type)
-            for way in ways:
-                self._way(of_class, way, "single", (kind,), {slot: (0, slot)})
+            self._add_ways(of_class, ways, "single", (kind,), [(0, slot)])
         for split in question.splits:
             for of_class, ways in sorted(split.ways.items()):
-                for way in ways:
-                    slots = dict(enumerate(split.devices))
-                    self._way(of_class, way, split.strategy, split.kinds, slots)
+                self._add_ways(of_class, ways, split.strategy, split.kinds, split.devices)
 
-    def _way(
+    def _add_ways(
         self,
         of_class: int,
-        way: Way,
+        ways: Sequence[Way],
         strategy: str,
         kinds: tuple[int, ...],
-        slots: dict[int, tuple[int, int]],
+        devices: Sequence[tuple[int, int]],
     ) -> None:
-        """Write a way down whose slots are devices of kinds."""
         links = sum(self._question.kinds[kind].links for kind in kinds)
-        busy = [sum(task.seconds for task in way.tasks if task.slot == slot) for slot in slots]
-        held = [sum(task.seconds for task in way.tasks if k in task.links) for k in range(links)]
-        self._place[way] = len(self._ways)
-        self._ways.append(
-            {
-                "class": of_class,
-                "batch": way.batch,
-                "alone_s": way.alone_s,
-                "strategy": strategy,
-                "kinds": list(kinds),
-                "devices": [[*slots[slot], busy[at]] for at, slot in enumerate(slots)],
-                "links": held,
-            }
-        )
+        for way in ways:
+            busy, held = [0.0] * len(devices), [0.0] * links
+            for task in way.tasks:
+                if task.slot >= 0:
+                    busy[task.slot] += task.seconds
+                for link in task.links:
+                    held[link] += task.seconds
+            self._place[way] = len(self._ways)
+            self._ways.append(
+                {
+                    "class": of_class,
+                    "batch": way.batch,
+                    "alone_s": way.alone_s,
+                    "strategy": strategy,
+                    "kinds": list(kinds),
+                    "devices": [[*one, busy[slot]] for slot, one in enumerate(devices)],
+                    "links": held,
+                }
+            )
 
     def _template(self, way: Way) -> int:
         if way not in self._number:
-            devices = self._ways[self._place[way]]["devices"]
             self._number[way] = len(self._templates)
-            self._templates.append(
-                {
-                    "way": self._place[way],
-                    "tasks": [
-                        [
-                            # Of one device, it is the only one.
-                            min(task.slot, len(devices) - 1),
-                            task.seconds,
-                            list(task.links),
-                            list(task.before),
-                        ]
-                        for task in way.tasks
-                    ],
-                }
-            )
+            tasks = [
+                [one.slot, one.seconds, list(one.links), list(one.before)] for one in way.tasks
+            ]
+            self._templates.append({"way": self._place[way], "tasks": tasks})
         return self._number[way]

@@ -40,17 +40,15 @@ class Untrue(Exception):
 
 
 def broken(where: str, what: str) -> NoReturn:
-    """Raise Broken."""
     raise Broken(f"{where or '/'}: {what}")
 
 
 def untrue(where: str, what: str) -> NoReturn:
-    """Raise Untrue."""
     raise Untrue(f"{where or '/'}: {what}")
 
 
 def at(rows: Sequence[Row], place: int, where: str) -> Row:
-    """Return what stands in a place of a list. Raises Broken where there is none."""
+    """What stands in a place of a list. Raises Broken where there is none."""
     if not 0 <= place < len(rows):
         broken(where, f"no whole number from 0 to {len(rows) - 1}")
     return rows[place]
@@ -99,20 +97,14 @@ class Record(BaseModel):
 
 
 class NamedClaim(Record):
-    """Name alone."""
-
     name: Text
 
 
 class DeviceClaim(NamedClaim):
-    """Type of device."""
-
     streams: Annotated[Whole, Field(ge=1, le=10_000)]
 
 
 class KindClaim(NamedClaim):
-    """Kind that can be had."""
-
     devices: Rows[Whole]
     links: Annotated[Whole, Field(le=10_000)]
     counts: Annotated[Whole, Field(le=1000)]
@@ -142,31 +134,23 @@ class LimitClaim(Record):
 
 
 class ClassClaim(Record):
-    """Requests of one model and shape."""
-
     model: Whole
     variant: Text
 
 
 class StreamClaim(NamedClaim):
-    """Stream and its objectives."""
-
     model: Whole
     level: Annotated[Whole, Field(le=0)]
     slos: Annotated[list[tuple[Share, Above]], Field(max_length=100)]
 
 
 class AskClaim(Record):
-    """Requests of a stream for a class."""
-
     stream: Whole
     class_: Whole
     rate_per_s: Above | None
 
 
 class PolicyClaim(NamedClaim):
-    """Policy that was played."""
-
     placement: Placement
     routing: Routing
     max_batch: Annotated[Whole, Field(ge=1, le=10_000)]
@@ -180,8 +164,6 @@ class PolicyClaim(NamedClaim):
 
 
 class QuestionClaim(Record):
-    """Question that was asked."""
-
     objective: Aim
     max_devices: Annotated[Whole, Field(le=10**6)]
     losses: Annotated[Whole, Field(ge=1, le=16)] = 0
@@ -262,15 +244,11 @@ class TemplateClaim(Record):
 
 
 class PlaceClaim(Record):
-    """Instance on copies of the kinds of its ways."""
-
     copies: Few[Whole]
     way: Whole
 
 
 class InstanceClaim(Record):
-    """Instance on copies of the kinds of its ways, and its templates by class and batch."""
-
     copies: Few[Whole]
     templates: Rows[Rows[Whole]]
 
@@ -290,15 +268,11 @@ class RunClaim(Record):
 
 
 class TriedClaim(Record):
-    """Vector that was tried by every policy, and the runs that say so."""
-
     counts: Rows[Whole]
     runs: Rows[Whole]
 
 
 class ChosenClaim(Record):
-    """Vector that meets every objective, and the runs that say so."""
-
     counts: Rows[Whole]
     cost: Whole
     run: Whole
@@ -306,8 +280,6 @@ class ChosenClaim(Record):
 
 
 class MadeOfClaim(Record):
-    """What made it: a version, and digests of files."""
-
     hetsim: Text
     files: dict[str, Annotated[str, Field(strict=True, pattern="^[0-9a-f]{64}$")]]
 
@@ -329,16 +301,13 @@ class Claim(Record):
     runner_up: ChosenClaim | Literal["unknown"] | None
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Certificate as JSON."""
         tree = self.model_dump(by_alias=True, exclude_unset=True)
         return json.dumps(tree, allow_nan=False, separators=(",", ":"))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Claim:
-        """Return the certificate in a file. Raises Broken where it is none, and OSError.
-
-        In bounded time and memory, whatever the file says.
-        """
+        """Certificate in a file, in bounded time and memory. Raises Broken, OSError."""
         try:
             tree = json.loads(
                 read_regular(path, MOST_BYTES).decode("utf-8"),

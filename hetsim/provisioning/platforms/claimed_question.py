@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -12,11 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from hetsim.hardware.price import HOURS_A_YEAR
 from hetsim.provisioning.platforms.claim import (
     AskClaim,
     Claim,
-    KindClaim,
     LimitClaim,
     PolicyClaim,
     TemplateClaim,
@@ -26,10 +24,10 @@ from hetsim.provisioning.platforms.claim import (
     broken,
     untrue,
 )
-from hetsim.provisioning.platforms.laying import alone_and_load
+from hetsim.provisioning.platforms.pieces import cost_of
+from hetsim.provisioning.platforms.plays import alone_and_load
 from hetsim.provisioning.platforms.policies import MOST_MODELS, Policy
 from hetsim.provisioning.platforms.question import (
-    UNIT,
     Aim,
     Arrivals,
     Ask,
@@ -50,7 +48,12 @@ INTERVALS, ERRORS = 32, 6.0
 off by: a right one is off by more once in hundreds of thousands."""
 CLOSE = 1e-9
 """By how much sums of seconds may be off."""
-WORDS = {"cost": "USD an hour", "energy": "W", "devices": "devices"}
+PRICES: dict[Aim, tuple[set[str], ...]] = {
+    "devices": (set(),),
+    "energy": ({"power_w"},),
+    "cost": ({"usd_per_hour"}, {"usd", "years"}, {"power_w", "usd", "usd_per_kwh", "years"}),
+}
+"""What a price may be made of."""
 
 Units = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 """Kinds, one of each, and devices: which of these kinds, and which device of that."""
@@ -58,22 +61,11 @@ Units = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """Question of a certificate.
+    """Question of a certificate, with policies, arrivals and ways in its order.
 
-    Attributes
-    ----------
-    question : Question
-    policies : tuple of Policy
-    arrivals : Arrivals
-        Also those of drawn requests; none where there are none.
-    came : list of (int, float, float)
-        By ask: how many came, their rate, and how far a rate may be off and agree with them.
-    ways : list of Way
-        In the order of the certificate.
-    splits : dict
-        Numbers of the question's splits, by model, strategy, kinds and devices.
-    template : dict of Way to int
-        The template of each way that has one.
+    `came` is by ask: how many came, their rate, and how far a rate may be off and agree with them.
+    `splits` has the numbers of the question's splits by model, strategy, kinds and devices,
+    `template` those of the templates of ways.
     """
 
     question: Question
@@ -84,35 +76,24 @@ class Claimed:
     splits: dict[tuple[int, str, Units], int]
     template: dict[Way, int]
 
-    def told(self, counts: Sequence[int]) -> str:
-        """Return a vector and its cost in words."""
-        question = self.question
-        each = zip(counts, question.kinds, strict=True)
-        names = " + ".join(f"{n} {kind.name[:60]}" for n, kind in each if n)
-        cost = question.amount(tuple(counts))
-        return f"{names or 'nothing'} ({cost:.10g} {WORDS[question.aim]})"
-
 
 def claimed(claim: Claim) -> Claimed:
-    """Read the question, arrivals, ways and templates of a certificate. Raises Broken, Untrue."""
+    """Question, arrivals, ways and templates of a certificate. Raises Broken, Untrue."""
     asked = claim.question
     kinds = _kinds(claim)
-    classes = [
-        Class(_place(one.model, asked.models, f"/question/classes/{k}/model"))
-        for k, one in enumerate(asked.classes)
-    ]
-    streams = [
-        Stream(
-            one.name,
-            _place(one.model, asked.models, f"/question/streams/{k}/model"),
-            tuple(Slo(*slo) for slo in one.slos),
-        )
-        for k, one in enumerate(asked.streams)
-    ]
+    classes = []
+    for k, one in enumerate(asked.classes):
+        at(asked.models, one.model, f"/question/classes/{k}/model")
+        classes.append(Class(one.model))
+    streams = []
+    for k, stream in enumerate(asked.streams):
+        at(asked.models, stream.model, f"/question/streams/{k}/model")
+        slos = tuple(Slo(*slo) for slo in stream.slos)
+        streams.append(Stream(stream.name, stream.model, slos))
     if not any(stream.slos for stream in streams):
         broken("/question/streams", "no objective")
     sampled = asked.demand == "sampled"
-    asks = [_ask(one, k, streams, classes, sampled) for k, one in enumerate(asked.asks)]
+    asks = [_ask(ask, k, streams, classes, sampled=sampled) for k, ask in enumerate(asked.asks)]
     pairs = {(ask.stream, ask.of_class) for ask in asks}
     if len(pairs) < len(asks) or {stream for stream, _ in pairs} != set(range(len(streams))):
         broken("/question/asks", "a stream without requests, or an ask twice")
@@ -121,22 +102,14 @@ def claimed(claim: Claim) -> Claimed:
         arrivals = claim.arrivals.unpacked(len(asks))
     elif not sampled:
         broken("/arrivals", "a trace without requests")
-    came = [_came(arrivals, k, one.rate_per_s or 0.0) for k, one in enumerate(asks)]
-    for k, (one, (count, per_s, off)) in enumerate(zip(asks, came, strict=True)):
-        if one.rate_per_s is not None and abs(one.rate_per_s - per_s) > off:
-            untrue(
-                f"/question/asks/{k}/rate_per_s",
-                f"{one.rate_per_s:.6g} a second, and the {count:,} arrivals come at {per_s:.6g} "
-                f"({max(per_s - off, 0):.6g} to {per_s + off:.6g})",
-            )
-    types = tuple(DeviceType(one.name, one.streams, 0) for one in asked.devices)
-    by_way = _templates(claim)
-    ways = [_way(claim, k, kinds, by_way.get(k)) for k in range(len(claim.ways))]
+    came = [_came(arrivals, k, ask.rate_per_s) for k, ask in enumerate(asks)]
+    templates = _templates(claim)
+    ways = [_way(claim, k, kinds, templates.get(k)) for k in range(len(claim.ways))]
     alone, splits = _by_devices(claim, kinds, classes, ways)
     question = Question(
         asked.objective,
         asked.max_devices,
-        types,
+        tuple(DeviceType(one.name, one.streams, 0) for one in asked.devices),
         tuple(kinds),
         tuple(one.name for one in asked.models),
         tuple(classes),
@@ -149,8 +122,8 @@ def claimed(claim: Claim) -> Claimed:
         splits=tuple(splits),
         losses=asked.losses,
     )
-    for k, number in by_way.items():
-        _compare(claim, number, k, question, ways[k])
+    for k, number in templates.items():
+        _compare(claim.ways[k], ways[k], question, f"/templates/{number}/tasks")
     return Claimed(
         question,
         tuple(_policy(one, k, question) for k, one in enumerate(asked.policies)),
@@ -158,13 +131,8 @@ def claimed(claim: Claim) -> Claimed:
         came,
         ways,
         {(s.model, s.strategy, (s.kinds, s.devices)): k for k, s in enumerate(splits)},
-        {ways[k]: number for k, number in by_way.items()},
+        {ways[k]: number for k, number in templates.items()},
     )
-
-
-def _place(place: int, rows: Sequence[object], where: str) -> int:
-    at(rows, place, where)
-    return place
 
 
 def _kinds(claim: Claim) -> list[Kind]:
@@ -176,14 +144,17 @@ def _kinds(claim: Claim) -> list[Kind]:
     slots = [0] * len(asked.kinds)
     if asked.limits:
         as_long(asked.limits, 2, "/question/limits")
-        for k, limit in enumerate(asked.limits):
-            as_long(limit.of, len(slots), f"/question/limits/{k}/of")
         slots = asked.limits[1].of
+        as_long(slots, len(asked.kinds), "/question/limits/1/of")
     found = []
     for k, (one, taken) in enumerate(zip(asked.kinds, slots, strict=True)):
         for place, of_type in enumerate(one.devices):
-            _place(of_type, asked.devices, f"{where}/{k}/devices/{place}")
-        exact = _cost(one, asked.objective, f"{where}/{k}/price")
+            at(asked.devices, of_type, f"{where}/{k}/devices/{place}")
+        here = f"{where}/{k}/price"
+        price = {name: _decimal(text, f"{here}/{name}") for name, text in one.price.items()}
+        if set(price) not in PRICES[asked.objective]:
+            broken(here, "no price of this objective")
+        exact = cost_of(asked.objective, price, one.counts)
         if one.cost != exact:
             untrue(f"{where}/{k}/cost", f"the price makes {exact}, not {one.cost}")
         found.append(
@@ -200,25 +171,6 @@ def _kinds(claim: Claim) -> list[Kind]:
     return found
 
 
-def _cost(kind: KindClaim, aim: Aim, where: str) -> int:
-    """Cost of one of a kind by its price, in ``UNIT``."""
-    price = {name: _decimal(text, f"{where}/{name}") for name, text in kind.price.items()}
-    match aim, sorted(price):
-        case "devices", []:
-            exact = Fraction(kind.counts)
-        case "energy", ["power_w"]:
-            exact = price["power_w"]
-        case "cost", ["usd_per_hour"]:
-            exact = price["usd_per_hour"]
-        case "cost", ["usd", "years"] | ["power_w", "usd", "usd_per_kwh", "years"]:
-            years = max(price["years"], Fraction(1, 10**6))
-            exact = price["usd"] / years / Fraction(HOURS_A_YEAR)
-            exact += price.get("power_w", 0) * price.get("usd_per_kwh", Fraction(0)) / 1000
-        case _:
-            broken(where, "no price of this objective")
-    return round(exact / UNIT[aim])
-
-
 def _decimal(text: str, where: str) -> Fraction:
     try:
         value = Decimal(text) if len(text) <= 40 else Decimal(-1)
@@ -231,7 +183,7 @@ def _decimal(text: str, where: str) -> Fraction:
 
 
 def _ask(
-    one: AskClaim, k: int, streams: Sequence[Stream], classes: Sequence[Class], sampled: bool
+    one: AskClaim, k: int, streams: Sequence[Stream], classes: Sequence[Class], *, sampled: bool
 ) -> Ask:
     where = f"/question/asks/{k}"
     stream = at(streams, one.stream, f"{where}/stream")
@@ -242,19 +194,26 @@ def _ask(
     return Ask(one.stream, one.class_, one.rate_per_s)
 
 
-def _came(arrivals: Arrivals, ask: int, rate: float) -> tuple[int, float, float]:
+def _came(arrivals: Arrivals, ask: int, rate: float | None) -> tuple[int, float, float]:
     """How many arrivals there are, their rate, and how far from it a right one may be.
 
     By how much intervals differ, which arrivals that come in bursts or waves do; no less than
-    independent ones would. Infinite where nothing comes after the first moment.
+    independent ones would. Infinite where nothing comes after the first moment. Raises Untrue.
     """
     own_s = arrivals.time_s[arrivals.ask == ask]
     end_s = float(arrivals.time_s[-1]) if len(arrivals) else 0.0
     if not end_s:
         return len(own_s), 0.0, math.inf
     counts = np.histogram(own_s, INTERVALS, (0.0, end_s))[0]
-    variance = max(INTERVALS * float(counts.var(ddof=1)), len(own_s), rate * end_s)
-    return len(own_s), len(own_s) / end_s, (ERRORS * math.sqrt(variance) + 1) / end_s
+    variance = max(INTERVALS * float(counts.var(ddof=1)), len(own_s), (rate or 0.0) * end_s)
+    per_s, off = len(own_s) / end_s, (ERRORS * math.sqrt(variance) + 1) / end_s
+    if rate is not None and abs(rate - per_s) > off:
+        untrue(
+            f"/question/asks/{ask}/rate_per_s",
+            f"{rate:.6g} a second, and the {len(own_s):,} arrivals come at {per_s:.6g} "
+            f"({max(per_s - off, 0):.6g} to {per_s + off:.6g})",
+        )
+    return len(own_s), per_s, off
 
 
 def _policy(one: PolicyClaim, k: int, question: Question) -> Policy:
@@ -265,9 +224,9 @@ def _policy(one: PolicyClaim, k: int, question: Question) -> Policy:
     if one.placement == "each" and len(question.models) > MOST_MODELS:
         broken(f"{where}/placement", f"every placement of more than {MOST_MODELS} models")
     for place, (of_type, models) in enumerate(one.refused):
-        _place(of_type, question.types, f"{where}/refused/{place}/0")
+        at(question.types, of_type, f"{where}/refused/{place}/0")
         for model in models:
-            _place(model, question.models, f"{where}/refused/{place}/1")
+            at(question.models, model, f"{where}/refused/{place}/1")
     return found
 
 
@@ -278,10 +237,10 @@ def _templates(claim: Claim) -> dict[int, int]:
     """By way, the number of its template."""
     found: dict[int, int] = {}
     for k, one in enumerate(claim.templates):
-        _place(one.way, claim.ways, f"/templates/{k}/way")
+        way = at(claim.ways, one.way, f"/templates/{k}/way")
         if found.setdefault(one.way, k) != k:
             broken(f"/templates/{k}/way", "a second template of one way")
-        _check_tasks(one, claim.ways[one.way], f"/templates/{k}/tasks")
+        _check_tasks(one, way, f"/templates/{k}/tasks")
     return found
 
 
@@ -312,11 +271,10 @@ def _check_tasks(one: TemplateClaim, way: WayClaim, where: str) -> None:
 def _way(claim: Claim, k: int, kinds: Sequence[Kind], template: int | None) -> Way:
     """A way; without a template of tasks that take just what it says."""
     one, where = claim.ways[k], f"/ways/{k}"
-    _place(one.class_, claim.question.classes, f"{where}/class")
+    at(claim.question.classes, one.class_, f"{where}/class")
     own = [at(kinds, kind, f"{where}/kinds/{unit}") for unit, kind in enumerate(one.kinds)]
     for n, (unit, place, _) in enumerate(one.devices):
-        devices = at(own, unit, f"{where}/devices/{n}/0").devices
-        _place(place, devices, f"{where}/devices/{n}/1")
+        at(at(own, unit, f"{where}/devices/{n}/0").devices, place, f"{where}/devices/{n}/1")
     if len({row[:2] for row in one.devices}) < len(one.devices):
         broken(f"{where}/devices", "a device twice")
     if {unit for unit, _, _ in one.devices} != set(range(len(own))) or not own:
@@ -330,9 +288,6 @@ def _way(claim: Claim, k: int, kinds: Sequence[Kind], template: int | None) -> W
             Task(slot, seconds, tuple(held), tuple(before))
             for slot, seconds, held, before in claim.templates[template].tasks
         ]
-    if len(one.devices) == 1:
-        # Alone it is in the slot that it has in its kind.
-        tasks = [task._replace(slot=one.devices[0][1] if task.slot >= 0 else -1) for task in tasks]
     busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
     return Way(one.batch, tuple(tasks), busy_s, one.alone_s)
 
@@ -368,32 +323,20 @@ def _by_size(rows: list[tuple[int, Way]]) -> tuple[Way, ...]:
     return tuple(way for _, way in rows)
 
 
-def _compare(claim: Claim, template: int, k: int, question: Question, way: Way) -> None:
+def _compare(one: WayClaim, way: Way, question: Question, where: str) -> None:
     """Check that tasks take devices and links, and a request alone, no less than the way says."""
-    one, where = claim.ways[k], f"/templates/{template}/tasks"
-    slots = [slot if len(one.devices) > 1 else one.devices[0][1]
-             for slot in range(len(one.devices))]  # fmt: skip
-    streams = [1] * (max(slots) + 1)
-    for slot, (unit, place, _) in zip(slots, one.devices, strict=True):
-        of_type = question.kinds[one.kinds[unit]].devices[place]
-        streams[slot] = question.types[of_type].streams
-    alone_s, _ = alone_and_load(way, tuple(streams))
+    types = [question.kinds[one.kinds[unit]].devices[place] for unit, place, _ in one.devices]
+    alone_s, _ = alone_and_load(way, tuple(question.types[of_type].streams for of_type in types))
     if alone_s < way.alone_s * (1 - CLOSE):
         untrue(where, f"alone it takes {alone_s!r} s, at least {way.alone_s!r}")
-    for what, busy, least in _busy(one, way, slots):
-        if busy < least * (1 - CLOSE):
-            untrue(where, f"{busy!r} s on {what}, at least {least!r}")
-
-
-def _busy(one: WayClaim, way: Way, slots: Sequence[int]) -> Iterator[tuple[str, float, float]]:
-    """Seconds of each device and link: by tasks, and as the way says."""
-    by_slot: dict[int, float] = {}
-    by_link: dict[int, float] = {}
+    slots, links = [0.0] * len(one.devices), [0.0] * len(one.links)
     for task in way.tasks:
-        by_slot[task.slot] = by_slot.get(task.slot, 0.0) + task.seconds
+        if task.slot >= 0:
+            slots[task.slot] += task.seconds
         for link in task.links:
-            by_link[link] = by_link.get(link, 0.0) + task.seconds
-    for slot, (_, _, seconds) in zip(slots, one.devices, strict=True):
-        yield f"slot {slot}", by_slot.get(slot, 0.0), seconds
-    for link, seconds in enumerate(one.links):
-        yield f"link {link}", by_link.get(link, 0.0), seconds
+            links[link] += task.seconds
+    least = [seconds for _, _, seconds in one.devices]
+    for what, busy, floors in (("slot", slots, least), ("link", links, one.links)):
+        for k, (seconds, floor) in enumerate(zip(busy, floors, strict=True)):
+            if seconds < floor * (1 - CLOSE):
+                untrue(where, f"{seconds!r} s on {what} {k}, at least {floor!r}")

@@ -1,4 +1,4 @@
-"""How sure a recommendation is: what figures of devices and links, and demand, may be off by.
+"""Probability that a recommendation meets, where figures and demand may be off.
 
 In each *draw* the times of all devices and links are longer or shorter by a factor each, what is
 common to two the same in both, and what comes comes faster or slower. The vectors near the front
@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 
 import numpy as np
 
 from hetsim.analysis.sureness import normals
 from hetsim.core.going import say
 from hetsim.errors import UsageError
-from hetsim.provisioning.platforms.losing import lefts
-from hetsim.provisioning.platforms.playing import play_drawn, play_given
+from hetsim.provisioning.platforms.placements import lefts
+from hetsim.provisioning.platforms.plays import play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy
-from hetsim.provisioning.platforms.question import SLACK, Ask, Counts, Off, Question, Way
-from hetsim.provisioning.platforms.searching import ERROR, Found, Search
+from hetsim.provisioning.platforms.question import SLACK, Counts, Off, Question, Way
+from hetsim.provisioning.platforms.search import ERROR, Found, Search
 from hetsim.statistics.until import FIRST_LOOK
 from hetsim.workload.workload import Workload
 
@@ -46,18 +47,10 @@ MOST_NEAR = 4
 class Candidate:
     """One vector near the front, over all draws.
 
-    Attributes
-    ----------
-    counts : mapping of str to int
-    cost : float
-    meets : float
-        Share of the draws in which it meets every objective.
-    cheapest : float
-        In which it is the cheapest of the candidates that does.
-    regret : float
-        What it costs more than the cheapest that meets, on average; where it does not meet, all
-        that the cheapest costs that does, which is then to be had, too. Draws in which none
-        does count for none of them.
+    `meets` and `cheapest` are the shares of the draws in which it meets every objective, and is the
+    cheapest that does. `regret` is what it costs more than the cheapest that meets, on average;
+    where it does not meet, all that the cheapest costs that does, which is then to be had, too.
+    Draws in which none does count for none of them.
     """
 
     counts: Mapping[str, int]
@@ -69,21 +62,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """How sure it is.
+    """Shares of `draws` times `demand` in which candidates, in order of cost, meet.
 
-    Attributes
-    ----------
-    draws : int
-    demand : tuple of (float, float)
-    candidates : tuple of Candidate
-        In order of cost.
-    answer : int
-        Which of them is recommended.
-    none : float
-        Share of the draws in which no candidate meets.
-    near : bool
-        Whether vectors near the answer were asked, too; else it is the only candidate, played with
-        the deployment that is recommended.
+    `answer` is which of them is recommended, `none` the share in which none meets. Unless `near`,
+    it is the only candidate, played with the deployment that is recommended.
     """
 
     draws: int
@@ -110,10 +92,11 @@ class Doubt:
 
 
 def demand_of_text(text: str) -> Demand:
-    """Read ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``: factors, with weights or without.
+    """Demand of ``0.8,1,1.3`` or ``0.8:0.2,1:0.5,1.3:0.3``: factors, weighed or not.
 
-    Three without are low, middle and high, weighed 30, 40 and 30 of 100 (Swanson's rule for the
-    10th, 50th and 90th percentile); others are equally likely. Raises UsageError where it is none.
+    Three without weights are low, middle and high, weighed 30, 40 and 30 of 100 (Swanson's rule for
+    the 10th, 50th and 90th percentile); others are equally likely. Raises UsageError where it is
+    none.
     """
     factors, weights = [], []
     for part in text.split(","):
@@ -146,17 +129,10 @@ def doubt_of(
     near: Counts | None = None,
     seed: int = 0,
 ) -> Doubt | None:
-    """Return how sure what was found is; None where nothing is recommended.
+    """Shares of draws in which what was found and vectors near it meet; None: nothing was found.
 
-    Parameters
-    ----------
-    draws : int
-        Of factors, each with every demand.
-    near : tuple of int, optional
-        A further candidate: the nearest that costs less.
-    budget : int
-        Drawn requests after which a run ends; an undecided run counts as one that misses.
-
+    `draws` of factors, each with every demand; `near` is a further candidate, the nearest that
+    costs less. A run ends after `budget` drawn requests; undecided it counts as one that misses.
     Complexity: of the runs of about ten vectors by a few policies in each draw.
     """
     if found.answer is None:
@@ -168,7 +144,7 @@ def doubt_of(
         for one in (*found.tried, found.answer, found.runner_up)
         if one is not None and (best := one.best(question)) is not None
     }
-    sources = sorted({name for off in question.off.values() for part in off for name in part})
+    sources = question.sources
     z = normals(draws, len(sources), seed)
     meets = np.zeros((draws * len(demand), len(vectors)), dtype=np.bool_)
     weight = np.tile([part / draws for _, part in demand], draws)
@@ -188,15 +164,13 @@ def doubt_of(
 
 
 def chance_of(found: Found, workload: Workload, *, seed: int = 0) -> Doubt | None:
-    """Return how likely the answer meets every objective, with its deployment as it is.
+    """Share of samples in which the answer meets every objective, with its deployment as it is.
 
     None where nothing is recommended, or all figures are exact. SAMPLES are played, or fewer of
     many requests; of drawn ones the first FIRST_LOOK, whose percentiles decide where no verdict
-    is sure yet.
-
-    Complexity: of that many runs of one deployment.
+    is sure yet. Complexity: of that many runs of one deployment.
     """
-    sources = sorted({name for off in found.question.off.values() for part in off for name in part})
+    sources = found.question.sources
     if found.answer is None or not sources:
         return None
     best = found.answer.best(found.question)
@@ -254,24 +228,33 @@ def _near(found: Found, near: Counts | None) -> list[Counts]:
 
 
 def drawn(question: Question, value: Mapping[str, float], factor: float) -> Question:
-    """Return the question with times that are off, and requests that come so much faster.
+    """The question with times that are off, and requests that come so much faster.
 
     `value` are standard normal numbers by source. O(ways and their tasks).
     """
-    ways = {}
-    for (of_type, of_class), each in question.ways.items():
-        model = question.classes[of_class].model
-        device, route = _factors(question, value, of_type, model)
-        _, slot = question.home_of(of_type)
-        ways[of_type, of_class] = tuple(_off_by(way, {slot: (device, route)}) for way in each)
+
+    def slower(way: Way, model: int, types: Sequence[int]) -> Way:
+        exact = Off({}, {})
+        each = [
+            tuple(
+                float(np.exp(sum(weight * value[name] for name, weight in part.items())))
+                for part in question.off.get((of_type, model), exact)
+            )
+            for of_type in types
+        ]
+        return _off_by(way, each)
+
+    ways = {
+        (of_type, of_class): tuple(
+            slower(way, question.classes[of_class].model, (of_type,)) for way in each
+        )
+        for (of_type, of_class), each in question.ways.items()
+    }
     splits = []
     for split in question.splits:
-        each_slot = {
-            slot: _factors(question, value, of_type, split.model)
-            for slot, of_type in enumerate(question.types_of(split))
-        }
+        types = question.types_of(split)
         made = {
-            of_class: tuple(_off_by(way, each_slot) for way in each)
+            of_class: tuple(slower(way, split.model, types) for way in each)
             for of_class, each in split.ways.items()
         }
         splits.append(replace(split, ways=made))
@@ -279,7 +262,7 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     if arrivals is not None:
         arrivals = replace(arrivals, time_s=arrivals.time_s / factor)
     asks = tuple(
-        ask if ask.rate_per_s is None else Ask(ask.stream, ask.of_class, ask.rate_per_s * factor)
+        ask if ask.rate_per_s is None else replace(ask, rate_per_s=ask.rate_per_s * factor)
         for ask in question.asks
     )
     return replace(
@@ -293,18 +276,7 @@ def drawn(question: Question, value: Mapping[str, float], factor: float) -> Ques
     )
 
 
-def _factors(
-    question: Question, value: Mapping[str, float], of_type: int, model: int
-) -> tuple[float, float]:
-    """By how much longer a device takes for a model, and transfers to it and from it."""
-    device, route = (
-        float(np.exp(sum(weight * value[name] for name, weight in part.items())))
-        for part in question.off.get((of_type, model), Off({}, {}))
-    )
-    return device, route
-
-
-def _off_by(way: Way, each: Mapping[int, tuple[float, float]]) -> Way:
+def _off_by(way: Way, each: Sequence[tuple[float, ...]]) -> Way:
     """A way with each slot's device and route that much slower.
 
     A transfer between two devices is slower by what the slower of their routes is.
@@ -323,16 +295,12 @@ def _off_by(way: Way, each: Mapping[int, tuple[float, float]]) -> Way:
         )
         for at, task in enumerate(way.tasks)
     )
-    ends: dict[int, float] = {}
-
-    def end(at: int) -> float:
-        if at not in ends:
-            ends[at] = max(map(end, tasks[at].before), default=0.0) + tasks[at].seconds
-        return ends[at]
-
-    alone_s = max(end(at) for at in range(len(tasks)))
+    after = {at: task.before for at, task in enumerate(tasks)}
+    end = [0.0] * len(tasks)
+    for at in TopologicalSorter(after).static_order():
+        end[at] = max((end[before] for before in tasks[at].before), default=0.0) + tasks[at].seconds
     busy_s = sum(task.seconds for task in tasks if task.slot >= 0)
-    return replace(way, tasks=tasks, seconds=busy_s, alone_s=alone_s * (1 - SLACK))
+    return replace(way, tasks=tasks, seconds=busy_s, alone_s=max(end) * (1 - SLACK))
 
 
 def _told(

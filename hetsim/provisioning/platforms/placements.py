@@ -1,18 +1,18 @@
-"""All placements of few models on the devices of a vector: each device serves some, or none."""
+"""Every placement of few models on the devices of a vector, and what losses leave of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, product
 from math import comb, factorial, prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.provisioning.platforms.bounds.under import Under
-from hetsim.provisioning.platforms.losing import shape_of
-from hetsim.provisioning.platforms.mixing import bytes_of
-from hetsim.provisioning.platforms.policies import Placed, Policy, places_of, serves
+from hetsim.errors import UsageError
+from hetsim.provisioning.platforms.bounds.prices import Under
+from hetsim.provisioning.platforms.policies import Placed, Policy, bytes_of, places_of, serves
 from hetsim.provisioning.platforms.question import SLACK, Counts, Instance, Place, Question
 from hetsim.statistics.until import FIRST_LOOK
 
@@ -25,10 +25,11 @@ REQUESTS = 2**13
 LEAST_PLAYED, MOST_PLAYED = 8, 64
 """Of such runs: there may be as many of however many requests, and so many of however few."""
 
+MOST_WAYS = 100_000
+"""To lose devices of one vector."""
+
 Floats = NDArray[np.float64]
-
 Holds = Callable[[Question, int, Policy], list[tuple[int, ...]]]
-
 Load = tuple[tuple[int, ...], ...]
 """Of one of a kind: by device, the models that it serves."""
 
@@ -36,20 +37,14 @@ Load = tuple[tuple[int, ...], ...]
 class Placements:
     """Placements of a question's models, each whole on one device or on several.
 
-    Parameters
-    ----------
-    question : Question
-    under : Under
-        What excludes placements before they are looked at.
-    held : function
-        The sets of models that a type of device serves and holds together, first the empty one.
+    `under` excludes placements before they are looked at; `held` gives the sets of models that a
+    type of device serves and holds together, first the empty one.
     """
 
     def __init__(self, question: Question, under: Under, held: Holds | None = None) -> None:
         self._question, self._under, self._held = question, under, held or held_on
-        self._loads: dict[tuple[int, int, bool], tuple[Load, ...]] = {}
         self._sets: dict[tuple[int, int, bool], list[list[tuple[int, ...]]]] = {}
-        self._known: dict[tuple[int, int, bool], tuple[NDArray[np.int64], Floats]] = {}
+        self._known: dict[tuple[int, int, bool], tuple[list[Load], NDArray[np.int64], Floats]] = {}
 
     def others(
         self,
@@ -57,7 +52,7 @@ class Placements:
         policies: Sequence[Policy],
         known: Sequence[tuple[tuple[int, ...], Placed | str]],
     ) -> list[tuple[int, Placed]] | None:
-        """Return the placements that no bound excludes, by policy, but for known deployments.
+        """Placements that no bound excludes, by policy, but for known deployments.
 
         Each once, whichever copies of kinds it is on, and however it is routed where each model has
         one instance. None where to play all of them would take too long.
@@ -67,7 +62,11 @@ class Placements:
         devices = sum(n * len(kind.devices) for n, kind in zip(counts, question.kinds, strict=True))
         losses = sum(comb(devices, lost) for lost in range(question.losses + 1))
         most = min(max(REQUESTS // (requests * losses), LEAST_PLAYED), MOST_PLAYED)
-        seen: set[object] = set()
+        seen = {
+            same_as(where, policies[group[0]])
+            for group, where in known
+            if isinstance(where, Placed)
+        }
         found: list[tuple[int, Placed]] = []
         for at, policy in enumerate(policies):
             if policy.placement != "each":
@@ -75,13 +74,8 @@ class Placements:
             left = self.left(counts, policy, most + len(known))
             if left is None:
                 return None
-            seen = seen or {
-                self.same(where, policies[group[0]])
-                for group, where in known
-                if isinstance(where, Placed)
-            }
             for where in left:
-                same = self.same(where, policy)
+                same = same_as(where, policy)
                 if same not in seen:
                     seen.add(same)
                     found.append((at, where))
@@ -89,13 +83,8 @@ class Placements:
                         return None
         return found
 
-    def same(self, where: Placed, policy: Policy) -> object:
-        """What is equal of deployments that do the same."""
-        shape = shape_of(where)
-        return shape, policy.max_batch, policy.line, routing_of(where, policy)
-
     def left(self, counts: Counts, policy: Policy, most: int) -> Iterator[Placed] | None:
-        """Return the placements that no bound excludes; None where they are more than so many.
+        """Placements that no bound excludes; None where they are more than so many.
 
         One of a kind has nothing to serve only where the vector without it cannot be had: it comes
         sooner, and what is done on it is looked at there. Equal ones, but for which copies of kinds
@@ -117,47 +106,40 @@ class Placements:
         served = np.zeros(rows.shape[1], dtype=np.int64)
         edges = self._under.edges * (1 - SLACK)
         gathered = np.zeros((rows.shape[1], len(edges)))
+        choices = []
         for row, kind in zip(rows, kinds, strict=True):
-            which, gathers = self._of_kind(kind, policy)
+            loads, which, gathers = self._of_kind(kind, policy)
+            choices.append(loads)
             served |= which[row]
             gathered += gathers[row]
         keep = (served == (1 << len(question.models)) - 1) & (gathered >= edges).all(axis=1)
         if int(keep.sum()) > most * prod(map(factorial, counts)):
             return None
         places = places_of(question, counts)
-        choices = [self._loads_of(kind, policy) for kind in kinds]
         return (
             self._placed(places, [mine[at] for mine, at in zip(choices, row, strict=True)])
             for row in rows[:, keep].T.tolist()
         )
 
-    def _loads_of(self, kind: int, policy: Policy) -> tuple[Load, ...]:
-        """What one of a kind may serve, by its devices and their memory; first nothing."""
-        key = (kind, policy.max_batch, policy.line)
-        if key not in self._loads:
-            self._loads[key] = tuple(product(*self._sets_of(kind, policy)))
-        return self._loads[key]
-
     def _sets_of(self, kind: int, policy: Policy) -> list[list[tuple[int, ...]]]:
         """By device of a kind: the sets of models that it serves and holds together."""
         key = (kind, policy.max_batch, policy.line)
         if key not in self._sets:
-            question = self._question
-            devices = question.kinds[kind].devices
-            self._sets[key] = [self._held(question, of_type, policy) for of_type in devices]
+            devices = self._question.kinds[kind].devices
+            self._sets[key] = [self._held(self._question, of_type, policy) for of_type in devices]
         return self._sets[key]
 
-    def _of_kind(self, kind: int, policy: Policy) -> tuple[NDArray[np.int64], Floats]:
-        """By load of one of a kind: its models as bits; what it gathers, by bound."""
+    def _of_kind(self, kind: int, policy: Policy) -> tuple[list[Load], NDArray[np.int64], Floats]:
+        """What one of a kind may serve, first nothing; its models as bits; what bounds gather."""
         key = (kind, policy.max_batch, policy.line)
         known = self._known.get(key)
-        if known is None or known[1].shape[1] < len(self._under.edges):
-            loads = self._loads_of(kind, policy)
+        if known is None or known[2].shape[1] < len(self._under.edges):
+            loads = list(product(*self._sets_of(kind, policy)))
             bits = [sum({1 << model for on in load for model in on}) for load in loads]
             ones = tuple(int(k == kind) for k in range(len(self._question.kinds)))
             places = places_of(self._question, ones)
             gathers = [self._under.gathers(self._placed(places, [load]), policy) for load in loads]
-            known = self._known[key] = np.array(bits), np.array(gathers)
+            known = self._known[key] = loads, np.array(bits), np.array(gathers)
         return known
 
     def _placed(self, places: tuple[Place, ...], loads: Sequence[Load]) -> Placed:
@@ -168,26 +150,93 @@ class Placements:
         return Placed(places, tuple(map(tuple, instances)))
 
 
-def routing_of(where: Placed, policy: Policy) -> str:
-    """Return how a policy routes; empty where each model has one instance."""
-    return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
-
-
 def able_on(question: Question, of_type: int, policy: Policy) -> list[int]:
-    """Return the models that a device serves in time, each alone."""
+    """Models that a device serves in time, each alone."""
     models = range(len(question.models))
     return [model for model in models if serves(question, of_type, model, policy.max_batch)]
 
 
 def held_on(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
-    """Return the sets of models that a device serves and holds together, first the empty one."""
-    able = able_on(question, of_type, policy)
+    """Sets of models that a device serves and holds together, first the empty one."""
     spec = question.types[of_type]
     times = spec.streams if policy.line else 1
     return [
         on
-        for many in range(len(able) + 1)
-        for on in combinations(able, many)
+        for on in subsets(able_on(question, of_type, policy))
         if sum(bytes_of(question, model, of_type, policy.max_batch) for model in on) * times
         <= spec.memory_bytes
     ]
+
+
+def subsets(models: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Sets of some models, the smaller first."""
+    return (on for many in range(len(models) + 1) for on in combinations(models, many))
+
+
+# Placements that do the same
+
+
+def routing_of(where: Placed, policy: Policy) -> str:
+    """How a policy routes; empty where each model has one instance."""
+    return policy.routing if any(len(mine) > 1 for mine in where.instances) else ""
+
+
+def same_as(where: Placed, policy: Policy) -> object:
+    """What is equal of deployments that do the same."""
+    return shape_of(where), policy.max_batch, policy.line, routing_of(where, policy)
+
+
+def shape_of(where: Placed) -> object:
+    """Instances, with the copies of kinds numbered as they are met."""
+    number: dict[tuple[int, int], int] = {}
+    rows = []
+    for mine in where.instances:
+        row = []
+        for one in mine:
+            on = [where.places[at] for at in one.devices]
+            copies = [number.setdefault((at.kind, at.unit), len(number)) for at in on]
+            row.append(
+                (one.split, tuple((at.of_type, k) for at, k in zip(on, copies, strict=True)))
+            )
+        rows.append(tuple(row))
+    return tuple(rows)
+
+
+class Left(NamedTuple):
+    """What is left without some devices: a placement, or which model nothing serves then."""
+
+    lost: tuple[int, ...]
+    placed: Placed | str
+
+
+def lefts(question: Question, where: Placed) -> list[Left]:
+    """What any so many losses leave that is not the same, with nothing lost first.
+
+    Instances on a device that is lost are gone, links stay. What has the same instances but for
+    which copies of kinds these are on is the same to the last bit (decision 38), and so is what
+    loses devices that nothing runs on.
+
+    Raises UsageError where there are too many ways to lose them. O(ways x instances).
+    """
+    found = {shape_of(where): Left((), where)}
+    used = sorted({at for mine in where.instances for one in mine for at in one.devices})
+    each = [combinations(used, count) for count in range(1, question.losses + 1)]
+    for ways, lost in enumerate(lost for losses in each for lost in losses):
+        if ways == MOST_WAYS:
+            raise UsageError(
+                f"more than {MOST_WAYS} ways to lose {question.losses} devices",
+                hint="ask what survives fewer losses, or give fewer --max-devices",
+            )
+        instances = tuple(
+            tuple(one for one in mine if not set(one.devices) & set(lost))
+            for mine in where.instances
+        )
+        if all(instances):
+            left = Placed(where.places, instances)
+            found.setdefault(shape_of(left), Left(lost, left))
+        else:
+            model = question.models[[bool(mine) for mine in instances].index(False)]
+            names = [question.types[where.places[at].of_type].name for at in lost]
+            text = f"nothing serves {model} without {' and '.join(names)}"
+            found.setdefault(text, Left(lost, text))
+    return list(found.values())

@@ -1,4 +1,4 @@
-"""The policies that are tried on every vector: who serves which model, and in what batches.
+"""Policies that are tried on every vector: who serves which model, and in what batches.
 
 One list for the search, for brute force beside it, and for the certificate.
 """
@@ -6,26 +6,26 @@ One list for the search, for brute force beside it, and for the certificate.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hetsim.provisioning.platforms.gathering import (
-    carried_s,
-    gathered,
-    numbers_of,
-    strategies,
-    takes,
-)
-from hetsim.provisioning.platforms.mixing import fitting, needs_of, suited
-from hetsim.provisioning.platforms.question import Counts, Instance, Place, Question, Way
+import numpy as np
+
+from hetsim.provisioning.instances.replicas import balanced
+from hetsim.provisioning.platforms.question import Counts, Instance, Place, Question, Split, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
 Placement = Literal["all", "together", "apart", "suited", "fitting", "split", "beside", "each"]
 
-
 MOST_MODELS = 4
 """Of which every placement is tried."""
+
+LEAST = 1e-6
+"""Of what a model needs: less of it is not sent to a device."""
+
+Devices = Sequence[Sequence[int]]
+"""By model: places of devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,12 @@ class Policy:
     Attributes
     ----------
     placement : "all", "together", "apart", "suited", "fitting", "split", "beside" or "each"
-        Each device serves every model for all of whose shapes it is quick enough; where that
-        may leave a model out, or not fit a device's memory, it is called "together". Or each
-        device serves one model, dealt out so that the least is short of devices, see ``apart``; or
-        what all together carry most with, see ``suited``; or, where not all of them fit, one and
-        what fits beside it, see ``fitting``.
-        Or a model is split over devices, and whole on those that are left over; or whole where
-        it can be, and split beside that: see ``gathered``.
-        "each" is every placement of models that are whole, one after another, where bounds leave
-        few, and no other policy meets: see ``Placements``.
+        "all": each device serves every model for all of whose shapes it is quick enough;
+        "together", where that may leave a model out or not fit a device's memory. Each device
+        serves one model ("apart"), what all together carry most with ("suited"), or one and what
+        fits beside it ("fitting"). A model is split over devices, and whole on those that are left
+        over ("split"), or whole where it can be, and split beside that ("beside"). "each" is every
+        placement of whole models, where bounds leave few, and no other policy meets.
     routing : "least_finish" or "shortest_queue"
     max_batch : int
         1: each request goes at once, and is not batched. Else requests that wait run as batches
@@ -108,12 +105,9 @@ class Placed:
             return question.splits[one.split].ways[of_class]
         return question.ways[self.places[one.devices[0]].of_type, of_class]
 
-    def slots(self, one: Instance) -> dict[int, int]:
-        """The device that stands for each slot of the tasks of an instance."""
-        if one.split >= 0:
-            return dict(enumerate(one.devices))
-        (at,) = one.devices
-        return {self.places[at].slot: at}
+    def streams(self, question: Question, one: Instance) -> tuple[int, ...]:
+        """The streams of each device of an instance."""
+        return tuple(question.types[self.places[at].of_type].streams for at in one.devices)
 
     def units(self, question: Question, one: Instance) -> list[int]:
         """A device of each unit that an instance takes, in its order."""
@@ -122,42 +116,33 @@ class Placed:
         units = [unit for unit, _ in question.splits[one.split].devices]
         return [one.devices[units.index(unit)] for unit in range(max(units) + 1)]
 
-    def links(self, question: Question, one: Instance, first: Sequence[int]) -> list[int]:
-        """The links that stand for those of the tasks of an instance; `first` by ``links_of``."""
-        return [
-            first[at] + link
-            for at in self.units(question, one)
-            for link in range(question.kinds[self.places[at].kind].links)
-        ]
-
 
 def policies_of(question: Question) -> tuple[Policy, ...]:
-    """Return what is tried, in order: unbatched first, and all devices for all models."""
+    """What is tried, in order: unbatched first, and all devices for all models."""
     whole: Placement = "all" if _never_fails(question) else "together"
+    models = range(len(question.models))
+    types = range(len(question.types))
     placements: list[tuple[Placement, str, bool]] = []
     mixed: list[Placement] = []
-    if (
-        all(
-            any(serves(question, of_type, model) for of_type in range(len(question.types)))
-            for model in range(len(question.models))
-        )
-        or not question.splits
+    if not question.splits or all(
+        any(serves(question, of_type, model) for of_type in types) for model in models
     ):
         placements += [(whole, "", False)]
-        if len(question.models) > 1:
+        if len(models) > 1:
             placements += [("apart", "", False)]
             mixed = ["suited"] if whole == "all" else ["suited", "fitting"]
     for strategy in strategies(question):
         placements += [("split", strategy, False), ("beside", strategy, False)]
         if any(
-            numbers_of(question, model, strategy, by_device=True)
-            != numbers_of(question, model, strategy, by_device=False)
-            for model in range(len(question.models))
+            _numbers(question, model, strategy, by_device=True)
+            != _numbers(question, model, strategy, by_device=False)
+            for model in models
         ):
             placements += [("split", strategy, True), ("beside", strategy, True)]
     routings: tuple[Routing, ...] = ("least_finish", "shortest_queue")
     found = []
-    for batch in (1, *useful_batches(question)):
+    batches = (1, *_useful_batches(question))
+    for batch in batches:
         for placement, strategy, by_device in placements:
             found += [
                 Policy(placement, routing, batch, strategy, by_device=by_device)
@@ -168,60 +153,51 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
         lined: Placement = "all" if _never_fails(question, line=True) else "together"
         for placement in (lined, "apart", *mixed):
             found.append(Policy(placement, "least_finish", 1, line=True))
-    if (whole, "", False) in placements and _may_be_placed(question):
-        for batch in (1, *useful_batches(question)):
-            found.append(Policy("each", "least_finish", batch))
+    # Whether there are placements but that on all devices, and models are few.
+    several = any(kind.slots or len(kind.devices) > 1 for kind in question.kinds)
+    few = several if len(models) == 1 else len(models) <= MOST_MODELS
+    if few and (whole, "", False) in placements:
+        found += [Policy("each", "least_finish", batch) for batch in batches]
         found.append(Policy("each", "least_finish", 1, line=True))
     return tuple(found)
 
 
-def _may_be_placed(question: Question) -> bool:
-    """Whether there are placements but that on all devices, and models are few."""
-    several = any(kind.slots or len(kind.devices) > 1 for kind in question.kinds)
-    return 1 < len(question.models) <= MOST_MODELS or (len(question.models) == 1 and several)
-
-
 def _never_fails(question: Question, *, line: bool = False) -> bool:
     """Whether all devices for all models is a deployment on each vector that bounds leave."""
-    if len(question.classes) != len(question.models) or not all(
-        stream.slos for stream in question.streams
-    ):
+    classes = range(len(question.classes))
+    if len(classes) != len(question.models) or not all(one.slos for one in question.streams):
         return False
-    for of_type, spec in enumerate(question.types):
-        whole = sum(
-            max((way.whole_bytes for way in question.ways.get((of_type, k), ())), default=0)
-            for k in range(len(question.classes))
-        )
-        if whole * (spec.streams if line else 1) > spec.memory_bytes:
-            return False
-    return True
+    return all(
+        sum(max((way.whole_bytes for way in question.ways.get((p, k), ())), default=0)
+            for k in classes) * (spec.streams if line else 1) <= spec.memory_bytes
+        for p, spec in enumerate(question.types)
+    )  # fmt: skip
 
 
-def useful_batches(question: Question) -> tuple[int, ...]:
-    """Return the sizes above 1 at which some device does more a second within the limit."""
+def _useful_batches(question: Question) -> tuple[int, ...]:
+    """Sizes above 1 at which some device or set does more a second within the limit."""
+    rows = [
+        (question.classes[of_class].model, [(way, way.seconds) for way in ways])
+        for (_, of_class), ways in question.ways.items()
+    ]
+    rows += [
+        (split.model, [(way, carried_s(question, split, way)) for way in ways])
+        for split in question.splits
+        for ways in split.ways.values()
+    ]
     found = set()
-    for (of_type, of_class), ways in question.ways.items():
-        limit_s = question.limit_s(question.classes[of_class].model)
-        useful = question.useful(of_type, of_class, limit_s)
-        best = ways[0].seconds
-        for way in useful:
-            if way.batch > 1 and way.seconds / way.batch < best * (1 - 1e-9):
+    for model, timed in rows:
+        best = timed[0][1]
+        for way, seconds in timed:
+            useful = way.batch > 1 and way.alone_s <= question.limit_s(model)
+            if useful and seconds / way.batch < best * (1 - 1e-9):
                 found.add(way.batch)
-                best = way.seconds / way.batch
-    for split in question.splits:
-        limit_s = question.limit_s(split.model)
-        for ways in split.ways.values():
-            best = carried_s(question, split, ways[0])
-            for way in ways:
-                each = carried_s(question, split, way) / way.batch
-                if way.batch > 1 and way.alone_s <= limit_s and each < best * (1 - 1e-9):
-                    found.add(way.batch)
-                    best = each
+                best = seconds / way.batch
     return tuple(sorted(found))
 
 
 def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
-    """Return the devices of a vector: kind after kind, one after another."""
+    """Devices of a vector: kind after kind, one after another."""
     return tuple(
         Place(k, unit, slot, of_type)
         for k, (kind, count) in enumerate(zip(question.kinds, counts, strict=True))
@@ -230,19 +206,8 @@ def places_of(question: Question, counts: Counts) -> tuple[Place, ...]:
     )
 
 
-def links_of(question: Question, places: Sequence[Place]) -> tuple[list[int], int]:
-    """By device: the first of the links that its unit brings; and how many all units bring."""
-    first: list[int] = []
-    links = begin = 0
-    for place in places:
-        if place.slot == 0:
-            begin, links = links, links + question.kinds[place.kind].links
-        first.append(begin)
-    return first, links
-
-
 def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
-    """Return where models are served on a vector, or why they cannot be so; not of "each"."""
+    """Where models are served on a vector, or why they cannot be so; not of "each"."""
     places, able = _able(question, counts, policy.max_batch)
     if policy.placement == "apart":
         able = apart(question, places, able)
@@ -269,10 +234,8 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
 
 
 @functools.lru_cache(maxsize=16)
-def _able(
-    question: Question, counts: Counts, max_batch: int
-) -> tuple[tuple[Place, ...], Sequence[Sequence[int]]]:
-    """The devices of a vector, and by model those that serve it whole."""
+def _able(question: Question, counts: Counts, max_batch: int) -> tuple[tuple[Place, ...], Devices]:
+    """Devices of a vector, and by model those that serve it whole."""
     places = places_of(question, counts)
     able = []
     for model in range(len(question.models)):
@@ -313,11 +276,19 @@ def _held(question: Question, where: Placed, policy: Policy) -> list[int]:
     return found
 
 
-def serves(question: Question, of_type: int, model: int, max_batch: int = 1) -> bool:
-    """Whether a device answers one request of each class of a model in time.
+def takes(question: Question, model: int, ways: Sequence[Way], max_batch: int) -> bool:
+    """Whether ways of a class answer one request in time, and take batches of up to so many.
 
-    It also takes batches of up to so many, as far as any device does.
+    What is larger than any way of the model is not asked for.
     """
+    limit_s = question.limit_s(model)
+    if not any(way.batch == 1 and way.alone_s <= limit_s for way in ways):
+        return False
+    return ways[-1].batch >= min(max_batch, question.largest[model])
+
+
+def serves(question: Question, of_type: int, model: int, max_batch: int = 1) -> bool:
+    """Whether a device ``takes`` each class of a model."""
     return all(
         takes(question, model, question.ways.get((of_type, of_class), ()), max_batch)
         for of_class in question.classes_of(model)
@@ -329,37 +300,234 @@ def up_to(ways: Sequence[Way], most: int) -> tuple[Way, ...]:
     return tuple(way for way in ways if way.batch <= most)
 
 
-def apart(
-    question: Question, places: Sequence[Place], able: Sequence[Sequence[int]]
-) -> list[list[int]]:
-    """Deal devices out, one model each.
+# Models dealt out to devices
 
-    The model that has the smallest part of what it needs takes the free device that does most
-    of it a second, until none is left that helps; of equals the first. O(models x devices^2).
+
+def needs_of(question: Question) -> list[float]:
+    """By model: how much of it comes, a second where it is drawn, else in all."""
+    need = [0.0] * len(question.models)
+    for at, ask in enumerate(question.asks):
+        rate = ask.rate_per_s
+        if rate is None:
+            arrivals = question.arrivals
+            rate = 0.0 if arrivals is None else float((arrivals.ask == at).sum())
+        need[question.classes[ask.of_class].model] += rate
+    return need
+
+
+def apart(question: Question, places: Sequence[Place], able: Devices) -> list[list[int]]:
+    """One model for each device: see ``_dealt``."""
+    speed = [
+        {
+            at: 1.0
+            / max(
+                question.ways[places[at].of_type, k][0].seconds for k in question.classes_of(model)
+            )
+            for at in mine
+        }
+        for model, mine in enumerate(able)
+    ]
+    holds = [dict.fromkeys(mine, 1) for mine in able]
+    return _dealt(question, speed, [[] for _ in able], [1] * len(places), holds)
+
+
+def fitting(
+    question: Question, places: Sequence[Place], able: Devices, dealt: Devices, most: int
+) -> list[list[int]]:
+    """Devices that each model was dealt, and all others that hold it beside what they have."""
+    room = [question.types[place.of_type].memory_bytes for place in places]
+    speed, holds = [], []
+    for model, mine in enumerate(able):
+        types = {at: places[at].of_type for at in mine}
+        holds.append({at: bytes_of(question, model, p, most) for at, p in types.items()})
+        seconds = {at: _seconds(question, model, p) for at, p in types.items()}
+        speed.append({at: 1 / each if each else 1e300 for at, each in seconds.items()})
+        for at in dealt[model]:
+            room[at] -= holds[model][at]
+    return _dealt(question, speed, [list(mine) for mine in dealt], room, holds)
+
+
+def _dealt(
+    question: Question,
+    speed: Sequence[Mapping[int, float]],
+    found: list[list[int]],
+    room: list[int],
+    holds: Sequence[Mapping[int, int]],
+) -> list[list[int]]:
+    """Devices dealt out to models as long as there is room.
+
+    The model that has the smallest part of what it needs takes the device that does most of it a
+    second among those that have room; of equals the first. `speed` and `holds` are by model and
+    device that serves it, `found` is what each has already. O(models x devices^2).
     """
     need = needs_of(question)
-    speed = [
-        [
-            1.0
-            / max(question.ways[place.of_type, k][0].seconds for k in question.classes_of(model))
-            if at in able[model]
-            else 0.0
-            for at, place in enumerate(places)
-        ]
-        for model in range(len(question.models))
-    ]
-    found: list[list[int]] = [[] for _ in question.models]
-    does = [0.0] * len(question.models)
-    free = set(range(len(places)))
-    wanting = set(range(len(question.models)))
+    does = [sum(speed[model][at] for at in mine) for model, mine in enumerate(found)]
+    order = [sorted(each, key=lambda at: (-each[at], at)) for each in speed]
+    wanting = set(range(len(found)))
     while wanting:
         model = min(wanting, key=lambda one: (does[one] / need[one] if need[one] else 1e300, one))
-        mine = [at for at in sorted(free) if speed[model][at] > 0]
-        if not mine:
+        free = (at for at in order[model] if holds[model][at] <= room[at])
+        at = next((at for at in free if at not in found[model]), None)
+        if at is None:
             wanting.discard(model)
             continue
-        best = max(mine, key=lambda at: (speed[model][at], -at))
-        free.discard(best)
-        found[model].append(best)
-        does[model] += speed[model][best]
+        found[model].append(at)
+        room[at] -= holds[model][at]
+        does[model] += speed[model][at]
     return [sorted(mine) for mine in found]
+
+
+def _seconds(question: Question, model: int, of_type: int) -> float:
+    """What a request of a model takes a device at least, of its classes in equal parts."""
+    limit_s = question.limit_s(model)
+    classes = question.classes_of(model)
+    each = [
+        min(way.seconds / way.batch for way in question.useful(of_type, of_class, limit_s))
+        for of_class in classes
+    ]
+    return sum(each) / len(each)
+
+
+def bytes_of(question: Question, model: int, of_type: int, most: int) -> int:
+    """What a model holds of a device, in batches of up to so many."""
+    return max(
+        way.whole_bytes
+        for of_class in question.classes_of(model)
+        for way in question.ways[of_type, of_class]
+        if way.batch <= most
+    )
+
+
+def suited(question: Question, places: Sequence[Place], able: Devices) -> list[list[int]]:
+    """Devices that each model is sent to where all together carry most of what comes.
+
+    The linear program deals requests out in any parts, each in the batch size that suits it best,
+    so that no type of device is busy more than a part of the time that is as small as can be. A
+    device serves what its type is sent. With few devices each model has those to which it is
+    worth most, by comparison. O(one linear program of types times models).
+    """
+    types = tuple(sorted({place.of_type for place in places}))
+    many = tuple(sum(place.of_type == one for place in places) for one in types)
+    able_types = tuple(
+        tuple(any(places[at].of_type == one for at in mine) for one in types) for mine in able
+    )
+    sent = _sent(question, types, many, able_types)
+    return [
+        [at for at in mine if sent[model][types.index(places[at].of_type)]]
+        for model, mine in enumerate(able)
+    ]
+
+
+@functools.lru_cache(maxsize=256)
+def _sent(
+    question: Question,
+    types: tuple[int, ...],
+    many: tuple[int, ...],
+    able: tuple[tuple[bool, ...], ...],
+) -> tuple[tuple[bool, ...], ...]:
+    """By model and type: whether any of it is sent there; of what nobody serves, nothing."""
+    need = np.maximum(needs_of(question), 1e-9)
+    wanted = [model for model, row in enumerate(able) if any(row)]
+    pairs = [(m, p) for m in wanted for p in range(len(types)) if able[m][p]]
+    if not pairs:
+        return able
+    load = np.zeros((len(types), len(pairs)))
+    for column, (model, p) in enumerate(pairs):
+        load[p, column] = float(need[model]) * _seconds(question, model, types[p])
+    load /= float(load.max()) or 1.0
+    room = [count * question.types[p].streams for count, p in zip(many, types, strict=True)]
+    group = np.array([wanted.index(model) for model, _ in pairs])
+    solved = balanced(load, np.array(room, dtype=float), group, np.ones(len(wanted)))
+    if solved.status != 0:
+        return able
+    found = [[False] * len(types) for _ in able]
+    for (model, p), part in zip(pairs, np.asarray(solved.x)[:-1].tolist(), strict=True):
+        found[model][p] = part > LEAST
+    return tuple(tuple(row) for row in found)
+
+
+# Devices that serve a model together
+
+
+def gathered(
+    question: Question,
+    places: Sequence[Place],
+    model: int,
+    alone: Sequence[int],
+    strategy: str,
+    max_batch: int = 1,
+    *,
+    split_first: bool,
+    by_device: bool = False,
+) -> tuple[Instance, ...]:
+    """Instances of a model that is split by one strategy, on disjoint sets of devices.
+
+    Split after split takes devices that are free, the first copies first, until one of its kinds
+    has none; then the next. Those of `alone` that serve the model whole are left to that, or, with
+    `split_first`, are in sets, and serve it whole where they are left over. O(splits x devices).
+    """
+    free = set(range(len(places))) - (set() if split_first else set(alone))
+    at = {(place.kind, place.unit, place.slot): k for k, place in enumerate(places)}
+    found = []
+    for number in _numbers(question, model, strategy, by_device=by_device):
+        split = question.splits[number]
+        if all(
+            takes(question, model, split.ways.get(of_class, ()), max_batch)
+            for of_class in question.classes_of(model)
+        ):
+            while (devices := _taken(split, at, free)) is not None:
+                found.append(Instance(devices, number))
+                free -= set(devices)
+    used = {device for one in found for device in one.devices}
+    found += [Instance((device,)) for device in alone if device not in used]
+    return tuple(sorted(found))
+
+
+def carried_s(question: Question, split: Split, way: Way) -> float:
+    """How long a set is taken by a batch: that of its devices which is taken longest."""
+    types = question.types_of(split)
+    busy = [0.0] * len(types)
+    for task in way.tasks:
+        if task.slot >= 0:
+            busy[task.slot] += task.seconds / question.types[types[task.slot]].streams
+    return max(busy)
+
+
+def _numbers(question: Question, model: int, strategy: str, *, by_device: bool) -> list[int]:
+    """Splits of a model by a strategy: those that carry most first, or most for each device."""
+    mine = [
+        number
+        for number, split in enumerate(question.splits)
+        if split.model == model and split.strategy == strategy
+    ]
+    return sorted(mine, key=lambda number: _taken_s(question, number)) if by_device else mine
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _taken_s(question: Question, number: int) -> float:
+    """What a request takes all devices of a split together, one by one."""
+    split = question.splits[number]
+    each = (carried_s(question, split, ways[0]) for ways in split.ways.values())
+    return float(f"{max(each) * len(split.devices):.9g}")
+
+
+def strategies(question: Question) -> tuple[str, ...]:
+    """What splits are planned by, in their order."""
+    return tuple(dict.fromkeys(split.strategy for split in question.splits))
+
+
+def _taken(
+    split: Split, at: dict[tuple[int, int, int], int], free: set[int]
+) -> tuple[int, ...] | None:
+    """Free devices for a split, by its first copies that have them; None where one is lacking."""
+    copies: list[int] = []
+    for unit, kind in enumerate(split.kinds):
+        slots = [slot for own, slot in split.devices if own == unit]
+        before = {copy for other, copy in zip(split.kinds, copies, strict=False) if other == kind}
+        units = sorted({copy for one, copy, _ in at if one == kind} - before)
+        able = (copy for copy in units if all(at[kind, copy, slot] in free for slot in slots))
+        copy = next(able, None)
+        if copy is None:
+            return None
+        copies.append(copy)
+    return tuple(at[split.kinds[unit], copies[unit], slot] for unit, slot in split.devices)

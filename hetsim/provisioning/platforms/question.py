@@ -1,61 +1,54 @@
 """The question in numbers: what can be had, what comes, and what each device takes for it.
 
 Everything that is searched, excluded, played and certified rests on this record alone. The words
-are the certificate's: a *kind* brings devices of certain *types*; requests of one model and shape
-are a *class*; what one stream asks of one class is an *ask*.
+are the certificate's: a *kind* brings devices of certain *types*, a vector of *counts* has so many
+of each kind; requests of one model and shape are a *class*; what one stream asks of one class is an
+*ask*.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.errors import UsageError
 from hetsim.hardware.price import Price
 from hetsim.problem.evidence import Evidence
-from hetsim.provisioning.platforms.any_plan import AnyPlan
+from hetsim.statistics.until import FIRST_LOOK
+from hetsim.workload.merging import requests_of
 from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Workload
 
 Aim = Literal["cost", "energy", "devices"]
 AIMS: tuple[Aim, ...] = ("cost", "energy", "devices")
 
 Counts = tuple[int, ...]
-"""How many of each kind: a vector."""
 
 UNIT: Mapping[Aim, Fraction] = {
     "cost": Fraction(1, 10**9),
     "energy": Fraction(1, 10**6),
     "devices": Fraction(1),
 }
-"""What one of ``Kind.cost`` is: US dollars an hour, watts, or devices. Whole numbers add up
-exactly, so that no vector comes before another by a rounding error."""
+"""Of ``Kind.cost``, in ``UNITS``: whole numbers add up exactly."""
 
 UNITS: Mapping[Aim, str] = {"cost": "USD/h", "energy": "W", "devices": "devices"}
-"""What an amount of each is in."""
 
 SLACK = 1e-9
-"""Of a bound: what its sums may be rounded by, and more."""
+"""Part of a bound that rounding of its sums may make, and more."""
 
 BATCHES = (1, 2, 4, 8, 16)
 """Sizes of batches that are planned for, where a model takes batches at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceType:
-    """One sort of device.
-
-    Attributes
-    ----------
-    name : str
-        Its kind, and its name there.
-    streams : int
-    memory_bytes : int
-    """
+class DeviceType(NamedTuple):
+    """One sort of device: a kind's name and its name there."""
 
     name: str
     streams: int
@@ -66,24 +59,9 @@ class DeviceType:
 class Kind:
     """What can be had of a sort.
 
-    Attributes
-    ----------
-    name : str
-    devices : tuple of int
-        Types of the devices that one of it has, in order.
-    links : int
-        That one of it brings: to where requests come, and between its devices.
-    cost : int
-        Of one, in ``UNIT`` of what is aimed at.
-    most : int
-        How many there are.
-    slots : int
-        Devices that it takes where it is a host; 0: it is none.
-    in_slot : bool
-        Whether it stands in a slot of a host.
-    price : Price or None
-    parts : mapping of str to str
-        What `cost` is made of, in decimals.
+    One of it brings devices of `devices` types, in order, and `links`, to where requests come and
+    between its devices; it costs `cost` in ``UNIT``, made of `parts` in decimals. There are `most`.
+    A host has `slots` for devices; `in_slot` stands in one.
     """
 
     name: str
@@ -105,15 +83,8 @@ class Kind:
 class Task(NamedTuple):
     """One subgraph or transfer of a request.
 
-    Attributes
-    ----------
-    slot : int
-        Which device of the kind; -1 of a transfer.
-    seconds : float
-    links : tuple of int
-        Those of the kind that it holds, ascending.
-    before : tuple of int
-        Tasks that end first, ascending.
+    `slot` is its place among the devices that serve it, -1 of a transfer; `links` of its kinds that
+    it holds and tasks that end `before`, both ascending.
     """
 
     slot: int
@@ -124,20 +95,11 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Way:
-    """How one device serves batches of one size of one class.
+    """How one device, or several together, serve batches of one size of one class.
 
-    Attributes
-    ----------
-    batch : int
-    tasks : tuple of Task
-    seconds : float
-        That the device takes for it.
-    alone_s : float
-        No request in it is answered sooner.
-    whole_bytes : int
-        What the model holds of the device, where batches have up to so many requests.
-    bytes_by_slot : tuple of int
-        The same of each device, where there are several.
+    No request in it is answered sooner than `alone_s`; devices take `seconds` together.
+    `whole_bytes` is the most that the model holds of a device in batches of up to so many,
+    `bytes_by_slot` the same of each device, where there are several.
     """
 
     batch: int
@@ -151,13 +113,7 @@ class Way:
 class Mode(NamedTuple):
     """What a batch asks of devices and links, as bounds take it.
 
-    Attributes
-    ----------
-    batch : int
-    alone_s : float
-        No request in it is answered sooner.
-    uses : tuple of (int, float)
-        By resource, see ``Question.resources``: how long it has all of one of them, in seconds.
+    `uses` is by resource, see ``Question.resources``: how many seconds it has all of one of them.
     """
 
     batch: int
@@ -166,13 +122,10 @@ class Mode(NamedTuple):
 
 
 class Off(NamedTuple):
-    """By how much times may be off: logs of factors, as sums of independent sources.
+    """Uncertainty of the times of a device, and of transfers to it.
 
-    Attributes
-    ----------
-    device, route : mapping of str to float
-        By source the deviation of the log, of what the device takes and of transfers to it. Two
-        that name the same source are off together.
+    By source the standard deviation of the log of a factor. Two that name the same source are off
+    together.
     """
 
     device: Mapping[str, float]
@@ -182,13 +135,8 @@ class Off(NamedTuple):
 class Priced(NamedTuple):
     """What the times of a model on a sort of device rest on.
 
-    Attributes
-    ----------
-    evidence : Evidence
-    as_if : bool
-        Whether the model does not have that precision, and is priced as if it did.
-    precision : str
-        Precision that the model is priced in; empty where the datasheet prices it.
+    `as_if`: the model does not have that precision, and is priced as if it did. `precision` is
+    empty where the datasheet prices it.
     """
 
     evidence: Evidence
@@ -196,16 +144,21 @@ class Priced(NamedTuple):
     precision: str
 
 
+class AnyPlan(NamedTuple):
+    """What a class of requests takes at least, node by node on the device that suits it best.
+
+    No request is answered sooner than `quickest_s`, infinite where no device takes some node, which
+    `lacking` names; each needs `work_s` of some device.
+    """
+
+    quickest_s: float
+    work_s: float
+    lacking: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Class:
-    """Requests of one model and shape.
-
-    Attributes
-    ----------
-    model : int
-    variant : mapping of str to int
-        Its open dimensions.
-    """
+    """Requests of one model and shape: its open dimensions."""
 
     model: int
     variant: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -231,20 +184,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """How one model is served by several devices together.
+    """How one model is served by several devices together, planned by `strategy`.
 
-    Attributes
-    ----------
-    model : int
-    strategy : str
-        What plans it.
-    kinds : tuple of int
-        It takes one of each; a kind that stands twice is taken twice.
-    devices : tuple of (int, int)
-        Which of `kinds`, and which device of that kind.
-    ways : mapping of int to tuple of Way
-        By class of the model, by size, ascending. Slots of tasks are places in `devices`; links
-        are those of the first of `kinds`, then of the next.
+    It takes one of each of `kinds`; a kind that stands twice is taken twice. `devices` are (which
+    of `kinds`, which device of that kind). `ways` are by class of the model, by size, ascending;
+    links of tasks are those of the first of `kinds`, then of the next.
     """
 
     model: int
@@ -269,15 +213,7 @@ class Place(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """What serves a model.
-
-    Attributes
-    ----------
-    devices : tuple of int
-        One, or those that a split takes, in its order.
-    split : int
-        Which of the question's; -1: one device serves the model whole.
-    """
+    """What serves a model: one device whole, where `split` is -1, or those of a split in order."""
 
     devices: tuple[int, ...]
     split: int = -1
@@ -285,14 +221,7 @@ class Instance(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """Requests that come.
-
-    Attributes
-    ----------
-    time_s : float array [requests]
-        Ascending.
-    ask : int array [requests]
-    """
+    """Requests that come: when, ascending, and of which ask."""
 
     time_s: NDArray[np.float64]
     ask: NDArray[np.int64]
@@ -301,19 +230,19 @@ class Arrivals:
         return len(self.time_s)
 
     def first(self, count: int) -> Arrivals:
-        """Return the first so many."""
+        """First so many."""
         return Arrivals(self.time_s[:count], self.ask[:count])
 
     @classmethod
     def joined(cls, blocks: Iterable[Arrivals]) -> Arrivals:
-        """Return blocks one after another."""
+        """Blocks one after another."""
         parts = list(blocks)
         time_s = np.concatenate([np.zeros(0), *(one.time_s for one in parts)])
         ask = np.concatenate([np.zeros(0, np.int64), *(one.ask for one in parts)])
         return cls(time_s, ask)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Question:
     """What is asked.
 
@@ -339,19 +268,15 @@ class Question:
     arrivals : Arrivals or None
         All of them, where they are given.
     free : tuple of AnyPlan
-        By class: what no plan goes below, cut however one likes; empty where that is not known.
+        By class; empty where that is not known.
     off : mapping of (type, model) to Off
-        What the figures of devices and links leave open; what is not there is exact.
+        What is not there is exact.
     priced : mapping of (type, model) to Priced
-        What times rest on; devices that cannot run a model are absent.
+        Devices that cannot run a model are absent.
     splits : tuple of Split
         Plans over several devices that are looked at, those that carry most first.
     losses : int
         Devices without any of which, as many at once, objectives are to be met, too.
-    modes : tuple of tuple of Mode
-        By class: all its ways, as bounds take them.
-    largest : tuple of int
-        By model: the most requests in a batch of any way.
     """
 
     aim: Aim
@@ -371,59 +296,27 @@ class Question:
     priced: Mapping[tuple[int, int], Priced] = field(default_factory=dict)
     splits: tuple[Split, ...] = ()
     losses: int = 0
-    modes: tuple[tuple[Mode, ...], ...] = field(init=False, repr=False)
-    largest: tuple[int, ...] = field(init=False, repr=False)
-    _classes_of: tuple[tuple[int, ...], ...] = field(init=False, repr=False)
-    _limit_s: tuple[float, ...] = field(init=False, repr=False)
-    _links: tuple[range, ...] = field(init=False, repr=False)
 
     @property
-    def unsure(self) -> bool:
-        """Whether figures of devices or links may be off, as far as is known."""
-        return any(part for off in self.off.values() for part in off)
+    def sources(self) -> list[str]:
+        """Sources of uncertainty of figures of devices and links, as far as is known."""
+        return sorted({name for off in self.off.values() for part in off for name in part})
 
-    def __post_init__(self) -> None:
-        ends = list(accumulate((kind.links for kind in self.kinds), initial=len(self.types)))
-        object.__setattr__(self, "_links", tuple(range(*ends_of) for ends_of in pairwise(ends)))
-        models = range(len(self.models))
-        classes = tuple(
-            tuple(at for at, one in enumerate(self.classes) if one.model == model)
-            for model in models
-        )
-        limits = tuple(
-            max(
-                (
-                    slo.latency_s
-                    for stream in self.streams
-                    if stream.model == model
-                    for slo in stream.slos
-                ),
-                default=np.inf,
-            )
-            for model in models
-        )
-        object.__setattr__(self, "_classes_of", classes)
-        object.__setattr__(self, "_limit_s", limits)
-        modes = tuple(tuple(self._modes(at)) for at in range(len(self.classes)))
-        object.__setattr__(self, "modes", modes)
-        largest = tuple(
-            max((mode.batch for at in self.classes_of(model) for mode in modes[at]), default=1)
-            for model in range(len(self.models))
-        )
-        object.__setattr__(self, "largest", largest)
+    @cached_property
+    def modes(self) -> tuple[tuple[Mode, ...], ...]:
+        """By class: all its ways, as bounds take them."""
+        return tuple(tuple(self._modes(at)) for at in range(len(self.classes)))
 
     def _modes(self, of_class: int) -> Iterator[Mode]:
         for (of_type, other), ways in sorted(self.ways.items()):
             if other == of_class:
-                kind, slot = self.home_of(of_type)
                 for way in ways:
-                    yield self.mode(way, (kind,), {slot: of_type})
+                    yield self.mode(way, (self.home_of(of_type)[0],), (of_type,))
         for split in self.splits:
-            types = dict(enumerate(self.types_of(split)))
             for way in split.ways.get(of_class, ()):
-                yield self.mode(way, split.kinds, types)
+                yield self.mode(way, split.kinds, self.types_of(split))
 
-    def mode(self, way: Way, kinds: Sequence[int], types: Mapping[int, int]) -> Mode:
+    def mode(self, way: Way, kinds: Sequence[int], types: Sequence[int]) -> Mode:
         """A way whose slots are of these types, and whose links are those of these kinds."""
         links = [link for kind in kinds for link in self.links_of_kind(kind)]
         uses: dict[int, float] = {}
@@ -436,10 +329,23 @@ class Question:
                 uses[links[link]] = uses.get(links[link], 0.0) + task.seconds
         return Mode(way.batch, way.alone_s, tuple(sorted(uses.items())))
 
+    @cached_property
+    def largest(self) -> tuple[int, ...]:
+        """By model: the most requests in a batch of any way."""
+        return tuple(
+            max((mode.batch for at in self.classes_of(model) for mode in self.modes[at]), default=1)
+            for model in range(len(self.models))
+        )
+
     @property
     def resources(self) -> int:
         """How many sorts of things have time: types of devices, then links, kind after kind."""
         return len(self.types) + sum(kind.links for kind in self.kinds)
+
+    @cached_property
+    def _links(self) -> tuple[range, ...]:
+        ends = accumulate((kind.links for kind in self.kinds), initial=len(self.types))
+        return tuple(range(*ends_of) for ends_of in pairwise(ends))
 
     def links_of_kind(self, kind: int) -> range:
         """The resources that the links of a kind are."""
@@ -454,21 +360,16 @@ class Question:
         kind = next(k for k, one in enumerate(self.kinds) if of_type in one.devices)
         return kind, self.kinds[kind].devices.index(of_type)
 
-    def type_of(self, split: Split, slot: int) -> int:
-        """The type of one of the devices of a split."""
-        unit, own = split.devices[slot]
-        return self.kinds[split.kinds[unit]].devices[own]
-
     def types_of(self, split: Split) -> list[int]:
-        """The types of all of its devices."""
-        return [self.type_of(split, slot) for slot in range(len(split.devices))]
+        """The types of the devices of a split."""
+        return [self.kinds[split.kinds[unit]].devices[slot] for unit, slot in split.devices]
 
     def cost(self, counts: Counts) -> int:
         """What so many of each kind cost, in ``UNIT``."""
         return sum(n * kind.cost for n, kind in zip(counts, self.kinds, strict=True))
 
     def amount(self, counts: Counts) -> float:
-        """What so many of each kind cost, in dollars an hour, watts or devices."""
+        """What so many of each kind cost, in ``UNITS``."""
         return float(self.cost(counts) * UNIT[self.aim])
 
     @property
@@ -477,8 +378,12 @@ class Question:
         return sum(kind.cost * kind.most for kind in self.kinds)
 
     def named(self, counts: Counts) -> dict[str, int]:
-        """Return a vector by the names of kinds, without those of which it has none."""
+        """A vector by the names of kinds, without those of which it has none."""
         return {kind.name: n for n, kind in zip(counts, self.kinds, strict=True) if n}
+
+    def told(self, counts: Counts) -> str:
+        """A vector in words: ``2 l4, 1 epyc``."""
+        return ", ".join(f"{n} {name}" for name, n in self.named(counts).items()) or "nothing"
 
     def key(self, counts: Counts) -> tuple[int, int, Counts]:
         """What vectors are ordered by: cost, then fewer devices, then the counts themselves."""
@@ -496,9 +401,25 @@ class Question:
             and sum(n for n, kind in each if kind.in_slot) <= slots
         )
 
+    @cached_property
+    def _classes_of(self) -> tuple[tuple[int, ...], ...]:
+        every = list(enumerate(self.classes))
+        return tuple(
+            tuple(at for at, one in every if one.model == model)
+            for model in range(len(self.models))
+        )
+
     def classes_of(self, model: int) -> tuple[int, ...]:
         """The classes of a model, in order."""
         return self._classes_of[model]
+
+    @cached_property
+    def _limit_s(self) -> tuple[float, ...]:
+        found = [-np.inf] * len(self.models)
+        for stream in self.streams:
+            limits = [found[stream.model], *(slo.latency_s for slo in stream.slos)]
+            found[stream.model] = max(limits)
+        return tuple(limit if limit > -np.inf else np.inf for limit in found)
 
     def limit_s(self, model: int) -> float:
         """The longest latency that is asked of a model; infinite where nothing is."""
@@ -512,3 +433,35 @@ class Question:
     def useful_modes(self, of_class: int, limit_s: float) -> tuple[Mode, ...]:
         """The ways of all devices, alone or together, that answer a request within a limit."""
         return tuple(mode for mode in self.modes[of_class] if mode.alone_s <= limit_s)
+
+
+# Requests of a workload
+
+
+def arrivals_of(workload: Workload) -> Arrivals:
+    """All requests of a workload that ends. Raises UsageError where none comes that counts."""
+    blocks = list(_blocks(workload))
+    if not blocks:
+        raise UsageError("no request comes", hint="give a rate above 0, or a longer duration")
+    found = Arrivals.joined(blocks)
+    if not len(found) or found.time_s[-1] < workload.warm_up_s:
+        raise UsageError(
+            "no request comes after the warm-up",
+            hint="write a shorter warm_up_s:, or a longer duration_s:",
+        )
+    return found
+
+
+def drawn(workload: Workload, budget: int) -> Iterator[Arrivals]:
+    """First so many requests in blocks, whenever the workload ends."""
+    for block in _blocks(replace(workload, duration_s=None, requests=budget)):
+        for begin in range(0, len(block), FIRST_LOOK):
+            piece = slice(begin, begin + FIRST_LOOK)
+            yield Arrivals(block.time_s[piece], block.ask[piece])
+
+
+def _blocks(workload: Workload) -> Iterator[Arrivals]:
+    """Requests by ask: those of a stream stand by variant."""
+    first = np.cumsum([0] + [len(stream.variants) for stream in workload.streams])
+    for block in requests_of(workload):
+        yield Arrivals(block.arrival_s, first[block.stream] + block.variant)

@@ -6,35 +6,55 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.core import checks
-from hetsim.core.going import Pace, say, stage
+from hetsim.core.going import Pace, each, part, say, stage
+from hetsim.errors import UsageError
 from hetsim.hardware.price import Price, parse_price
+from hetsim.hardware.routes import build_routes
 from hetsim.provisioning.platforms.answer import (
     Chosen,
     Recommendation,
+    binding_of,
     excuses_of,
+    impossible,
 )
-from hetsim.provisioning.platforms.any_plan import too_slow
-from hetsim.provisioning.platforms.binding import binding_of
-from hetsim.provisioning.platforms.bounds.bound import Bound, choices
-from hetsim.provisioning.platforms.bounds.capacity import bound_of
-from hetsim.provisioning.platforms.bounds.needs import needs
-from hetsim.provisioning.platforms.catalog import MOST, Catalog, load_catalog
-from hetsim.provisioning.platforms.composing import Pieces
-from hetsim.provisioning.platforms.deploying import deployment_of, platform_of, told
+from hetsim.provisioning.platforms.catalog import MOST, Catalog, Entry, HostEntry, load_catalog
 from hetsim.provisioning.platforms.doubt import AS_SAID, Demand, chance_of, demand_of_text, doubt_of
+from hetsim.provisioning.platforms.pieces import (
+    FRONT,
+    Pieces,
+    composed,
+    costs_of,
+    deployment_of,
+    pieces_of,
+    platform_of,
+)
 from hetsim.provisioning.platforms.policies import Placed
-from hetsim.provisioning.platforms.question import AIMS, SLACK, UNIT, UNITS, Aim, Counts, Question
-from hetsim.provisioning.platforms.searching import BUDGET, Found, Search, Tried, excluded_by
-from hetsim.provisioning.platforms.tables import question_of
-from hetsim.provisioning.platforms.vectors import Level, all_vectors
-from hetsim.provisioning.rates.redundancy.answer import Loss, Survived
+from hetsim.provisioning.platforms.question import (
+    AIMS,
+    UNIT,
+    UNITS,
+    Aim,
+    Ask,
+    Class,
+    Counts,
+    DeviceType,
+    Kind,
+    Question,
+    Stream,
+    arrivals_of,
+)
+from hetsim.provisioning.platforms.search import BUDGET, Found, Search, Tried
+from hetsim.provisioning.platforms.splits import splits_of
+from hetsim.provisioning.platforms.vectors import Level, all_vectors, survey
+from hetsim.provisioning.platforms.ways import Planner
+from hetsim.provisioning.rates.ceiling import rates_of
+from hetsim.provisioning.rates.redundancy.answer import Loss
 from hetsim.provisioning.rates.surviving import survive_as
 from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.cost import Prices
+from hetsim.simulation.service.running import expected
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.workload import Workload
 
@@ -42,6 +62,9 @@ MAX_DEVICES = 8
 
 MOST_LOSSES = 4
 """Devices that may be lost at once: each such set of a platform is played."""
+
+MOST_GIVEN = 2**24
+"""Given requests that are played at most."""
 
 
 @checks.takes(
@@ -154,8 +177,7 @@ def recommended(
     demand: Demand = AS_SAID,
     losses: int = 0,
 ) -> Recommendation:
-    """Return what ``recommend`` does, of models read and priced as `asked`."""
-    asks_near = bool(draws) or demand != AS_SAID
+    """What ``recommend`` gives, of models read and priced as `asked`."""
     with stage("of planning"):
         question, pieces = question_of(
             workload,
@@ -167,18 +189,13 @@ def recommended(
             losses=losses,
         )
     with stage("of the search"):
-        search = Search(question, workload, budget=budget, tell=Telling(question))
-        found = search.found()
+        found = Search(question, workload, budget=budget, tell=Telling(question)).found()
     answer, second = found.answer, found.runner_up
     cap = question.dearest if answer is None else question.cost(answer.counts)
-    excluded, dearer = excluded_by(found, cap)
-    vectors = all_vectors(question)
+    looked = survey(question, found.tests, cap)
     binding = binding_of(found, None if answer is None else answer.counts)
     doubt = None
-    if draws is None and not asks_near:
-        with stage():
-            doubt = chance_of(found, workload)
-    if asks_near:
+    if draws or demand != AS_SAID:
         near = None
         if binding is not None:
             near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
@@ -186,15 +203,18 @@ def recommended(
             doubt = doubt_of(
                 found, workload, draws=draws or 1, demand=demand, budget=budget, near=near
             )
+    elif draws is None:
+        with stage():
+            doubt = chance_of(found, workload)
     return Recommendation(
         workload,
-        None if answer is None else chosen(found, pieces, answer, workload, asked, budget),
+        None if answer is None else _chosen(found, pieces, answer, workload, asked, budget),
         None if second is None else question.named(second.counts),
         None if second is None else question.amount(second.counts),
         tuple(question.named(counts) for counts in found.undecided),
-        excuses_of(found, excluded),
-        dearer,
-        vectors,
+        excuses_of(found, looked.excluded),
+        looked.dearer,
+        all_vectors(question),
         binding,
         impossible(question) if answer is None else None,
         found.policies,
@@ -209,10 +229,6 @@ class Telling:
 
     Where the answer lies is not known before it is found; how many vectors of a level are undecided
     is. So what is told to be left is until all vectors up to a cost are decided.
-
-    Parameters
-    ----------
-    question : Question
     """
 
     def __init__(self, question: Question) -> None:
@@ -227,55 +243,10 @@ class Telling:
         question = self._question
         most = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
         left_s = self._pace.left_s(share)
-        say(0.0, f"{told(question, counts)} of those up to {most}", left_s, of="of these")
+        say(0.0, f"{question.told(counts)} of those up to {most}", left_s, of="of these")
 
 
-def impossible(question: Question) -> str | None:
-    """Return why no vector can meet the objectives, with models cut however one likes.
-
-    None where that is not proved: the bounds of the search are of the plans that are looked at,
-    and others may do what these cannot.
-
-    What nothing can run, or not in time, of an ask that is more than may be late; and more work,
-    on time, than all devices of the largest vector have seconds for.
-    """
-    if not question.free:
-        return None
-    for bound in needs(question):
-        ask = question.asks[bound.ask]
-        which = bound.slo[ask.stream]
-        assert which is not None
-        limit_s = question.streams[ask.stream].slos[which].latency_s
-        model = question.models[question.classes[ask.of_class].model]
-        why = too_slow(model, question.free[ask.of_class], limit_s)
-        if why is not None:
-            return why
-    most = most_devices(question)
-    work_s = np.array([one.work_s for one in question.free])
-    for slo in choices(question):
-        each = np.zeros(question.resources)
-        each[: len(question.types)] = 1.0
-        busy = bound_of(question, slo, (each, work_s))
-        if busy is not None and most < busy.least * (1 - SLACK):
-            return _too_much(busy, most)
-    return None
-
-
-def most_devices(question: Question) -> int:
-    """Return a number of devices that no vector exceeds."""
-    kinds = [len(kind.devices) for kind in question.kinds if not kind.slots]
-    hosts = [len(kind.devices) for kind in question.kinds if kind.slots]
-    return question.max_devices * max(kinds, default=0) + max(hosts, default=0)
-
-
-def _too_much(busy: Bound, most: int) -> str:
-    return (
-        f"what comes keeps {busy.least:.4g} devices busy, cut however one likes, and no platform "
-        f"has more than {most}"
-    )
-
-
-def chosen(
+def _chosen(
     found: Found,
     pieces: tuple[Pieces, ...],
     one: Tried,
@@ -283,7 +254,7 @@ def chosen(
     asked: Asked | None,
     budget: int,
 ) -> Chosen:
-    """Return a vector that meets, with what becomes of the workload on its platform."""
+    """A vector that meets, with what becomes of the workload on its platform."""
     question = found.question
     best = one.best(question)
     assert best is not None
@@ -299,7 +270,13 @@ def chosen(
         survived = survive_as(
             deployment, comes, platform, losses=question.losses, asked=asked, until_answered=drawn
         )
-        survived = survived if drawn else counted(survived)
+        if not drawn:
+            # Who is late of given requests is counted, not estimated.
+            every = sorted(
+                map(_counted, survived.losses), key=lambda row: row.badness, reverse=True
+            )
+            intact = _counted(survived.intact)
+            survived = replace(survived, intact=intact, losses=tuple(every))
     return Chosen(
         question.named(one.counts),
         question.amount(one.counts),
@@ -309,12 +286,6 @@ def chosen(
         service,
         survived,
     )
-
-
-def counted(survived: Survived) -> Survived:
-    """Return what survives where all requests are given: who is late is counted, not estimated."""
-    losses = sorted(map(_counted, survived.losses), key=lambda one: one.badness, reverse=True)
-    return replace(survived, intact=_counted(survived.intact), losses=tuple(losses))
 
 
 def _counted(loss: Loss) -> Loss:
@@ -327,3 +298,141 @@ def _counted(loss: Loss) -> Loss:
     ]
     meets = all(of.requests - of.late >= share * of.requests for share, of in late)
     return replace(loss, answer="meets" if meets else "misses")
+
+
+# From files to numbers
+
+
+def question_of(
+    workload: Workload,
+    catalog: Catalog,
+    *,
+    aim: Aim,
+    max_devices: int,
+    terms: Prices,
+    asked: Asked | None = None,
+    losses: int = 0,
+) -> tuple[Question, tuple[Pieces, ...]]:
+    """The question in numbers, and what its kinds bring to a platform.
+
+    Each model is planned for on each device alone, in each batch size that it takes, and on sets of
+    devices. Raises what ``recommend`` does.
+    """
+    _check(workload)
+    asked = Asked() if asked is None else asked
+    pieces = pieces_of(catalog)
+    entries: tuple[Entry | HostEntry, ...] = (*catalog.hosts, *catalog.kinds)
+    ones = [tuple(int(at == k) for at in range(len(pieces))) for k in range(len(pieces))]
+    alone = [
+        replace(composed(pieces, row, one.name), price=one.price)
+        for one, row in zip(pieces, ones, strict=True)
+    ]
+    costs = costs_of(aim, entries, alone, terms)
+    nodes = len(catalog.hosts)
+    types: list[DeviceType] = []
+    kinds: list[Kind] = []
+    names: list[tuple[str, ...]] = []
+    for k, (entry, platform) in enumerate(zip(entries, alone, strict=True)):
+        mine = tuple(name for name in platform.devices if k < nodes or name != FRONT)
+        first = len(types)
+        for name in mine:
+            spec = platform.devices[name]
+            types.append(DeviceType(name, spec.streams, spec.memory_bytes))
+        if isinstance(entry, HostEntry):
+            most, slots, in_slot = 1, entry.slots, False
+        else:
+            most, slots, in_slot = min(entry.most or max_devices, max_devices), 0, entry.on_link
+        kinds.append(
+            Kind(
+                entry.name,
+                tuple(range(first, len(types))),
+                len(build_routes(platform)[0]),
+                costs[k].whole,
+                most,
+                slots,
+                in_slot,
+                price=costs[k].price,
+                parts=costs[k].parts,
+            )
+        )
+        names.append(mine)
+    models = tuple(dict.fromkeys(stream.model for stream in workload.streams))
+    every = [
+        Class(at, dims)
+        for at, model in enumerate(models)
+        for stream in workload.streams
+        if stream.model == model
+        for dims in stream.variants
+    ]
+    classes = [one for k, one in enumerate(every) if one not in every[:k]]
+    planner = Planner(models, classes, asked, pieces)
+    together = tuple(int(k >= nodes) for k in range(len(pieces)))
+    for k in each(
+        (*range(nodes, len(pieces)), *range(nodes)),
+        lambda k: kinds[k].name,
+        lambda k: len(names[k]) or 1,
+        high=0.8,
+    ):
+        counts = together if k >= nodes else ones[k]
+        planner.add(counts, alone[k], names[k], kinds[k].devices)
+    given = not workload.drawn
+    if given and expected(workload) > MOST_GIVEN:
+        raise UsageError(
+            f"about {expected(workload):.2g} requests come, above {MOST_GIVEN}",
+            hint="write fewer requests:, or a shorter duration_s:",
+        )
+    rates = (None,) * len(workload.streams) if given else rates_of(workload)
+    asks = [
+        Ask(
+            at,
+            classes.index(Class(models.index(one.model), dims)),
+            None if rate is None else rate / len(one.variants),
+        )
+        for at, (one, rate) in enumerate(zip(workload.streams, rates, strict=True))
+        for dims in one.variants
+    ]
+    question = Question(
+        aim,
+        max_devices,
+        tuple(types),
+        tuple(kinds),
+        models,
+        tuple(classes),
+        tuple(Stream(one.name, models.index(one.model), one.slos) for one in workload.streams),
+        tuple(asks),
+        planner.ways,
+        given,
+        workload.warm_up_s,
+        arrivals_of(workload) if given else None,
+        free=planner.free(),
+        off=planner.off,
+        priced=planner.priced,
+        losses=losses,
+    )
+    with part(0.8, 1.0, "splits"):
+        splits, off = splits_of(question, pieces, planner)
+    return replace(question, splits=splits, off={**off, **question.off}), pieces
+
+
+def _check(workload: Workload) -> None:
+    if not any(stream.slos for stream in workload.streams):
+        raise UsageError("no stream has an objective", hint="write slos: [p99=50ms], say")
+    if workload.failures is not None:
+        raise UsageError(
+            "a platform is not looked for where devices fail", hint="leave failures out"
+        )
+    if workload.closed:
+        raise UsageError(
+            "clients wait for answers, so what comes depends on the platform",
+            hint="write arrivals at a rate, or a replay",
+        )
+    if any(stream.priority is not None for stream in workload.streams):
+        raise UsageError(
+            "streams have priorities, and no deployment that is looked at has levels",
+            hint="leave priority: out",
+        )
+    if workload.drawn and any(len(stream.variants) > 1 for stream in workload.streams):
+        raise UsageError(
+            "shapes follow a trace, and other requests are drawn by chance",
+            hint="write constant arrivals, or a replay, for each stream",
+        )

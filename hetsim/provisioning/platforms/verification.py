@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -17,17 +16,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetsim.errors import CertificateRefuted, InvalidInput, UsageError
-from hetsim.provisioning.platforms.bounds.bound import Bound, judged, late_allowed, limits_s
-from hetsim.provisioning.platforms.bounds.capacity import in_the_long_run, in_window
-from hetsim.provisioning.platforms.bounds.needs import more_than_late
+from hetsim.provisioning.platforms.bounds.bound import (
+    Bound,
+    in_the_long_run,
+    in_window,
+    judged,
+    late_allowed,
+    limits_s,
+    more_than_late,
+)
 from hetsim.provisioning.platforms.bounds.pooled import late_on, misses, share_of
-from hetsim.provisioning.platforms.bounds.under import Under
+from hetsim.provisioning.platforms.bounds.prices import Under
 from hetsim.provisioning.platforms.claim import (
     BoundClaim,
     Broken,
     ChosenClaim,
     Claim,
-    InstanceClaim,
     PlaceClaim,
     RunClaim,
     Untrue,
@@ -36,26 +40,37 @@ from hetsim.provisioning.platforms.claim import (
     broken,
     untrue,
 )
-from hetsim.provisioning.platforms.claimed_question import WORDS, Claimed, claimed
-from hetsim.provisioning.platforms.laying import sizes_of
-from hetsim.provisioning.platforms.losing import lefts, shape_of
-from hetsim.provisioning.platforms.placements import Holds, Placements, able_on, routing_of
-from hetsim.provisioning.platforms.playing import outcomes_of
+from hetsim.provisioning.platforms.claimed_question import Claimed, claimed
+from hetsim.provisioning.platforms.placements import (
+    Placements,
+    able_on,
+    lefts,
+    routing_of,
+    same_as,
+    shape_of,
+    subsets,
+)
+from hetsim.provisioning.platforms.plays import (
+    judged_of,
+    outcomes_of,
+    said_of,
+    siblings,
+    sizes_of,
+)
 from hetsim.provisioning.platforms.policies import Placed, Policy, places_of, serves, up_to
-from hetsim.provisioning.platforms.question import UNIT, Counts, Instance, Question
-from hetsim.simulation.service.figures import chosen, latencies
-from hetsim.simulation.service.figures import judged as judged_by
+from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Instance, Question
+from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.service.stability import stability_of
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.statistics.verdict import Answer, verdict_of
 
 BLOCK = 1 << 16
 MOST_VECTORS = 1 << 25
-MOST_WAYS = 100_000
 BUDGET = 100_000_000
 """Task events that are played at most, unless more are allowed."""
 CLOSE = 1e-12
 """By how much sums of floats may be off."""
+
+WORDS: dict[Aim, str] = {"cost": "USD an hour", "energy": "W", "devices": "devices"}
 
 Ints = NDArray[np.int64]
 
@@ -64,16 +79,9 @@ Ints = NDArray[np.int64]
 class Held:
     """What was checked of a certificate that holds.
 
-    Attributes
-    ----------
-    vectors, before, excluded, tried, undecided : int
-        All vectors; those that come before the answer, or the runner-up where one is claimed; of
-        these, those that a bound excludes, and that were tried; and the ones that are undecided.
-    bounds, runs : int
-    answer, claim : str
-        The answer, and up to where vectors were dealt with, in words.
-    checked, trusted : tuple of str
-        Which question that is, and what no figure of the certificate is compared with.
+    Of all `vectors` those `before` the answer, or before the runner-up where one is claimed, are
+    `excluded` by a bound, `tried`, or `undecided`. `claim` says up to where in words; `checked` of
+    which question that is, `trusted` what no figure of the certificate is compared with.
     """
 
     vectors: int
@@ -89,7 +97,7 @@ class Held:
     trusted: tuple[str, ...]
 
     def report(self) -> str:
-        """Return all lines: what holds, of which question, and what nobody checked."""
+        """All lines: what holds, of which question, and what nobody checked."""
         rows = [str(self)]
         for title, lines in (("verified", self.checked), ("on trust", self.trusted)):
             rows += [f"{title}  {line}" for line in lines]
@@ -105,21 +113,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRun:
-    """Run that was played again.
+    """Run that was played again, its answer and what that may be wrong by.
 
-    Attributes
-    ----------
-    counts : tuple of int
-    policy : int
-    answer : str
-        "meets", "misses", "undecided"; "none" without a deployment, "excluded" by a bound.
-    error : float
-        What the answer may be wrong by.
-    lost : frozenset of int
-        Devices that it did without.
-    placed : Placed or None
-    verdict : object
-        Equal of runs whose answers can only be wrong together; None where they cannot be.
+    `answer` is "none" without a deployment and "excluded" by a bound; `verdict` is equal of runs
+    whose answers can only be wrong together, None where they cannot be.
     """
 
     counts: Counts
@@ -132,16 +129,10 @@ class CheckedRun:
 
 
 def verify(path: str | os.PathLike[str], *, budget: int = BUDGET) -> Held:
-    """Check the certificate in a file.
+    """Check of the certificate in a file, with at most so many task events played.
 
-    `budget` is how many task events are played at most.
-
-    Raises
-    ------
-    InvalidInput
-        It is no certificate, or its runs would take more than the budget.
-    CertificateRefuted
-        It claims what is not so.
+    Raises InvalidInput where it is none or its runs would take more than the budget, and
+    CertificateRefuted where it claims what is not so.
     """
     where = os.fspath(path)
     try:
@@ -219,9 +210,15 @@ class _Check:
         name = "the end of all" if not last else "the answer" if last == answer else "the runner-up"
         return Held(
             vectors, before, excluded, len(self.bounds), len(needed & tried), len(self.runs),
-            len(undecided), self.asked.told(answer) if answer else "none meets", name,
+            len(undecided), self._told(answer) if answer else "none meets", name,
             tuple(_checked(self.asked, claim)), tuple(_trusted(self.asked, claim)),
         )  # fmt: skip
+
+    def _told(self, counts: Counts) -> str:
+        question = self.question
+        each = zip(counts, question.kinds, strict=True)
+        names = " + ".join(f"{n} {kind.name[:60]}" for n, kind in each if n)
+        return f"{names or 'nothing'} ({question.amount(counts):.10g} {WORDS[question.aim]})"
 
     def _excluded(self, rows: Ints) -> NDArray[np.bool_]:
         out = np.zeros(len(rows), dtype=bool)
@@ -254,9 +251,7 @@ class _Check:
         question = self.question
         rows, columns, seconds = [], [], []
         for k, (one, way) in enumerate(zip(self.claim.ways, self.asked.ways, strict=True)):
-            slots = range(len(one.devices)) if len(one.devices) > 1 else [one.devices[0][1]]
-            mode = question.mode(way, one.kinds, dict(zip(slots, self.types[k], strict=True)))
-            for resource, each in mode.uses:
+            for resource, each in question.mode(way, one.kinds, self.types[k]).uses:
                 rows.append(k)
                 columns.append(resource)
                 seconds.append(each)
@@ -432,10 +427,14 @@ class _Check:
         self, one: RunClaim, counts: Counts, policy: Policy, lost: frozenset[int], where: str
     ) -> Placed:
         """Placement of a run whose instances have the templates of their ways."""
-        rows = [
-            [self._first(each, f"{where}/{m}/{k}") for k, each in enumerate(mine)]
-            for m, mine in enumerate(one.instances)
-        ]
+        rows: list[list[PlaceClaim]] = [[] for _ in one.instances]
+        for model, each in enumerate(one.instances):
+            for k, given in enumerate(each):
+                here = f"{where}/{model}/{k}/templates"
+                if not given.templates or not given.templates[0]:
+                    broken(here, "none")
+                template = at(self.claim.templates, given.templates[0][0], f"{here}/0/0")
+                rows[model].append(PlaceClaim(copies=given.copies, way=template.way))
         placed = self._placed(rows, counts, policy, lost, where)
         for model, mine in enumerate(placed.instances):
             if not mine:
@@ -451,13 +450,6 @@ class _Check:
                         text = "other templates than those of its ways, batch by batch"
                         untrue(f"{here}/{n}", text)
         return placed
-
-    def _first(self, one: InstanceClaim, where: str) -> PlaceClaim:
-        """An instance by one of its ways."""
-        if not one.templates or not one.templates[0]:
-            broken(f"{where}/templates", "none")
-        template = at(self.claim.templates, one.templates[0][0], f"{where}/templates/0/0")
-        return PlaceClaim(copies=one.copies, way=template.way)
 
     def _placed(
         self, rows: Sequence[Sequence[PlaceClaim]], counts: Counts, policy: Policy,
@@ -514,41 +506,31 @@ class _Check:
         said: dict[tuple[int, int], tuple[str, float]] = {}
         for k, (stream, which, requests, late, answer, error) in enumerate(one.judged):
             here = f"{where}/judged/{k}"
-            slos = at(question.streams, stream, f"{here}/0").slos
-            slo = at(slos, which, f"{here}/1")
+            at(at(question.streams, stream, f"{here}/0").slos, which, f"{here}/1")
             if (stream, which) in said or not 0 < requests <= one.played:
                 broken(here, "judged twice, or no whole number of requests")
             if question.given and (error or requests != one.played):
                 broken(here, "not judged over the whole trace, without an error")
-            counted = outcomes.arrival_s >= question.warm_up_s
-            counted[requests:] = False
-            mine = chosen(outcomes, counted & (outcomes.stream == stream))
-            if not len(mine.arrival_s):
+            if not question.given and answer != "undecided" and not error:
+                untrue(f"{here}/5", "a verdict of the long run may be wrong")
+            many = int(np.count_nonzero(judged_of(question, outcomes, [stream], requests)))
+            if not many:
                 untrue(here, "no request of this stream")
-            latency_s = latencies(mine)
-            beyond = int(np.count_nonzero(latency_s > slo.latency_s))
-            told = f"{beyond} of {len(latency_s)} are late"
-            if beyond != late:
-                untrue(f"{here}/3", told)
-            found: Answer = "undecided"
-            if question.given:
-                on_time = len(latency_s) - beyond
-                found = "meets" if on_time >= slo.share * len(latency_s) else "misses"
-            elif answer != "undecided":
-                if not error:
-                    untrue(f"{here}/5", "a verdict of the long run may be wrong")
-                verdict = verdict_of(latency_s, mine.fresh, slo.share, slo.latency_s, 1 - error)
-                model = question.streams[stream].model
-                streams = [s for s, each in enumerate(question.streams) if each.model == model]
+            kept_up = None
+            if not question.given:
+                streams = siblings(question, stream)
                 rate = sum(a.rate_per_s or 0.0 for a in question.asks if a.stream in streams)
-                own = chosen(outcomes, counted & np.isin(outcomes.stream, streams))
+                own = chosen(outcomes, judged_of(question, outcomes, streams, requests))
                 kept_up = stability_of(own.arrival_s, own.finish_s, own.fresh, rate)
-                found = judged_by(slo, verdict, kept_up, rejects=False).answer
-            if answer not in ("undecided", found):
-                untrue(f"{here}/4", f"{told}: {found}")
+            found = said_of(question, outcomes, stream, which, requests, error, kept_up)
+            told = f"{found.late} of {many} are late"
+            if found.late != late:
+                untrue(f"{here}/3", told)
+            if answer not in ("undecided", found.answer):
+                untrue(f"{here}/4", f"{told}: {found.answer}")
             said[stream, which] = answer, error
-        if any(answer == "misses" for answer, _ in said.values()):
-            return "misses", max(error for answer, error in said.values() if answer == "misses")
+        if missed := [error for answer, error in said.values() if answer == "misses"]:
+            return "misses", max(missed)
         asked = sum(len(stream.slos) for stream in question.streams)
         if len(said) == asked and all(answer == "meets" for answer, _ in said.values()):
             return "meets", max(error for _, error in said.values())
@@ -586,42 +568,32 @@ class _Check:
         Whole models alone; a run is of it where some devices that may be lost leave the same.
         """
         question, policy = self.question, self.policies[number]
-        placements = Placements(question, self.under, self._held(number))
+        refused = [(of, set(models)) for of, models in self.claim.question.policies[number].refused]
+
+        def held(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
+            return [
+                on
+                for on in subsets(able_on(question, of_type, policy))
+                if not any(of == of_type and models <= set(on) for of, models in refused)
+            ]
+
         seen = {
-            placements.same(run.placed, self.policies[run.policy])
-            for run in runs
-            if run.placed is not None
+            same_as(run.placed, self.policies[run.policy]) for run in runs if run.placed is not None
         }
         devices = len(places_of(question, counts))
         losses = sum(comb(devices, many) for many in range(question.losses + 1))
-        left = placements.left(counts, policy, self.left)
+        left = Placements(question, self.under, held).left(counts, policy, self.left)
         if left is None:
             broken("/tried", "too many placements are to be looked at")
         for where in left:
             self._spend(devices * losses)
             if not any(
-                isinstance(rest.placed, str) or placements.same(rest.placed, policy) in seen
+                isinstance(rest.placed, str) or same_as(rest.placed, policy) in seen
                 for rest in lefts(question, where)
             ):
-                return (
-                    f"models on devices {[[one.devices[0] for one in m] for m in where.instances]}"
-                )
+                each = [[one.devices[0] for one in mine] for mine in where.instances]
+                return f"models on devices {each}"
         return ""
-
-    def _held(self, number: int) -> Holds:
-        """By policy: the sets of models that a type of device serves and that are not refused."""
-        refused = [(of, set(models)) for of, models in self.claim.question.policies[number].refused]
-
-        def held(question: Question, of_type: int, policy: Policy) -> list[tuple[int, ...]]:
-            able = able_on(question, of_type, policy)
-            return [
-                on
-                for many in range(len(able) + 1)
-                for on in combinations(able, many)
-                if not any(of == of_type and models <= set(on) for of, models in refused)
-            ]
-
-        return held
 
     def _meets(self, one: ChosenClaim | None, where: str) -> Counts | None:
         """Vector of an answer, which was played and meets, also without what may be lost."""
@@ -665,7 +637,7 @@ def _check_least(least: float, most: float, where: str) -> None:
 
 
 def vectors_of(question: Question) -> Iterator[Ints]:
-    """Yield the vectors that could be had in blocks, each once: kind after kind.
+    """Vectors that could be had in blocks, each once: kind after kind.
 
     Plainly, as the search lists those alone that no bound excludes.
     """
@@ -694,21 +666,14 @@ def _earlier(question: Question, rows: Ints, last: Counts | None) -> NDArray[np.
     """Which vectors come before the last; all where there is none."""
     if last is None:
         return np.ones(len(rows), bool)
-    cost, many, _ = question.key(last)
-    costs = rows @ np.array([kind.cost for kind in question.kinds])
-    devices = rows @ np.array([kind.counted for kind in question.kinds])
-    apart = rows != np.array(last)
-    first = np.argmax(apart, axis=1)
-    lower = apart.any(axis=1) & (rows[np.arange(len(rows)), first] < np.array(last)[first])
-    same = (costs == cost) & (devices == many)
-    found: NDArray[np.bool_] = (
-        (costs < cost) | ((costs == cost) & (devices < many)) | (same & lower)
-    )
+    sums = np.array([[kind.cost, kind.counted] for kind in question.kinds])
+    apart = np.column_stack([rows @ sums, rows]) - np.array([*question.key(last)[:2], *last])
+    found: NDArray[np.bool_] = apart[np.arange(len(rows)), (apart != 0).argmax(axis=1)] < 0
     return found
 
 
 def _checked(asked: Claimed, claim: Claim) -> Iterator[str]:
-    """Say of which question it holds: streams with their models, rates and objectives, policies."""
+    """Of which question it holds: streams with their models, rates and objectives, policies."""
     question = asked.question
     for number, stream in enumerate(question.streams):
         own = [k for k, ask in enumerate(question.asks) if ask.stream == number]
@@ -729,7 +694,7 @@ def _checked(asked: Claimed, claim: Claim) -> Iterator[str]:
 
 
 def _trusted(asked: Claimed, claim: Claim) -> Iterator[str]:
-    """Say what no figure of the certificate is compared with."""
+    """What no figure of the certificate is compared with."""
     question, ways, templates = asked.question, len(claim.ways), len(claim.templates)
     yield f"seconds of devices and links: {ways:,} ways to serve a batch, {templates:,} templates"
     unit = UNIT[question.aim]

@@ -1,18 +1,36 @@
-"""How an instance serves a model: its plans as tasks, and what figures leave open of them."""
+"""Plans of models on devices as tasks, and what their figures rest on and leave open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hetsim.errors import Infeasible
+import numpy as np
+
+from hetsim.cost.kernels.as_fitted import executed_dtype
+from hetsim.device.support.executed import is_quantized
+from hetsim.errors import Infeasible, WorkloadError
+from hetsim.graph.work import graph_work
+from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.provisioning.platforms.question import SLACK, Class, Off, Task, Way
+from hetsim.provisioning.platforms.pieces import Pieces, composed
+from hetsim.provisioning.platforms.question import (
+    BATCHES,
+    SLACK,
+    AnyPlan,
+    Class,
+    Counts,
+    Off,
+    Priced,
+    Task,
+    Way,
+)
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.asked import Asked
+from hetsim.simulation.service.batch_dim import batch_dims
 from hetsim.simulation.service.memory import held
 from hetsim.simulation.service.resolving import Made, Resolved, resolve
 from hetsim.workload.arrivals.constant import Constant
@@ -20,96 +38,200 @@ from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, S
 from hetsim.workload.workload import Stream, Workload
 
 
-def served_by(model: str, sizes: Sequence[int], by: Instances) -> Served:
-    """Return a model as one instance serves it, in batches of these sizes."""
-    return Served(
-        model,
-        strategy=by.strategy or "single",
-        batch_sizes=tuple(sizes),
-        instances=(by,),
-        dynamic_batching=DynamicBatching(sizes[-1]) if len(sizes) > 1 else None,
-    )
+class Planner:
+    """Plans of a question's models on platforms of so many of each kind, and what they take.
 
-
-def requests_for(model: str, classes: Sequence[Class], mine: Sequence[int]) -> Workload:
-    """Return a workload that asks for one request of each of some classes of a model."""
-    streams = tuple(
-        Stream(str(k), model, Constant(1.0), dims=dict(classes[k].variant)) for k in mine
-    )
-    return Workload(streams, requests=1)
-
-
-def resolved_for(
-    model: str,
-    sizes: Sequence[int],
-    by: Instances,
-    wanted: Workload,
-    on: tuple[Platform, Made],
-    asked: Asked,
-) -> Resolved | None:
-    """Return a model as one instance serves it, in as many of these sizes as it has memory for.
-
-    None where it cannot serve it at all, one by one. `on` is a platform and what is made for it.
+    `sizes` of batches are by model; `ways`, `off` and `priced` as of ``Question``, of the devices
+    that were added.
     """
-    platform, made = on
-    alone = None
-    # What cannot serve one cannot serve more; what is planned once is not planned again.
-    for count in (1, *range(len(sizes), 1, -1)):
-        served = served_by(model, sizes[:count], by)
+
+    def __init__(
+        self,
+        models: Sequence[str],
+        classes: Sequence[Class],
+        asked: Asked,
+        pieces: Sequence[Pieces],
+    ) -> None:
+        self._models, self._classes, self._asked, self._pieces = models, classes, asked, pieces
+        self.sizes = [self._sizes_of(model) for model in range(len(models))]
+        self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
+        self.off: dict[tuple[int, int], Off] = {}
+        self.priced: dict[tuple[int, int], Priced] = {}
+        self._made: dict[Counts, tuple[Platform, Made]] = {}
+
+    def _sizes_of(self, model: int) -> tuple[int, ...]:
+        """The sizes of batches that a model takes: one alone, where its file fixes it."""
+        served = Served(
+            self._models[model],
+            batch_sizes=BATCHES,
+            dynamic_batching=DynamicBatching(BATCHES[-1]),
+        )
         try:
-            (one,) = resolve(Deployment((served,)), wanted, platform, asked, made)
-        except Infeasible:
-            if count == 1:
-                return None
-            continue
-        if count > 1:
-            return one
-        alone = one
-    return alone
+            for one in self._classes:
+                if one.model == model:
+                    batch_dims(served, dict(one.variant), shaped=self._asked.shaped)
+        except WorkloadError:
+            return (1,)
+        return BATCHES
+
+    def platform(self, counts: Counts) -> Platform:
+        """The platform of so many of each kind."""
+        return self._on(counts)[0]
+
+    def _on(self, counts: Counts) -> tuple[Platform, Made]:
+        if counts not in self._made:
+            self._made[counts] = (composed(self._pieces, counts, "kinds"), Made())
+        return self._made[counts]
+
+    def resolved(
+        self, counts: Counts, model: int, by: Instances, sizes: Sequence[int]
+    ) -> Resolved | None:
+        """A model as one instance serves it, in as many of these sizes as it has memory for.
+
+        None where it cannot serve it at all, one by one.
+        """
+        platform, made = self._on(counts)
+        name = self._models[model]
+        streams = tuple(
+            Stream(str(k), name, Constant(1.0), dims=dict(one.variant))
+            for k, one in enumerate(self._classes)
+            if one.model == model
+        )
+        wanted = Workload(streams, requests=1)
+        alone = None
+        # What cannot serve one cannot serve more; what is planned once is not planned again.
+        for count in (1, *range(len(sizes), 1, -1)):
+            served = Served(
+                name,
+                strategy=by.strategy or "single",
+                batch_sizes=tuple(sizes[:count]),
+                instances=(by,),
+                dynamic_batching=DynamicBatching(sizes[count - 1]) if count > 1 else None,
+            )
+            try:
+                (one,) = resolve(Deployment((served,)), wanted, platform, self._asked, made)
+            except Infeasible:
+                if count == 1:
+                    return None
+                continue
+            if count > 1:
+                return one
+            alone = one
+        return alone
+
+    def add(
+        self, counts: Counts, unit: Platform, names: Sequence[str], types: Sequence[int]
+    ) -> None:
+        """Plan for each device of one kind, which stands on the platform of so many of each.
+
+        `unit` is the platform of that kind alone, which says what its links are.
+        """
+        links = {link: at for at, link in enumerate(build_routes(unit)[0])}
+        for name, of_type in zip(names, types, strict=True):
+            for model in range(len(self._models)):
+                one = self.resolved(counts, model, Instances(1, (name,)), self.sizes[model])
+                if one is None:
+                    # A device that cannot serve a model has no way for its classes.
+                    continue
+                mine = [k for k, each in enumerate(self._classes) if each.model == model]
+                ways = ways_of(one, (name,), links)
+                self.ways.update({(of_type, k): found for k, found in zip(mine, ways, strict=True)})
+                p = one.problem.device_index(name)
+                self.off[of_type, model] = off_of(one.problem, p)
+                if one.problem.evidence:
+                    self.priced[of_type, model] = priced_on(one.problem, p)
+
+    def free(self) -> tuple[AnyPlan, ...]:
+        """By class: what no plan goes below on the devices that were added."""
+        found = []
+        for one in self._classes:
+            sized: dict[int, list[Problem]] = {}
+            for _, made in self._made.values():
+                for (model, size, bound), problem in made.problems.items():
+                    own = model == self._models[one.model]
+                    if own and set(one.variant.items()) <= set(bound):
+                        sized.setdefault(size, []).append(problem)
+            found.append(any_plan(sorted(sized.items())))
+        return tuple(found)
+
+
+def any_plan(sized: Sequence[tuple[int, Sequence[Problem]]]) -> AnyPlan:
+    """What a class takes at least, of its problems in each batch size, on different devices.
+
+    *Proof.* A node takes on a device no less than ``least_seconds``, in whichever subgraph. A chain
+    of nodes is done one after another, so the longest chain of the least times is below every
+    latency, with transfers and waiting for nothing; a batch ends no sooner than one request would.
+    A device has as many seconds a second as it has streams.
+    """
+    quickest_s, work_s, lacking = 0.0, np.inf, ""
+    for size, problems in sized:
+        least = np.min([one.least_seconds.min(axis=1) for one in problems], axis=0)
+        rate = [one.least_seconds / np.asarray(one.streams, dtype=float) for one in problems]
+        work_s = min(work_s, float(np.min([one.min(axis=1) for one in rate], axis=0).sum()) / size)
+        first = problems[0]
+        if size == sized[0][0]:
+            end = np.zeros(first.n)
+            for node, before in enumerate(first.dag.preds):
+                end[node] = max((end[one] for one in before), default=0.0) + least[node]
+            quickest_s = float(end.max(initial=0.0))
+            for node in np.flatnonzero(np.isinf(least)).tolist():
+                name = first.node_names[node] if first.node_names else str(node)
+                kind = f" ({first.op_types[node]})" if first.op_types else ""
+                lacking = lacking or f"no device takes node '{name}'{kind}"
+    return AnyPlan(quickest_s, work_s, lacking)
 
 
 def off_of(problem: Problem, p: int) -> Off:
-    """Return what is left open of a device and the way to it; none where it is at the bad end."""
+    """What is left open of a device and the way to it; none where it is at the bad end."""
     if problem.certain or problem.host is None:
         return Off({}, {})
     known = problem.uncertainty
-    return Off(
-        *(
-            {
-                source: weight
-                for source, weight in zip(known.sources, row.tolist(), strict=True)
-                if weight
-            }
-            for row in (known.devices[p], known.routes[problem.host, p])
-        )
+    device, route = (
+        {
+            source: weight
+            for source, weight in zip(known.sources, row.tolist(), strict=True)
+            if weight
+        }
+        for row in (known.devices[p], known.routes[problem.host, p])
     )
+    return Off(device, route)
 
 
-def ways_of(
-    one: Resolved, slots: Mapping[str, int], links: Mapping[str, int]
-) -> list[tuple[Way, ...]]:
-    """Return by class the ways of the one instance of a model, by size.
+def priced_on(problem: Problem, p: int) -> Priced:
+    """What the times of a problem's device `p` rest on.
 
-    Parameters
-    ----------
-    slots, links : mapping of str to int
-        What its devices and links are called in tasks.
+    A float model is priced as if it were in int8 where that is asked for by ``execute``, and on
+    devices that have figures for int8 alone.
+    """
+    evidence, model = problem.evidence[p], problem.model
+    as_if = problem.devices[p] in problem.executed
+    precision = evidence.precision
+    if model is not None and precision == "int8":
+        as_if = not is_quantized(model.graph)
+    elif model is not None and precision and problem.platform is not None:
+        # Figures of one precision may be derived from those of another.
+        spec = problem.platform.devices[problem.devices[p]]
+        precision = executed_dtype(spec, graph_work(model.graph))
+    return Priced(evidence, as_if, precision)
 
+
+def ways_of(one: Resolved, names: Sequence[str], links: Mapping[str, int]) -> list[tuple[Way, ...]]:
+    """By class the ways of the one instance of a model, by size.
+
+    `names` are its devices by their slots in tasks, `links` what its links are called there.
     Complexity: that of playing each plan twice.
     """
+    slots = {name: slot for slot, name in enumerate(names)}
     at = [one.problem.device_index(name) for name in one.served.instances[0].devices]
     whole = []
     for place in range(len(one.served.sizes)):
-        part = replace(
-            one,
-            served=replace(
-                one.served,
-                batch_sizes=one.served.sizes[: place + 1],
-                dynamic_batching=DynamicBatching(one.served.sizes[place]),
-            ),
-            plans=tuple(tuple(row[: place + 1] for row in rows) for rows in one.plans),
+        served = replace(
+            one.served,
+            batch_sizes=one.served.sizes[: place + 1],
+            dynamic_batching=DynamicBatching(one.served.sizes[place]),
         )
-        (own,) = held((part,))
+        plans = tuple(tuple(row[: place + 1] for row in rows) for rows in one.plans)
+        (own,) = held((replace(one, served=served, plans=plans),))
         whole.append(tuple(own.whole[p] for p in at))
     return [
         tuple(

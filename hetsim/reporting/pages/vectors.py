@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from hetsim.core.text import Record
 from hetsim.provisioning.platforms.answer import Recommendation
-from hetsim.provisioning.platforms.playing import worst
 from hetsim.provisioning.platforms.question import UNIT, Counts, Question
-from hetsim.provisioning.platforms.searching import BUDGET, Search, Tried
+from hetsim.provisioning.platforms.search import BUDGET, Search, Tried
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 """Factors on the price of each kind: what is the cheapest then is tried for the page as well."""
@@ -47,7 +46,7 @@ def _row(question: Question, one: Tried, answer: Tried | None) -> Record:
     best = one.best(question)
     latency_s = limit_s = None
     if best is not None and best.played is not None:
-        said = worst(best.played, question)
+        said = best.played.worst(question)
         latency_s = said.latency_s
         limit_s = question.streams[said.stream].slos[said.slo].latency_s
     return {

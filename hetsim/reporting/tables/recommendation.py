@@ -12,8 +12,7 @@ from rich.text import Text
 from hetsim.analysis.verdict import LIKELY
 from hetsim.core.text import plain
 from hetsim.core.units import format_seconds
-from hetsim.provisioning.platforms.answer import Recommendation, devices_of, nearest
-from hetsim.provisioning.platforms.binding import Binding
+from hetsim.provisioning.platforms.answer import Binding, Recommendation, devices_of, nearest
 from hetsim.provisioning.platforms.doubt import Doubt
 from hetsim.provisioning.platforms.policies import Policy
 from hetsim.provisioning.platforms.question import UNITS, Question
@@ -178,7 +177,7 @@ def sentence(found: Recommendation) -> str:
     doubt = found.doubt
     head = "Best"
     if doubt is None or doubt.meets < LIKELY:
-        head = "Best by the point estimates" if found.found.question.unsure else head
+        head = "Best by the point estimates" if found.found.question.sources else head
     text = f"{head}: {plain(counts_text(found.best.counts))}, {money(found, found.best.cost)}"
     if found.undecided:
         text += f", but for what is undecided: {_each(found.undecided)}."

@@ -34,7 +34,6 @@ from hetsim.workload.failing import Failing
 from onnx_builders import make_model, op, value
 from oracles.every_placement import most_carried as of_all
 from platforms import CPU_AND_NPU
-from sweeps import sweep
 
 FEW = 400
 
@@ -265,46 +264,6 @@ def test_a_model_that_hardly_comes_and_priorities_are_served(
         first = row.deployment.of(models[0])
         assert (first.priority_levels, first.default_priority_level) == (2, 2)
         assert all(entry.max_in_flight for entry in first.instances)
-
-
-ZOO = ("zoo:squeezenet", "zoo:mobilenet_v2", "zoo:resnet18", "zoo:shufflenet")
-
-
-@sweep(
-    "name",
-    quick=[],
-    full=["rock-5b", "laptop", "desktop", "jetson-orin-nx", "rb3-gen-2", "iq-9075"],
-)
-def test_on_platforms_of_the_catalog_it_is_the_best_of_all(name: str) -> None:
-    platform = hetsim.load_platform(name)
-    streams = tuple(hetsim.Stream(one, one, Poisson(20.0 * (at + 1))) for at, one in enumerate(ZOO))
-    workload = hetsim.Workload(streams, requests=10)
-    made = Made()
-    for room in (None, 80_000_000, 40_000_000):
-        own = platform
-        if room is not None:
-            own = with_memory(platform, **dict.fromkeys(platform.devices, room))
-            made = Made()
-        each = offered(workload, own, Asked(), made, splits=["heft"])
-        replicas = each.replicas
-        best = best_of(replicas)
-        assert best.proved
-        if replicas.count <= 20:
-            assert best.factor == pytest.approx(of_all(replicas), rel=1e-9)
-
-
-def test_a_path_of_the_file_is_of_no_matter(
-    models: tuple[str, str], platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(Path(models[0]).parent)
-    name = Path(models[0]).name
-    stream = hetsim.Stream("a", name, Poisson(100.0))
-    workload = hetsim.Workload((stream,), requests=100)
-    found = hetsim.place(workload, platform, most=1)
-    served = replace(found.deployment.models[0], model=models[0])
-    again = serve(hetsim.Deployment((served,)), workload, platform)
-    assert found.best.service is not None
-    assert again.streams[0].p99_s == found.best.service.streams[0].p99_s
 
 
 def test_a_length_that_is_rare_may_take_too_long(platform: hetsim.Platform, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Bounds exclude nothing that some policy could do: tried against all schedules of few requests."""
+"""Bounds exclude nothing that could be done, in any order, on devices alone or together."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
@@ -12,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.problem.problem import Problem
-from hetsim.provisioning.platforms.any_plan import any_plan
-from hetsim.provisioning.platforms.arriving import drawn
-from hetsim.provisioning.platforms.bounds.bound import choices, most_late
+from hetsim.provisioning.platforms.bounds.bound import bound_of, choices, most_late
 from hetsim.provisioning.platforms.bounds.pooled import greedy, late_on, least_rate, share_of
 from hetsim.provisioning.platforms.bounds.prices import alike, at_vector, worth_of
 from hetsim.provisioning.platforms.question import (
@@ -25,14 +24,16 @@ from hetsim.provisioning.platforms.question import (
     DeviceType,
     Kind,
     Question,
+    Split,
     Stream,
-    Task,
     Way,
+    drawn,
 )
-from hetsim.provisioning.platforms.searching import Search, bounds_of, demand_of
+from hetsim.provisioning.platforms.search import Search, bounds_of, demand_of
 from hetsim.provisioning.platforms.vectors import all_vectors, excludes, survey
+from hetsim.provisioning.platforms.ways import any_plan
 from hetsim.workload.slo import Slo
-from random_questions import every_vector, random_drawn, random_question
+from random_questions import chain, every_vector, random_drawn, random_question
 from sweeps import examples, sweep
 
 
@@ -70,112 +71,6 @@ def test_the_greedy_has_the_fewest_late(times: list[int], limit: int, takes: int
         # Just above it, no more are late than may be.
         above = rate * (1 + 4e-9)
         assert late_on([float(one) for one in times], float(limit), above, allowed) <= allowed
-
-
-def small(seed: int) -> Question:
-    """Few requests of one model or two, on up to three kinds without links, with batches of two."""
-    draw = np.random.default_rng([seed, 5])
-    kinds = int(draw.integers(1, 4))
-    models = int(draw.integers(1, 3))
-    ways = {}
-    for k in range(kinds):
-        for model in range(models):
-            if draw.random() < 0.8:
-                alone = float(draw.integers(2, 9))
-                pair = alone + float(draw.integers(0, 9))
-                ways[k, model] = tuple(
-                    Way(size, (Task(0, took, (), ()),), took, took * (1 - 1e-9))
-                    for size, took in ((1, alone), (2, pair))
-                )
-    count = int(draw.integers(3, 7))
-    return Question(
-        "cost",
-        3,
-        tuple(DeviceType(f"d{k}", 1, 1) for k in range(kinds)),
-        tuple(Kind(f"d{k}", (k,), 0, int(draw.integers(1, 9)), 2) for k in range(kinds)),
-        tuple(f"m{k}" for k in range(models)),
-        tuple(Class(k) for k in range(models)),
-        tuple(
-            Stream(f"s{k}", k, (Slo(share, float(draw.integers(4, 16))),))
-            for k, share in enumerate(draw.choice([0.5, 0.75, 0.99], models).tolist())
-        ),
-        tuple(Ask(k, k) for k in range(models)),
-        ways,
-        given=True,
-        arrivals=Arrivals(
-            np.sort(draw.integers(0, 20, count)).astype(float), draw.integers(0, models, count)
-        ),
-    )  # fmt: skip
-
-
-def answers(question: Question, of_type: int, mine: list[int]) -> bool:
-    """Whether one device can answer these requests in time, in batches of its choice.
-
-    In any order: each partition in batches of one model, and each order of them, is tried.
-    """
-    arrivals = question.arrivals
-    assert arrivals is not None
-
-    def rest(left: tuple[int, ...], free: float) -> bool:
-        if not left:
-            return True
-        batches = [(one,) for one in left] + list(combinations(left, 2))
-        for batch in batches:
-            models = {int(arrivals.ask[one]) for one in batch}
-            ways = question.ways.get((of_type, min(models)), ())
-            if len(models) > 1 or len(ways) < len(batch):
-                continue
-            start = max(free, *(float(arrivals.time_s[one]) for one in batch))
-            end = start + ways[len(batch) - 1].seconds
-            limit = question.streams[min(models)].slos[0].latency_s
-            if all(end <= arrivals.time_s[one] + limit for one in batch) and rest(
-                tuple(one for one in left if one not in batch), end
-            ):
-                return True
-        return False
-
-    return rest(tuple(mine), 0.0)
-
-
-def possible(question: Question, counts: Counts) -> bool:
-    """Whether any schedule at all answers as many in time as are asked for."""
-    arrivals = question.arrivals
-    assert arrivals is not None
-    devices = [k for k, count in enumerate(counts) for _ in range(count)]
-    known: dict[tuple[int, tuple[int, ...]], bool] = {}
-    for places in product(range(len(devices) + 1), repeat=len(arrivals)):
-        late = [one for one, place in enumerate(places) if place == len(devices)]
-        if any(
-            sum(arrivals.ask[one] == k for one in late)
-            > most_late(int((arrivals.ask == k).sum()), stream.slos[0].share)
-            for k, stream in enumerate(question.streams)
-        ):
-            continue
-        done = True
-        for at, of_type in enumerate(devices):
-            mine = tuple(one for one, place in enumerate(places) if place == at)
-            if (of_type, mine) not in known:
-                known[of_type, mine] = answers(question, of_type, list(mine))
-            if not known[of_type, mine]:
-                done = False
-                break
-        if done:
-            return True
-    return False
-
-
-@sweep("seed", quick=range(3), full=range(120))
-def test_what_is_excluded_no_schedule_can_do(seed: int) -> None:
-    question = small(seed)
-    bounds = list(bounds_of(question))
-    tests = [bound.test(question) for bound in bounds]
-    seen = 0
-    for counts in every_vector(question):
-        if not excludes(tests, counts):
-            continue
-        seen += 1
-        assert not possible(question, counts), counts
-    assert seen
 
 
 @sweep("seed", quick=range(3), full=range(60))
@@ -248,3 +143,171 @@ def test_what_drawn_requests_exclude_is_late_in_the_long_run(seed: int) -> None:
         latency_s, _ = greedy(time_s[mine], limit_s, least)
         # These are other requests: the share is off by chance, a little, and the rate is 1 % below.
         assert float((latency_s > limit_s).mean()) > (1 - share_of(question, slo)) * 0.9
+
+
+# Against all schedules
+
+
+Thing = tuple[str, int, int, int]
+"""A device or link: of which kind, which copy, which of it."""
+
+Step = tuple[float, frozenset[Thing]]
+"""Seconds, and all that is held meanwhile."""
+
+
+def small(seed: int) -> Question:
+    """Up to four requests on two kinds behind links, whole and over two devices."""
+    draw = np.random.default_rng([seed, 6])
+    kinds = tuple(
+        Kind(f"k{k}", (k,), int(draw.integers(0, 2)), int(draw.integers(1, 9)), 2) for k in (0, 1)
+    )
+    models = int(draw.integers(1, 3))
+
+    def way(units: tuple[int, ...]) -> Way:
+        first = np.cumsum([0] + [kinds[kind].links for kind in units]).tolist()
+        seconds = draw.integers(2, 9, len(units)).astype(float).tolist()
+        links = [kinds[kind].links for kind in units]
+        return chain(1, seconds, first[:-1], links, float(draw.integers(1, 7)))
+
+    ways, splits = {}, []
+    for model in range(models):
+        for kind in (0, 1):
+            if draw.random() < 0.5:
+                ways[kind, model] = (way((kind,)),)
+        for units in ((0, 1), (0, 0), (1, 1)):
+            if draw.random() < 0.6:
+                devices = ((0, 0), (1, 0))
+                splits.append(Split(model, "heft", units, devices, {model: (way(units),)}))
+    count = int(draw.integers(2, 5))
+    return Question(
+        "cost",
+        4,
+        tuple(DeviceType(f"d{k}", int(draw.choice([1, 1, 2])), 1) for k in (0, 1)),
+        kinds,
+        tuple(f"m{k}" for k in range(models)),
+        tuple(Class(k) for k in range(models)),
+        tuple(
+            Stream(f"s{k}", k, (Slo(share, float(draw.integers(8, 30))),))
+            for k, share in enumerate(draw.choice([0.5, 0.99], models).tolist())
+        ),
+        tuple(Ask(k, k) for k in range(models)),
+        ways,
+        given=True,
+        arrivals=Arrivals(
+            np.sort(draw.integers(0, 16, count)).astype(float), draw.integers(0, models, count)
+        ),
+        splits=tuple(splits),
+    )
+
+
+def served(question: Question, of_class: int, counts: Counts) -> Iterator[list[Step]]:
+    """What serves one request, step after step, on each choice of copies."""
+    for kind in (0, 1):
+        for way in question.ways.get((kind, of_class), ()):
+            for copy in range(counts[kind]):
+                yield steps(question, way, [(kind, copy)])
+    for split in question.splits:
+        for way in split.ways.get(of_class, ()):
+            for copies in product(*(range(counts[kind]) for kind in split.kinds)):
+                units = list(zip(split.kinds, copies, strict=True))
+                if len(set(units)) == len(units):
+                    yield steps(question, way, units)
+
+
+def steps(question: Question, way: Way, units: list[tuple[int, int]]) -> list[Step]:
+    links = [
+        ("link", kind, copy, link)
+        for kind, copy in units
+        for link in range(question.kinds[kind].links)
+    ]
+    found: list[Step] = []
+    done: set[int] = set()
+    while len(done) < len(way.tasks):
+        (at,) = (
+            at for at, task in enumerate(way.tasks) if at not in done and set(task.before) <= done
+        )
+        task = way.tasks[at]
+        held = [links[link] for link in task.links]
+        if task.slot >= 0:
+            held.append(("device", *units[task.slot], 0))
+        found.append((task.seconds, frozenset(held)))
+        done.add(at)
+    return found
+
+
+def possible(question: Question, counts: Counts) -> bool:
+    """Whether any schedule answers as many in time as are asked for."""
+    arrivals = question.arrivals
+    assert arrivals is not None
+    mine = arrivals.ask.tolist()
+    free = {
+        ("device", kind, copy, 0): [0.0] * question.types[kind].streams
+        for kind in (0, 1)
+        for copy in range(counts[kind])
+    } | {
+        ("link", kind, copy, link): [0.0]
+        for kind in (0, 1)
+        for copy in range(counts[kind])
+        for link in range(question.kinds[kind].links)
+    }
+    for many in range(len(mine) + 1):
+        for late in combinations(range(len(mine)), many):
+            if any(
+                sum(mine[one] == k for one in late) > most_late(mine.count(k), stream.slos[0].share)
+                for k, stream in enumerate(question.streams)
+            ):
+                continue
+            kept = [one for one in range(len(mine)) if one not in late]
+            for how in product(*(list(served(question, mine[one], counts)) for one in kept)):
+                ends = [
+                    float(arrivals.time_s[one]) + question.streams[mine[one]].slos[0].latency_s
+                    for one in kept
+                ]
+                ready = [float(arrivals.time_s[one]) for one in kept]
+                if in_some_order(list(how), ready, ends, free):
+                    return True
+    return False
+
+
+def in_some_order(
+    how: list[list[Step]], ready: list[float], ends: list[float], free: dict[Thing, list[float]]
+) -> bool:
+    """Whether all steps can be done in time, started in any order: each order is tried."""
+    for one, rest in enumerate(how):
+        if sum(seconds for seconds, _ in rest) + ready[one] > ends[one]:
+            return False
+    if not any(how):
+        return True
+    for one, rest in enumerate(how):
+        if not rest:
+            continue
+        (seconds, held), *others = rest
+        start = max([ready[one], *(min(free[thing]) for thing in held)])
+        end = start + seconds
+        after = dict(free)
+        for thing in held:
+            streams = sorted(free[thing])
+            after[thing] = [end, *streams[1:]]
+        now = [*ready[:one], end, *ready[one + 1 :]]
+        if in_some_order([*how[:one], others, *how[one + 1 :]], now, ends, after):
+            return True
+    return False
+
+
+@sweep("seed", quick=range(4), full=range(100))
+def test_what_is_excluded_no_schedule_can_do(seed: int) -> None:
+    question = small(seed)
+    bounds = list(bounds_of(question))
+    seen = 0
+    for counts in every_vector(question):
+        mine = list(bounds)
+        for slo in choices(question):
+            # Prices made for this vector, if it has too little by them.
+            prices = at_vector(question, slo, demand_of(question, slo), counts)
+            bound = None if prices is None else bound_of(question, slo, prices)
+            mine += [] if bound is None else [bound]
+        if not excludes([bound.test(question) for bound in mine], counts):
+            continue
+        seen += 1
+        assert not possible(question, counts), counts
+    assert seen

@@ -19,15 +19,15 @@ from hetsim.cli.main import main
 from hetsim.core.text import to_json
 from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.catalog import Catalog, catalog_schema
-from hetsim.provisioning.platforms.deploying import (
+from hetsim.provisioning.platforms.pieces import (
     deployment_file,
     deployment_of,
     platform_file,
     platform_of,
 )
-from hetsim.provisioning.platforms.playing import play_given
+from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, placed, policies_of
-from hetsim.provisioning.platforms.tables import question_of
+from hetsim.provisioning.platforms.recommend import question_of
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.reporting.pages.islands.recommendation import recommendation_island
 from hetsim.reporting.recommendation_record import recommendation_record

@@ -7,13 +7,12 @@ from itertools import combinations
 
 from every_placement import enumerated
 from hetsim.core.going import ENOUGH, Told, heard_by, stage
-from hetsim.provisioning.platforms.deploying import told as in_words
-from hetsim.provisioning.platforms.playing import play_given
+from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
 from hetsim.provisioning.platforms.question import UNIT, UNITS, Counts, Question
 from hetsim.provisioning.platforms.recommend import Telling
-from hetsim.provisioning.platforms.searching import Found, Search, excluded_by
-from hetsim.provisioning.platforms.vectors import Level, all_vectors, excludes
+from hetsim.provisioning.platforms.search import Found, Search
+from hetsim.provisioning.platforms.vectors import Level, all_vectors, excludes, survey
 from random_questions import every_vector, random_question, with_losses, with_splits
 from sweeps import sweep
 
@@ -90,11 +89,6 @@ def test_how_much_of_a_level_is_decided_is_told() -> None:
     found = Search(question, tell=lambda *said: told.append(said)).found()
     plays = [one.counts for one in (*found.tried, found.answer, found.runner_up) if one]
     assert list(dict.fromkeys(counts for counts, _, _ in told)) == sorted(plays, key=question.key)
-    caps = [level.cap for _, level, _ in told]
-    assert caps == sorted(caps)
-    for counts, level, share in told:
-        assert question.cost(counts) <= level.cap
-        assert level.counts.index(counts) == int(share * len(level.counts) + 1e-9)
     for level in {id(level): level for _, level, _ in told}.values():
         shares = [share for _, own, share in told if own is level]
         assert shares == sorted(set(shares))
@@ -106,7 +100,7 @@ def test_how_much_of_a_level_is_decided_is_told() -> None:
     assert first.of == "of the search"
     for one, (counts, level, share) in zip(others, told, strict=True):
         cost = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
-        assert one.what == f"{in_words(question, counts)} of those up to {cost}"
+        assert one.what == f"{question.told(counts)} of those up to {cost}"
         assert one.of == "of these"
         assert one.left_s is not None
         assert math.isinf(one.left_s) == (share < ENOUGH)
@@ -137,8 +131,8 @@ def check(question: Question) -> None:
     second = None if found.runner_up is None else found.runner_up.counts
     assert [one for one in (answer, second) if one is not None] == first
     tried = {one.counts for one in found.tried}
-    looked = [c for c in vectors if not first or question.key(c) < question.key(first[-1])]
-    for counts in looked:
+    sooner = [c for c in vectors if not first or question.key(c) < question.key(first[-1])]
+    for counts in sooner:
         if len(first) < 2 and answer is not None and counts == answer:
             continue
         assert counts in tried or counts == answer or excludes(found.tests, counts), counts
@@ -149,6 +143,6 @@ def check(question: Question) -> None:
                 assert isinstance(run.placed, Placed)
                 policy = found.policies[run.policies[0]]
                 assert play_given(question, run.placed, policy).answer == "misses"
-    excluded, dearer = excluded_by(found, question.cost(vectors[-1]))
-    assert dearer == 0
-    assert sum(excluded) == sum(excludes(found.tests, counts) for counts in vectors)
+    looked = survey(question, found.tests, question.cost(vectors[-1]))
+    assert looked.dearer == 0
+    assert sum(looked.excluded) == sum(excludes(found.tests, counts) for counts in vectors)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +14,14 @@ import hetsim
 from deployments import model_at
 from hetsim.provisioning.platforms.answer import devices_of
 from hetsim.provisioning.platforms.certificate import certificate
-from hetsim.provisioning.platforms.deploying import (
+from hetsim.provisioning.platforms.pieces import (
     deployment_file,
     deployment_of,
     platform_file,
     platform_of,
 )
-from hetsim.provisioning.platforms.gathering import gathered
-from hetsim.provisioning.platforms.playing import play_given
-from hetsim.provisioning.platforms.policies import Placed, placed, places_of, policies_of
+from hetsim.provisioning.platforms.plays import play_given
+from hetsim.provisioning.platforms.policies import Placed, gathered, placed, places_of, policies_of
 from hetsim.provisioning.platforms.question import (
     Arrivals,
     Ask,
@@ -34,9 +33,8 @@ from hetsim.provisioning.platforms.question import (
     Split,
     Stream,
 )
-from hetsim.provisioning.platforms.searching import Search
-from hetsim.provisioning.platforms.splitting import sets_of, wider_of
-from hetsim.provisioning.platforms.tables import question_of
+from hetsim.provisioning.platforms.recommend import question_of
+from hetsim.provisioning.platforms.search import Search
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.serving import serve
@@ -205,40 +203,6 @@ def test_what_no_two_hold_is_recommended_over_three(folder: Path, tmp_path: Path
     assert objective.verdict.late.late <= 4
 
 
-def test_wider_sets_are_those_that_some_vector_has() -> None:
-    host = Kind("host", (0,), 0, 0, 1, slots=2)
-    card = Kind("card", (1,), 2, 0, 3, in_slot=True)
-    board = Kind("board", (2, 3, 4, 5), 1, 0, 2)
-    kinds = (host, card, board)
-    two = [one for one in sets_of(kinds, 3) if len(one[1]) == 2]
-    three = {more for one in two for more in wider_of(kinds, one, 3)}
-    every = set()
-    for own in combinations_with_replacement(range(3), 3):
-        for chosen in product(*(range(len(kinds[k].devices)) for k in own)):
-            # The first of a kind, or of two of it one each: together three devices.
-            for units in product(range(2), repeat=3):
-                each = {(k, unit, slot) for k, unit, slot in zip(own, units, chosen, strict=True)}
-                there = {(k, unit) for k, unit, _ in each}
-                cards, boards = ([at for at in there if at[0] == k] for k in (1, 2))
-                if len(each) == 3 and len(cards) < 3 and len(cards) + len(boards) <= 3:
-                    every.add(shape(each))
-    shapes = [shape({(own[u], u, slot) for u, slot in devices}) for own, devices in three]
-    assert set(shapes) <= every
-    assert len(set(shapes)) == len(shapes)
-    # Without two of a board that differ, or more of one than of another.
-    assert ((0, 1, 1), ((0, 0), (1, 0), (2, 0))) in three
-    assert ((2,), ((0, 0), (0, 1), (0, 3))) in three
-    assert ((2, 2), ((0, 0), (0, 1), (1, 0))) in three
-    assert not [own for own, _ in three if own.count(0) > 1 or own.count(1) > 2]
-
-
-def shape(each: set[tuple[int, int, int]]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """By one of a kind: which of its devices."""
-    units = {(kind, unit) for kind, unit, _ in each}
-    slots = {at: tuple(sorted(slot for *own, slot in each if tuple(own) == at)) for at in units}
-    return tuple(sorted((kind, slots[kind, unit]) for kind, unit in units))
-
-
 def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
     pair, three = ([1.0, 0.9], [0.7, 0.7, 0.6])
     splits = tuple(
@@ -270,23 +234,6 @@ def test_sets_that_carry_most_for_each_device_are_tried_first_too() -> None:
     assert [one.devices for one in best.placed.instances[0]] == [(0, 1), (2, 3)]
     assert found.policies[best.policies[0]].by_device
     assert str(found.policies[best.policies[0]]).endswith("most for each device first")
-
-
-def test_sets_are_those_that_some_vector_has() -> None:
-    host = Kind("host", (0,), 0, 0, 1, slots=1)
-    card = Kind("card", (1,), 2, 0, 2, in_slot=True)
-    board = Kind("board", (2, 3, 4), 1, 0, 2)
-    alone = Kind("alone", (5,), 1, 0, 1)
-    found = list(sets_of((host, card, board, alone), 8))
-    assert len(set(found)) == len(found)
-    inside = [devices for kinds, devices in found if kinds == (2,)]
-    assert inside == [((0, 0), (0, 1)), ((0, 0), (0, 2)), ((0, 1), (0, 2)),
-                      ((0, 0), (0, 1), (0, 2))]  # fmt: skip
-    pairs = {kinds for kinds, _ in found if len(kinds) > 1}
-    # Two cards need two slots, and of the last kind there is one.
-    assert pairs == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (2, 2)}
-    assert {kinds for kinds, _ in sets_of((host, card, board, alone), 1)} == {(2,), (0, 1), (0, 2),
-                                                                             (0, 3)}  # fmt: skip
 
 
 @sweep("seed", quick=range(4), full=range(100))

@@ -1,4 +1,4 @@
-"""One bound: what each device and link adds, and what is needed at least."""
+"""Bounds on vectors, linear in counts: what nothing else can do in time, and useful capacity."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ from hetsim.provisioning.platforms.vectors import Test
 
 By = Literal["needs", "rate", "window", "pooled"]
 
+Slos = Sequence[int | None]
+"""By stream: which of its objectives counts; None: none of them."""
+
+Prices = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""By resource: what a second of one is worth; by class: what a request needs at least."""
+
+LENGTHS = 1.15
+"""Ratio of the lengths of windows that are looked at."""
+
+MOST = 16
+"""Choices of devices, one of each useful way, that are looked at for one objective."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
     """What a vector must have: ``sum n_k c_k >= least``, c_k of all devices and links of a kind.
 
-    Attributes
-    ----------
-    by : "needs", "rate", "window" or "pooled"
-    capacity : float array [resources]
-        What one device or link adds.
-    least : float
-    slo : tuple of int or None
-        By stream: which of its objectives is not met otherwise; None: none of them counts.
-    worth : float array [classes]
-        What one request needs of it, by class; empty where that is not asked.
-    window : tuple of int
-        The first and the last request whose needs are added up, of a window.
-    ask : int
-        Of ``needs``; else -1.
-    error : float
-        What it may be wrong by, where it rests on drawn requests.
-    requests : int
-        The first so many of these.
+    `capacity` [resources] is what one device or link adds, `worth` [classes] what one request
+    needs. `slo` is the objective of each stream that is not met otherwise. `window` has the first
+    and last request of a window, `ask` that of ``needs``. It may be wrong by `error`, where it
+    rests on the first so many drawn `requests`.
     """
 
     by: By
@@ -50,7 +48,7 @@ class Bound:
     requests: int = 0
 
     def test(self, question: Question) -> Test:
-        """Return it as a test of counts."""
+        """Bound as a test of counts."""
         each = [
             sum(float(self.capacity[one]) for one in question.resources_of(kind))
             for kind in range(len(question.kinds))
@@ -65,7 +63,7 @@ class Bound:
         return Test(np.array(each), self.least, question.losses, most_first, alone)
 
 
-def limits_s(question: Question, slo: Sequence[int | None]) -> NDArray[np.float64]:
+def limits_s(question: Question, slo: Slos) -> NDArray[np.float64]:
     """By class: the longest latency of what is asked of it; NaN where nothing is."""
     found = np.full(len(question.classes), np.nan)
     for ask in question.asks:
@@ -76,7 +74,7 @@ def limits_s(question: Question, slo: Sequence[int | None]) -> NDArray[np.float6
     return found
 
 
-def judged(question: Question, slo: Sequence[int | None], arrivals: Arrivals) -> NDArray[np.bool_]:
+def judged(question: Question, slo: Slos, arrivals: Arrivals) -> NDArray[np.bool_]:
     """By request: whether it is of a stream whose objective counts, and not of the warm-up."""
     counts = np.array([slo[ask.stream] is not None for ask in question.asks])
     found: NDArray[np.bool_] = counts[arrivals.ask] & (arrivals.time_s >= question.warm_up_s)
@@ -84,17 +82,15 @@ def judged(question: Question, slo: Sequence[int | None], arrivals: Arrivals) ->
 
 
 def most_late(requests: int, share: float) -> int:
-    """Return how many of so many requests may be late: the most L with N - L >= share * N."""
-    late = int(requests - np.ceil(share * requests))
-    while requests - (late + 1) >= share * requests:
-        late += 1
+    """How many of so many requests may be late: the most L with N - L >= share * N, in floats."""
+    late = int(requests - np.ceil(share * requests)) + 1
     while late > 0 and requests - late < share * requests:
         late -= 1
     return max(late, 0)
 
 
 def late_allowed(
-    question: Question, slo: Sequence[int | None], arrivals: Arrivals
+    question: Question, slo: Slos, arrivals: Arrivals
 ) -> Iterator[tuple[NDArray[np.bool_], int]]:
     """Yield, by stream whose objective counts, its judged requests and how many may be late."""
     counts = judged(question, slo, arrivals)
@@ -106,15 +102,208 @@ def late_allowed(
 
 
 def choices(question: Question) -> tuple[tuple[int | None, ...], ...]:
-    """Return which objectives bounds are made of: of all streams, and of each alone.
+    """Objectives that bounds are made of: of all streams, and of each alone.
 
     Where streams have several, the first of each together, then the second, and so on.
     """
     each = [len(stream.slos) for stream in question.streams]
-    found: dict[tuple[int | None, ...], None] = {}
-    for place in range(max(each)):
-        found[tuple(min(place, count - 1) if count else None for count in each)] = None
-    for at, count in enumerate(each):
-        for place in range(count):
-            found[tuple(place if k == at else None for k in range(len(each)))] = None
-    return tuple(found)
+    found: list[tuple[int | None, ...]] = [
+        tuple(min(place, count - 1) if count else None for count in each)
+        for place in range(max(each))
+    ]
+    found += [
+        tuple(place if k == at else None for k in range(len(each)))
+        for at, count in enumerate(each)
+        for place in range(count)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+# What nothing but some devices can do
+
+
+def needs(question: Question) -> Iterator[Bound]:
+    """Yield, for each ask and objective, that what answers it in time is there.
+
+    *Proof.* A device, or several together, have no way for a class within a limit where they lack
+    an op or the memory, or where one request alone takes longer than that in every batch size: with
+    links that carry any number of transfers, and no batch answers sooner than one request. Then
+    each request of the ask that they serve is late, or not served. A vector that has a useful way
+    has all of its devices, so also the one that was chosen of it: one that counts 1, or the m that
+    the way takes of a type, which count 1/m each. Without any useful way all requests of the ask
+    are late, which is more than may be: it is only said of asks that are more than that.
+    """
+    empty = np.zeros(0)
+    for at, ask in enumerate(question.asks):
+        stream = question.streams[ask.stream]
+        for place, slo in enumerate(stream.slos):
+            if not more_than_late(question, at, slo.share):
+                continue
+            chosen = tuple(place if k == ask.stream else None for k in range(len(question.streams)))
+            for able in _choices(question, ask.of_class, slo.latency_s):
+                capacity = np.zeros(question.resources)
+                for of_type, counts in able:
+                    capacity[of_type] = counts
+                yield Bound("needs", capacity, 1.0, chosen, empty, ask=at)
+
+
+Able = tuple[tuple[int, float], ...]
+"""Device types, ascending, and what one of each counts."""
+
+
+def _choices(question: Question, of_class: int, limit_s: float) -> list[Able]:
+    """Sets of device types that have one of each useful way, with what each counts.
+
+    None of them has another in it, so that together they exclude every vector without a way.
+    """
+
+    def within(one: Able, other: Able) -> bool:
+        has = dict(other)
+        return all(has.get(of_type, 0.0) >= counts for of_type, counts in one)
+
+    found = {
+        tuple(
+            (of_type, 1.0)
+            for of_type in range(len(question.types))
+            if question.useful(of_type, of_class, limit_s)
+        )
+    }
+    ways = set()
+    for split in question.splits:
+        if any(way.alone_s <= limit_s for way in split.ways.get(of_class, ())):
+            types = question.types_of(split)
+            ways.add(tuple(sorted((one, 1.0 / types.count(one)) for one in set(types))))
+    for way in sorted(ways):
+        further = set()
+        for able in found:
+            if any(within((one,), able) for one in way):
+                further.add(able)
+            else:
+                further |= {tuple(sorted({**dict(able), p: counts}.items())) for p, counts in way}
+        least = {
+            able
+            for able in further
+            if not any(one != able and within(one, able) for one in further)
+        }
+        # Fewer choices exclude less, and nothing that is not excluded by all of them.
+        found = set(sorted(least)[:MOST])
+    return sorted(found)
+
+
+def more_than_late(question: Question, at: int, share: float) -> bool:
+    """Whether an ask alone is more than may be late of its stream."""
+    mine = question.asks[at]
+    siblings = [k for k, one in enumerate(question.asks) if one.stream == mine.stream]
+    if question.arrivals is None:
+        rates = [question.asks[k].rate_per_s or 0.0 for k in siblings]
+        return (mine.rate_per_s or 0.0) > (1 - share) * sum(rates)
+    judged = question.arrivals.ask[question.arrivals.time_s >= question.warm_up_s]
+    own = int((judged == at).sum())
+    return own > most_late(int(np.isin(judged, siblings).sum()), share)
+
+
+# Useful capacity
+
+
+def bound_of(question: Question, slo: Slos, prices: Prices) -> Bound | None:
+    """Bound that prices give; None where they ask for nothing.
+
+    *Proof.* A device runs as many subgraphs at once as it has streams, a link carries one transfer
+    at a time: in a second a resource r gathers ``capacity[r]`` at most. A request of class c that
+    is answered in time was in a batch of b that ran in a useful way, on one device or over several,
+    between the request's arrival and its limit; its part of what that takes of all resources,
+    ``uses / b``, is worth ``worth[c]`` or more by the choice of `worth`. So what is answered in
+    time within a window is worth no more than the vector gathers in it: ``sum n_k c_k`` times its
+    length, c_k of all devices and links of a kind.
+
+    *In the long run* the share of each stream that is to be on time comes at its rate; of its
+    classes those that are worth most may be late. *Of given requests* those that come from one to
+    another are answered, if in time, before the last of them came and the longest latency passed:
+    their worth, less the most that may be late of each stream, is gathered in that time.
+    """
+    capacity, worth = prices
+    if not np.isfinite(capacity).all():
+        return None
+    if question.arrivals is None:
+        least = in_the_long_run(question, slo, worth)
+        found = Bound("rate", capacity, least, tuple(slo), worth)
+    else:
+        least, window = _busiest(question, slo, worth)
+        found = Bound("window", capacity, least, tuple(slo), worth, window)
+    return found if found.least > 0 else None
+
+
+def in_the_long_run(question: Question, slo: Slos, worth: NDArray[np.float64]) -> float:
+    """Worth a second of what must be on time in the long run."""
+    total = 0.0
+    for at, which in enumerate(slo):
+        if which is None:
+            continue
+        mine = [ask for ask in question.asks if ask.stream == at]
+        rates = [ask.rate_per_s or 0.0 for ask in mine]
+        each = [float(worth[ask.of_class]) for ask in mine]
+        share = question.streams[at].slos[which].share
+        total += sum(r * w for r, w in zip(rates, each, strict=True))
+        total -= (1 - share) * sum(rates) * max(each)
+    return total
+
+
+def _busiest(
+    question: Question, slo: Slos, worth: NDArray[np.float64]
+) -> tuple[float, tuple[int, int]]:
+    """The window whose requests are worth most a second, and its first and last request."""
+    arrivals = question.arrivals
+    assert arrivals is not None
+    each, spared = _needed(question, slo, worth)
+    limit_s = float(np.nanmax(limits_s(question, slo)))
+    rows = np.flatnonzero(judged(question, slo, arrivals))
+    if not len(rows):
+        return 0.0, (0, 0)
+    time_s = arrivals.time_s[rows]
+    sums = np.concatenate([[0.0], np.cumsum(each[rows])])
+    best, window = 0.0, (0, 0)
+    for length in _lengths(len(rows)):
+        last = np.arange(length - 1, len(rows))
+        first = last - length + 1
+        value = (sums[last + 1] - sums[first] - spared) / (time_s[last] + limit_s - time_s[first])
+        at = int(value.argmax())
+        if value[at] > best:
+            best, window = float(value[at]), (int(rows[first[at]]), int(rows[last[at]]))
+    return best * (1 - 1e-12), window
+
+
+def in_window(
+    question: Question,
+    slo: Slos,
+    worth: NDArray[np.float64],
+    window: tuple[int, int],
+) -> float:
+    """Worth a second of what must be on time from one request to another."""
+    assert question.arrivals is not None
+    first, last = window
+    each, spared = _needed(question, slo, worth)
+    time_s = question.arrivals.time_s
+    limit_s = float(np.nanmax(limits_s(question, slo)))
+    total = float(each[first : last + 1].sum()) - spared
+    return total / float(time_s[last] + limit_s - time_s[first])
+
+
+def _needed(
+    question: Question, slo: Slos, worth: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """By request its worth, where it is judged; and the most that late ones are worth."""
+    arrivals = question.arrivals
+    assert arrivals is not None
+    class_of = np.array([ask.of_class for ask in question.asks])
+    counts = judged(question, slo, arrivals)
+    each = np.where(counts, worth[class_of[arrivals.ask]], 0.0)
+    late = late_allowed(question, slo, arrivals)
+    return each, sum(many * float(each[mine].max(initial=0.0)) for mine, many in late)
+
+
+def _lengths(most: int) -> list[int]:
+    found, length = set(), float(most)
+    while length >= 1:
+        found.add(int(length))
+        length /= LENGTHS
+    return sorted(found)

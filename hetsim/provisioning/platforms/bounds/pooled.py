@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from hetsim.provisioning.platforms.bounds.bound import (
     Bound,
+    Prices,
+    Slos,
     choices,
     judged,
     late_allowed,
     limits_s,
 )
-from hetsim.provisioning.platforms.bounds.prices import Prices, alike, usable
+from hetsim.provisioning.platforms.bounds.prices import alike, usable
 from hetsim.provisioning.platforms.question import Arrivals, Question
 from hetsim.statistics.verdict import verdict_of
 
@@ -23,10 +25,8 @@ STEPS = 40
 """Halvings of the rates between which the least lies."""
 
 
-def pooled(
-    question: Question, slo: Sequence[int | None], prices: Sequence[Prices]
-) -> Iterator[Bound]:
-    """Yield the rate below which too many are late of any policy, by prices that are ``alike``.
+def pooled(question: Question, slo: Slos, prices: Sequence[Prices]) -> Iterator[Bound]:
+    """Rate below which too many are late of any policy, by prices that are ``alike``.
 
     *Proof.* Every request that is answered in time had its part of the time of devices and links,
     worth 1 or more by `capacity` in whichever useful way it was served, between its arrival and the
@@ -58,7 +58,7 @@ def pooled(
 
 
 def least_rate(time_s: NDArray[np.float64], limit_s: float, allowed: int) -> float:
-    """Return a rate at which more than so many are late, nearly the highest such."""
+    """Rate at which more than so many are late, nearly the highest such."""
     times = time_s.tolist()
     if len(times) <= allowed:
         return 0.0
@@ -78,7 +78,7 @@ def least_rate(time_s: NDArray[np.float64], limit_s: float, allowed: int) -> flo
 
 
 def late_on(times: Sequence[float], limit_s: float, rate: float, most: int) -> int:
-    """Return how many are late at least at a rate, or ``most + 1`` as soon as it is more."""
+    """Requests that are late at least at a rate, or ``most + 1`` as soon as it is more."""
     takes = 1.0 / rate
     free = -np.inf
     late = 0
@@ -110,7 +110,7 @@ Floats = NDArray[np.float64]
 def pooled_drawn(
     question: Question, arrivals: Arrivals, others: Arrivals, error: float
 ) -> Iterator[Bound]:
-    """Yield rates below which too many are late of any policy, each with what it may be wrong by.
+    """Rates below which too many are late of any policy, and what each may be wrong by.
 
     *Proof.* As of given requests (``pooled``): of the first so many, however many these are, none
     leaves out fewer than the greedy. So in the long run no policy has a lower share of late ones on
@@ -149,7 +149,7 @@ def pooled_drawn(
                 break
 
 
-def share_of(question: Question, slo: Sequence[int | None]) -> float:
+def share_of(question: Question, slo: Slos) -> float:
     """What is to be on time of all streams together, as often as each comes."""
     rates = np.zeros(len(question.streams))
     for ask in question.asks:
@@ -163,7 +163,7 @@ def share_of(question: Question, slo: Sequence[int | None]) -> float:
 
 
 def misses(time_s: Floats, limit_s: float, rate: float, share: float, error: float) -> bool:
-    """Return whether requests say that one server of that rate has too many late."""
+    """Whether requests say that one server of that rate has too many late."""
     latency_s, fresh = greedy(time_s, limit_s, rate)
     return verdict_of(latency_s, fresh, share, limit_s, 1 - error).answer == "misses"
 

@@ -1,4 +1,4 @@
-"""Prices of the time of devices and links, and what each request is worth by them."""
+"""Prices of the time of devices and links, and what single policies gather by them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from hetsim.provisioning.platforms.bounds.bound import limits_s
-from hetsim.provisioning.platforms.question import Counts, Mode, Question
+from hetsim.provisioning.instances.replicas import balanced
+from hetsim.provisioning.platforms.bounds.bound import Bound, Prices, Slos, limits_s
+from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
+from hetsim.provisioning.platforms.question import SLACK, Counts, Instance, Mode, Question
 
-Prices = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""By resource: what a second of one is worth; by class: what a request needs at least."""
+Floats = NDArray[np.float64]
 
 ROUNDING = 1e-12
 """By how much products of prices may be off, and more."""
@@ -21,8 +22,8 @@ RARE = 1e-6
 """Of what a vector does not have: how little of it prices are made for."""
 
 
-def alike(question: Question, slo: Sequence[int | None]) -> tuple[Prices, ...]:
-    """Return prices by which every request is worth 1, each way on its own.
+def alike(question: Question, slo: Slos) -> tuple[Prices, ...]:
+    """Prices by which every request is worth 1, each way on its own.
 
     First, what each device does a second at most: of models that are whole on one device, and where
     no link matters, all the prices that there are. Then those by which all kinds together, and what
@@ -58,7 +59,7 @@ def matters(question: Question) -> bool:
     )
 
 
-def _useful(question: Question, slo: Sequence[int | None]) -> list[Mode]:
+def _useful(question: Question, slo: Slos) -> list[Mode]:
     # Of what nothing is asked, the limit is no number, and no way is useful.
     return [
         mode
@@ -67,7 +68,7 @@ def _useful(question: Question, slo: Sequence[int | None]) -> list[Mode]:
     ]
 
 
-def _by_device(question: Question, modes: Sequence[Mode]) -> NDArray[np.float64]:
+def _by_device(question: Question, modes: Sequence[Mode]) -> Floats:
     """What each device does a second, alone; then, of splits, the one that is used most."""
     types = len(question.types)
     capacity = np.zeros(question.resources)
@@ -77,9 +78,7 @@ def _by_device(question: Question, modes: Sequence[Mode]) -> NDArray[np.float64]
     return capacity
 
 
-def _raise_to(
-    capacity: NDArray[np.float64], uses: Sequence[tuple[int, float]], earns: float
-) -> None:
+def _raise_to(capacity: Floats, uses: Sequence[tuple[int, float]], earns: float) -> None:
     """Raise the price of what is used most, so that a batch is worth so much."""
     missing = earns - sum(float(capacity[one]) * use for one, use in uses)
     if missing > 0:
@@ -87,10 +86,8 @@ def _raise_to(
         capacity[one] = capacity[one] + missing / use if use else np.inf
 
 
-def covering(
-    question: Question, slo: Sequence[int | None], counts: Counts
-) -> NDArray[np.float64] | None:
-    """Return the prices, every request worth 1, by which a vector gathers least; None: none found.
+def covering(question: Question, slo: Slos, counts: Counts) -> Floats | None:
+    """Prices, every request worth 1, by which a vector gathers least; None: none found.
 
     A linear program; its prices are raised by what they may lack, so that its tolerance cannot
     make a bound of them false.
@@ -109,7 +106,7 @@ def covering(
     )
     if solved.status != 0:
         return None
-    capacity: NDArray[np.float64] = np.maximum(np.asarray(solved.x), 0.0) / scale
+    capacity: Floats = np.maximum(np.asarray(solved.x), 0.0) / scale
     earns = each @ capacity
     if not (earns > 0).all():
         return None
@@ -125,9 +122,7 @@ def has_of(question: Question, counts: Counts) -> list[float]:
     return found
 
 
-def worth_of(
-    question: Question, slo: Sequence[int | None], capacity: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def worth_of(question: Question, slo: Slos, capacity: Floats) -> Floats:
     """By class: the least of what a request takes in any way, at these prices."""
     worth = np.zeros(len(question.classes))
     for of_class, limit_s in enumerate(limits_s(question, slo).tolist()):
@@ -141,20 +136,16 @@ def worth_of(
 
 def at_vector(
     question: Question,
-    slo: Sequence[int | None],
-    demand: NDArray[np.float64],
+    slo: Slos,
+    demand: Floats,
     counts: Counts,
 ) -> Prices | None:
-    """Return the prices by which one vector has the least for a demand; None: it has enough.
+    """Prices by which one vector has the least for a demand; None: it has enough.
 
     The dual of the linear program that deals requests out to ways to serve them, in any parts, so
     that the device or link that is used most is used least. What a request is worth is computed
     anew from the prices, so that the solver's tolerance cannot make a bound of them false.
-
-    Parameters
-    ----------
-    demand : float array [classes]
-        Requests a second that must be answered in time.
+    `demand` [classes] is requests a second that must be answered in time.
     """
     limits = limits_s(question, slo)
     has = np.array(has_of(question, counts))
@@ -168,25 +159,14 @@ def at_vector(
     there = np.flatnonzero(has).tolist()
     if not wanted or {of_class for of_class, _ in ways} != set(wanted):
         return None
-    load = np.zeros((len(there), len(ways) + 1))
-    deal = np.zeros((len(wanted), len(ways) + 1))
-    for column, (of_class, mode) in enumerate(ways):
+    load = np.zeros((len(there), len(ways)))
+    for column, (_, mode) in enumerate(ways):
         for one, use in mode.uses:
             load[there.index(one), column] = use / mode.batch
-        deal[wanted.index(of_class), column] = 1.0
     scale = float(load.max()) or 1.0
-    load /= scale
-    load[:, -1] = -has[there]
     most = float(demand.max())
-    solved = optimize.linprog(
-        c=[*np.zeros(len(ways)), 1.0],
-        A_ub=load,
-        b_ub=np.zeros(len(there)),
-        A_eq=deal,
-        b_eq=demand[wanted] / most,
-        bounds=[(0, None)] * (len(ways) + 1),
-        method="highs",
-    )
+    group = np.array([wanted.index(of_class) for of_class, _ in ways])
+    solved = balanced(load / scale, has[there], group, demand[wanted] / most)
     if solved.status != 0 or float(solved.fun or 0.0) * most * scale <= 1.0:
         return None
     capacity = np.zeros(question.resources)
@@ -205,3 +185,111 @@ def at_vector(
             rest = sum(float(capacity[one]) * use for one, use in mode.uses if has[one])
             _raise_to(capacity, lacks, float(worth[of_class]) * mode.batch - rest)
     return capacity, worth_of(question, slo, capacity)
+
+
+Key = tuple[int, int, int, int]
+"""Of an instance: its split, the type of its first device; its model; the largest batch."""
+
+
+class Under:
+    """Bounds of a question, each as a policy that uses less of devices and links meets it.
+
+    *Proof.* Of the ways that a policy uses on a device or link let the best earn a part of what it
+    takes by the bound's prices. Were each priced by that part alone, still no way that the policy
+    uses would take what is worth less than its requests: each device and link in it has that way's
+    part, or more. So these are prices for the policy, and all else of the bound's proof is as it
+    was: what must be on time is worth no more than all of them gather. `bounds` may grow.
+    """
+
+    def __init__(self, question: Question, bounds: Sequence[Bound]) -> None:
+        self._question, self._bounds = question, bounds
+        self._edges = np.zeros(0)
+        self._prices = np.zeros((question.resources, 0))
+        self._limits: list[Floats] = []
+        self._parts: dict[Key, dict[int, Floats]] = {}
+
+    def excludes(self, where: Placed, policy: Policy) -> int | None:
+        """First bound that a policy does not meet; None: it may meet all.
+
+        O(instances and what they use x bounds), in arrays.
+        """
+        if not len(self.edges):
+            return None
+        out = np.flatnonzero(self.gathers(where, policy) < self.edges)
+        return int(out[0]) if len(out) else None
+
+    @property
+    def edges(self) -> Floats:
+        """By bound: what is below it is excluded for certain."""
+        self._grow()
+        return self._edges
+
+    def gathers(self, where: Placed, policy: Policy) -> Floats:
+        """By bound: what the devices and links gather as a policy uses them, unit for unit."""
+        self._grow()
+        question = self._question
+        part: dict[tuple[int, int, int], Floats] = {}
+        for model, mine in enumerate(where.instances):
+            for one in mine:
+                uses = self._used(where, one, model, policy.max_batch)
+                for at in where.units(question, one):
+                    place = where.places[at]
+                    for resource in question.resources_of(place.kind):
+                        if resource in uses:
+                            key = (place.kind, place.unit, resource)
+                            known = part.get(key)
+                            new = uses[resource]
+                            part[key] = new if known is None else np.maximum(known, new)
+        total = np.zeros(len(self._edges))
+        for (_, _, resource), earned in part.items():
+            total += self._prices[resource] * earned
+        return total
+
+    def _grow(self) -> None:
+        """Take in bounds that are new."""
+        known = len(self._edges)
+        if known == len(self._bounds):
+            return
+        new = self._bounds[known:]
+        # Of ``needs`` nothing is said here.
+        edges = [-np.inf if bound.by == "needs" else bound.least * (1 - SLACK) for bound in new]
+        self._edges = np.concatenate([self._edges, edges])
+        self._prices = np.column_stack([self._prices, *(bound.capacity for bound in new)])
+        self._limits += [limits_s(self._question, bound.slo) for bound in new]
+
+    def _used(self, where: Placed, one: Instance, model: int, most: int) -> dict[int, Floats]:
+        """By what an instance uses, and by bound: the part of its price that is earned."""
+        key = (one.split, where.places[one.devices[0]].of_type, model, most)
+        known = self._parts.setdefault(key, {})
+        first = len(next(iter(known.values()), ()))
+        if first < len(self._edges):
+            kinds = tuple(where.places[at].kind for at in where.units(self._question, one))
+            types = [where.places[at].of_type for at in one.devices]
+            new: dict[int, Floats] = {}
+            for of_class in self._question.classes_of(model):
+                for way in up_to(where.ways(self._question, one, of_class), most):
+                    mode = self._question.mode(way, kinds, types)
+                    used = [resource for resource, seconds in mode.uses if seconds]
+                    takes = np.zeros(len(self._edges) - first)
+                    for at, seconds in mode.uses:
+                        takes += self._prices[at, first:] * seconds
+                    each = self._earned(of_class, mode, takes, first)
+                    for resource in used:
+                        new[resource] = np.maximum(new.get(resource, 0.0), each)
+            for resource, values in new.items():
+                before = known.get(resource, np.zeros(first))
+                known[resource] = np.concatenate([before, values])
+        return known
+
+    def _earned(self, of_class: int, mode: Mode, takes: Floats, first: int) -> Floats:
+        """By bound: the part of what it takes that a batch earns, at most all of it."""
+        bounds = zip(self._bounds[first:], self._limits[first:], strict=True)
+        worth = np.array(
+            [
+                mode.batch * float(bound.worth[of_class])
+                if bound.by != "needs" and mode.alone_s <= float(limits[of_class])
+                else 0.0
+                for bound, limits in bounds
+            ]
+        )
+        return np.where(worth > 0, np.minimum(worth / np.where(takes > 0, takes, 1e-300), 1.0), 0.0)

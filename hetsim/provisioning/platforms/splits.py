@@ -1,4 +1,4 @@
-"""Which plans over several devices are looked at, and what they take.
+"""Sets of devices that serve a model together, and their plans.
 
 Sets are of two devices, of one kind or two, or of all of one board; then those that carry most are
 extended by a device each, and these again, as far as the number of sets that are planned for
@@ -9,21 +9,18 @@ much side by side. What serves it with others of its own board needs no other bo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from hetsim.hardware.routes import build_routes
-from hetsim.hardware.spec import Platform
 from hetsim.provisioning.instances.offers import SPLITS
-from hetsim.provisioning.platforms.composing import Pieces
-from hetsim.provisioning.platforms.gathering import carried_s
+from hetsim.provisioning.platforms.pieces import Pieces
+from hetsim.provisioning.platforms.policies import carried_s
 from hetsim.provisioning.platforms.question import SLACK, Counts, Kind, Off, Question, Split
-from hetsim.provisioning.platforms.ways import off_of, requests_for, resolved_for, ways_of
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.resolving import Made
+from hetsim.provisioning.platforms.ways import Planner, off_of, ways_of
 from hetsim.workload.deployment import Instances
 
 MOST_SETS = 32
@@ -34,7 +31,7 @@ Set = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
 def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
-    """Yield the sets that there may be on some vector, in order.
+    """Sets that there may be on some vector, in order.
 
     Every two devices of a board or host, and all; then each device of a host with each of every
     other kind; then of each two kinds; then two alike, of two of a kind.
@@ -70,7 +67,7 @@ def _together(kinds: Sequence[Kind], which: Sequence[int], max_devices: int) -> 
 
 
 def wider_of(kinds: Sequence[Kind], one: Set, max_devices: int) -> Iterator[Set]:
-    """Yield the sets that there may be of one device more, in order.
+    """Sets that there may be of one device more, in order.
 
     First another device of a board or host that is in it; then one of one more of a kind that is,
     the same; then one of each other kind.
@@ -98,26 +95,12 @@ def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
 
 
 def splits_of(
-    question: Question,
-    pieces: Sequence[Pieces],
-    sizes: Sequence[Sequence[int]],
-    on: Callable[[Counts], tuple[Platform, Made]],
-    asked: Asked,
+    question: Question, pieces: Sequence[Pieces], planner: Planner
 ) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
-    """Return the plans over several devices that are looked at, those that carry most first.
+    """Plans over several devices that are looked at, those that carry most first.
 
-    Beside them what is left open of their devices, by (type, model).
-
-    Parameters
-    ----------
-    question : Question
-        With what devices do alone.
-    sizes : sequence of sequence of int
-        By model: of batches.
-    on : function
-        The platform of so many of each kind, and what is made for it.
-
-    Complexity: up to 2 * ``MOST_SETS`` plans of a model, of those that are kept in each batch size.
+    Beside them what is left open of their devices, by (type, model). `question` says what devices
+    do alone. Up to 2 * ``MOST_SETS`` plans of a model, of those that are kept in each batch size.
     """
     found: list[Split] = []
     off: dict[tuple[int, int], Off] = {}
@@ -135,7 +118,7 @@ def splits_of(
             looked[kinds, devices] = 0.0
             for strategy in SPLITS:
                 bare = Split(model, strategy, kinds, devices, {})
-                first = _planned(question, pieces, bare, (1,), on, asked)
+                first = _planned(question, pieces, bare, (1,), planner)
                 carries = 0.0 if first is None else _carries(question, first[0])
                 parts = _of_parts(question, model, types, looked)
                 if (kinds, devices) not in sets and carries <= parts * (1 + SLACK):
@@ -143,8 +126,8 @@ def splits_of(
                 if first is None or not carries or any(_same(first[0], one) for _, one in mine):
                     continue
                 full = first
-                if len(sizes[model]) > 1:
-                    larger = _planned(question, pieces, bare, sizes[model], on, asked)
+                if len(planner.sizes[model]) > 1:
+                    larger = _planned(question, pieces, bare, planner.sizes[model], planner)
                     if larger is None:
                         continue
                     full = larger
@@ -158,7 +141,7 @@ def splits_of(
 
 
 def _in_turn(question: Question, sets: Sequence[Set], looked: Mapping[Set, float]) -> Iterator[Set]:
-    """Yield the sets, then those that carry most extended, until ``MOST_SETS`` were looked at.
+    """Sets, then those that carry most extended, until ``MOST_SETS`` were looked at.
 
     Of those that carry as much the first; where none carries anything, as no two hold the model,
     all are extended in their order. `looked` grows meanwhile.
@@ -247,27 +230,21 @@ def _planned(
     pieces: Sequence[Pieces],
     bare: Split,
     sizes: Sequence[int],
-    on: Callable[[Counts], tuple[Platform, Made]],
-    asked: Asked,
+    planner: Planner,
 ) -> tuple[Split, dict[int, Off]] | None:
-    """Return a split with its ways in these sizes, and what is left open of its devices.
+    """A split with its ways in these sizes, and what is left open of its devices.
 
     None where the model does not fit the set, or its plan is several replicas.
     """
     counts = _counts(question, bare.kinds)
-    platform, made = on(counts)
     copies = bare.copies
     called = [pieces[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
     names = tuple(list(called[unit].values())[slot] for unit, slot in bare.devices)
-    model = question.models[bare.model]
-    classes = question.classes_of(bare.model)
-    wanted = requests_for(model, question.classes, classes)
-    by = Instances(1, names, bare.strategy)
-    one = resolved_for(model, sizes, by, wanted, (platform, made), asked)
+    one = planner.resolved(counts, bare.model, Instances(1, names, bare.strategy), sizes)
     if one is None or len(one.plans) > 1:
         return None
     # Links of a platform are those of its units, one after another.
-    every = build_routes(platform)[0]
+    every = build_routes(planner.platform(counts))[0]
     links: dict[str, int] = {}
     for kind, copy in zip(bare.kinds, copies, strict=True):
         count = question.kinds[kind].links
@@ -275,11 +252,12 @@ def _planned(
             n * other.links for n, other in zip(counts[:kind], question.kinds, strict=False)
         )
         links |= {name: len(links) + at for at, name in enumerate(every[first : first + count])}
-    ways = ways_of(one, {name: slot for slot, name in enumerate(names)}, links)
+    ways = ways_of(one, names, links)
     off = {
         of_type: off_of(one.problem, one.problem.device_index(name))
         for of_type, name in zip(question.types_of(bare), names, strict=True)
     }
+    classes = question.classes_of(bare.model)
     return replace(bare, ways=dict(zip(classes, ways, strict=True))), off
 
 

@@ -1,0 +1,396 @@
+"""Platforms and deployments of vectors: made of pieces, priced, as records and as files.
+
+Requests come to the host of what is chosen. Where there is none, they come to a *front* that
+computes nothing and costs nothing; nodes without a link of their own hang on it by
+one that takes no time to speak of (a megabyte in a femtosecond).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hetsim.errors import PlatformError, UsageError, nearest
+from hetsim.hardware.files.catalog_files import find, is_path, names
+from hetsim.hardware.files.reader import describes_device, survey
+from hetsim.hardware.files.yaml_source import Source, read_yaml
+from hetsim.hardware.price import HOURS_A_YEAR, Price
+from hetsim.hardware.spec import Platform
+from hetsim.provisioning.platforms.catalog import Catalog, Entry, HostEntry
+from hetsim.provisioning.platforms.policies import Placed, Policy
+from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Question
+from hetsim.simulation.service.cost import Prices
+from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
+
+NAME = "recommended"
+WATTS = 1000
+FRONT = "front"
+
+_FRONT: Mapping[str, Any] = {
+    "device": {
+        "kind": "cpu",
+        "full_name": "Where requests come; it computes nothing",
+        "peak_tflops": {"float32": 1.0},
+        "memory_bandwidth_gbytes_s": 1.0,
+        "memory_gib": 1024.0,
+        "launch_us": 0.0,
+        "dispatch_us": 0.0,
+        "streams": 1,
+        "idle_w": 0.0,
+        "busy_w": 0.0,
+        "efficiency": {"default": 1.0},
+        "memory_efficiency": 1.0,
+        "support": {"ops": []},
+    }
+}
+
+_NO_COST: Mapping[str, Any] = {"latency_us": 0.0, "bandwidth_gbytes_s": 1e12}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """What one kind brings to a platform, as a platform file says it.
+
+    `devices` are by its own names of them, "" of a device alone, `links` and `memories` between
+    these. Requests come to `host`, which `link` joins to the host of all; a host has none. `price`
+    is of all of it.
+    """
+
+    name: str
+    devices: Mapping[str, Any]
+    links: tuple[Mapping[str, Any], ...]
+    memories: tuple[Mapping[str, Any], ...]
+    host: str
+    link: Mapping[str, Any] = field(default_factory=dict)
+    is_host: bool = False
+    price: Price | None = None
+
+    def names(self, unit: int) -> dict[str, str]:
+        """What its devices are called on a platform, by its own names of them."""
+        if self.is_host:
+            return {own: own or self.name for own in self.devices}
+        return {
+            own: f"{self.name}-{own.replace('.', '-')}.{unit}" if own else f"{self.name}.{unit}"
+            for own in self.devices
+        }
+
+
+def pieces_of(catalog: Catalog) -> tuple[Pieces, ...]:
+    """What each host brings, then what each kind does. Raises PlatformError of a wrong file."""
+    entries: tuple[Entry | HostEntry, ...] = (*catalog.hosts, *catalog.kinds)
+    return tuple(_of_entry(one, catalog.folder) for one in entries)
+
+
+def _of_entry(entry: Entry | HostEntry, folder: Path) -> Pieces:
+    is_host = isinstance(entry, HostEntry)
+    link: Mapping[str, Any] = {}
+    if isinstance(entry, Entry):
+        link = dict(entry.link) or _NO_COST
+        named = link.get("link")
+        if isinstance(named, str):
+            link = {**link, "link": _absolute(named, folder)}
+    lone = entry.source in names("device")
+    if lone or (isinstance(entry, Entry) and entry.on_link):
+        return Pieces(
+            entry.name, {"": _absolute(entry.source, folder)}, (), (), "", link, is_host=is_host
+        )
+    path, shown = find("platform", entry.source, folder)
+    read = read_yaml(path, shown)
+    data = read.data
+    if describes_device(data):
+        return Pieces(entry.name, {"": str(path.resolve())}, (), (), "", link, is_host=is_host)
+    # What is wrong with the file is said of the file.
+    platform, wrong = survey(read, entry.source)
+    if platform is None:
+        raise wrong[0].whole
+    base = path.parent
+    devices = {own: _device(use, base) for own, use in data["devices"].items()}
+    links = tuple(
+        {**use, **({"link": _absolute(use["link"], base)} if "link" in use else {})}
+        for use in data.get("links", ())
+    )
+    return Pieces(
+        entry.name,
+        devices,
+        links,
+        tuple(data.get("memories", ())),
+        platform.host,
+        link,
+        is_host=is_host,
+        price=platform.price,
+    )
+
+
+def _device(use: Any, base: Path) -> Any:
+    if isinstance(use, str):
+        return _absolute(use, base)
+    if isinstance(use.get("device"), str):
+        return {**use, "device": _absolute(use["device"], base)}
+    return use
+
+
+def _absolute(given: str, base: Path) -> str:
+    return str((base / given).resolve()) if is_path(given) else given
+
+
+def description(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> dict[str, Any]:
+    """What the file of a platform of so many of each kind says."""
+    devices: dict[str, Any] = {}
+    links: list[Any] = []
+    memories: list[Any] = []
+    host = next((one for one, n in zip(pieces, counts, strict=True) if one.is_host and n), None)
+    front = FRONT
+    if host is None:
+        devices[FRONT] = dict(_FRONT)
+    else:
+        called = host.names(0)
+        front = called[host.host]
+        devices.update({called[own]: use for own, use in host.devices.items()})
+        links += [dict(one) for one in host.links]
+        memories += [dict(one) for one in host.memories]
+    for one, count in zip(pieces, counts, strict=True):
+        for unit in range(0 if one.is_host else count):
+            called = one.names(unit)
+            for own_name, use in one.devices.items():
+                if called[own_name] in devices:
+                    raise PlatformError(
+                        f"two devices are called '{called[own_name]}'",
+                        where=f"kind '{one.name}'",
+                        hint="rename the kind",
+                    )
+                devices[called[own_name]] = use
+            links.append({"between": [front, called[one.host]], **one.link})
+            for link in one.links:
+                inside = {**link, "between": [called[end] for end in link["between"]]}
+                for key in ("bus", "name"):
+                    if key in link:
+                        inside[key] = f"{one.name}-{link[key]}.{unit}"
+                links.append(inside)
+            memories += [
+                {**memory, "devices": [called[end] for end in memory["devices"]]}
+                for memory in one.memories
+            ]
+    found: dict[str, Any] = {"name": name, "host": front, "devices": devices}
+    if links:
+        found["links"] = links
+    if memories:
+        found["memories"] = memories
+    return found
+
+
+def composed(pieces: Sequence[Pieces], counts: Sequence[int], name: str) -> Platform:
+    """Platform of so many of each kind. Raises PlatformError where it cannot be."""
+    data = description(pieces, counts, name)
+    platform, wrong = survey(Source(Path(f"{name}.yaml"), name, data, {(): 1}), name)
+    if platform is None:
+        raise wrong[0].whole
+    return platform
+
+
+# What is recommended, as records and files
+
+
+def platform_of(question: Question, pieces: Sequence[Pieces], counts: Counts) -> Platform:
+    """Platform of a vector; where costs are asked for, with its price."""
+    platform = composed(pieces, counts, NAME)
+    return replace(platform, price=_price(question, counts))
+
+
+def platform_file(question: Question, pieces: Sequence[Pieces], counts: Counts) -> dict[str, Any]:
+    """What the file of that platform says."""
+    found = description(pieces, counts, NAME)
+    price = _price(question, counts)
+    if price is not None:
+        keys = ("usd_per_hour", "of", "source")
+        found["price"] = {key: getattr(price, key) for key in keys}
+    return found
+
+
+def _price(question: Question, counts: Counts) -> Price | None:
+    """What all of it costs an hour, with the electricity that it takes at most."""
+    if question.aim != "cost":
+        return None
+    dates = [
+        kind.price.of
+        for count, kind in zip(counts, question.kinds, strict=True)
+        if count and kind.price is not None
+    ]
+    source = f"{question.told(counts)}: hours of what is bought, and its electricity where busy"
+    return Price(usd_per_hour=question.amount(counts), of=max(dates) or "2000", source=source)
+
+
+def deployment_of(
+    question: Question, pieces: Sequence[Pieces], where: Placed, policy: Policy
+) -> Deployment:
+    """Deployment that a policy comes to on a vector."""
+    models = []
+    for model, mine in enumerate(where.instances):
+        # The sizes of batches that its file takes, up to the policy's.
+        ways = where.ways(question, mine[0], question.classes_of(model)[0])
+        sizes = tuple(way.batch for way in ways if way.batch <= policy.max_batch)
+        instances = []
+        for one in mine:
+            called = []
+            for place in (where.places[at] for at in one.devices):
+                piece = pieces[place.kind]
+                called.append(piece.names(place.unit)[list(piece.devices)[place.slot]])
+            strategy = None if one.split < 0 else question.splits[one.split].strategy
+            most = policy.limit(where.streams(question, one)) or None
+            instances.append(Instances(1, tuple(called), strategy, max_in_flight=most))
+        models.append(
+            Served(
+                question.models[model],
+                strategy="single",
+                batch_sizes=sizes if len(sizes) > 1 else (),
+                instances=tuple(instances),
+                routing=policy.routing,
+                dynamic_batching=DynamicBatching(sizes[-1]) if len(sizes) > 1 else None,
+            )
+        )
+    return Deployment(tuple(models))
+
+
+def deployment_file(deployment: Deployment) -> dict[str, Any]:
+    """What the file of a deployment says; paths of models are whole."""
+    models = []
+    for served in deployment.models:
+        model = served.model
+        if not model.startswith("zoo:"):
+            model = str(Path(model).resolve())
+        one: dict[str, Any] = {
+            "model": model,
+            "strategy": served.strategy,
+            "routing": served.routing,
+            "instances": [
+                {
+                    "devices": list(entry.devices),
+                    **({"strategy": entry.strategy} if entry.strategy else {}),
+                    **({"max_in_flight": entry.max_in_flight} if entry.max_in_flight else {}),
+                }
+                for entry in served.instances
+            ],
+        }
+        if served.dynamic_batching is not None:
+            one["batch_sizes"] = list(served.batch_sizes)
+            one["dynamic_batching"] = {"max_batch_size": served.dynamic_batching.max_batch_size}
+        models.append(one)
+    return {"models": models}
+
+
+# Costs
+
+
+class KindCost(NamedTuple):
+    """What one of a kind costs, in ``UNIT``, and what that is made of, in decimals."""
+
+    whole: int
+    parts: Mapping[str, str]
+    price: Price | None
+
+
+def costs_of(
+    aim: Aim, entries: Sequence[Entry | HostEntry], alone: Sequence[Platform], terms: Prices
+) -> tuple[KindCost, ...]:
+    """What one of each costs.
+
+    - cost: US dollars an hour. What is bought costs the same every hour of its years, and the
+      electricity that it takes where all its devices are busy, by the tariff: the most that it
+      can come to, and the same whatever comes, so that costs add up over counts.
+    - energy: watts where all devices are busy, for the same reason.
+    - devices: how many there are, hosts not counted.
+
+    Raises UsageError where a price, its years or the tariff is not known, by the names of the
+    kinds; or one is given of nothing that can be had.
+    """
+    names = [one.name for one in entries]
+    for pattern in terms.of:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(
+                f"a price of '{pattern}', which the catalog does not have",
+                hint=nearest(pattern, names),
+            )
+    prices = [_price_of(one, spec, terms) for one, spec in zip(entries, alone, strict=True)]
+    if aim == "cost":
+        _check(names, prices, terms)
+    found = []
+    for entry, platform, price in zip(entries, alone, prices, strict=True):
+        busy_w = (Fraction(str(spec.busy_w)) for spec in platform.devices.values())
+        power_w = _decimal(sum(busy_w, Fraction(0)))
+        parts: dict[str, str] = {}
+        if aim == "energy":
+            parts = {"power_w": power_w}
+        elif aim == "cost" and price is not None and price.usd_per_hour is not None:
+            parts = {"usd_per_hour": str(price.usd_per_hour)}
+        elif aim == "cost" and price is not None:
+            years = price.years if terms.lifetime_years is None else terms.lifetime_years
+            parts = {"usd": str(price.usd), "years": str(years), "power_w": power_w,
+                     "usd_per_kwh": str(terms.tariff_usd_per_kwh)}  # fmt: skip
+        exact = {name: Fraction(text) for name, text in parts.items()}
+        found.append(KindCost(cost_of(aim, exact, int(isinstance(entry, Entry))), parts, price))
+    return tuple(found)
+
+
+def cost_of(aim: Aim, parts: Mapping[str, Fraction], counted: int) -> int:
+    """Cost in ``UNIT``, rounded half to even. Raises KeyError of parts that are not of the aim."""
+    exact = Fraction(counted)
+    if aim == "energy":
+        exact = parts["power_w"]
+    elif aim == "cost" and "usd" in parts:
+        exact = parts["usd"] / max(parts["years"], Fraction(1, 10**6)) / Fraction(HOURS_A_YEAR)
+        exact += parts.get("power_w", 0) * parts.get("usd_per_kwh", Fraction(0)) / WATTS
+    elif aim == "cost":
+        exact = parts["usd_per_hour"]
+    return round(exact / UNIT[aim])
+
+
+def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) -> None:
+    each = list(zip(names, prices, strict=True))
+    unpriced = [name for name, price in each if price is None]
+    if unpriced:
+        raise UsageError(
+            f"nothing says what {', '.join(unpriced)} costs",
+            hint=f"give --price {unpriced[0]}=0.53/h or {unpriced[0]}=1600/3y, or price: in a "
+            "catalog file; or another --objective",
+        )
+    bought = [(name, price) for name, price in each if price is not None and not price.rented]
+    endless = [
+        name for name, price in bought if price.years is None and terms.lifetime_years is None
+    ]
+    if endless:
+        raise UsageError(
+            f"nothing says for how many years {', '.join(endless)} is bought",
+            hint="give --lifetime YEARS",
+        )
+    if bought and terms.tariff_usd_per_kwh is None:
+        raise UsageError(
+            f"nothing says what the electricity of {', '.join(name for name, _ in bought)} costs",
+            hint="give --tariff USD_PER_KWH",
+        )
+
+
+def _price_of(entry: Entry | HostEntry, platform: Platform, terms: Prices) -> Price | None:
+    """What is asked goes before the catalog's file, and that before those of devices."""
+    found = entry.price
+    if found is None:
+        found = platform.price
+    mine = [spec for name, spec in platform.devices.items() if name != FRONT]
+    if found is None and len(mine) == 1:
+        found = mine[0].price
+    for pattern, price in terms.of.items():
+        if fnmatchcase(entry.name, pattern):
+            found = price
+    return found
+
+
+def _decimal(exact: Fraction) -> str:
+    """A fraction of decimal numbers as one."""
+    for digits in range(40):
+        scaled = exact * 10**digits
+        if scaled.denominator == 1:
+            whole = str(abs(scaled.numerator)).rjust(digits + 1, "0")
+            return whole[:-digits] + "." + whole[-digits:] if digits else whole
+    return repr(float(exact))

@@ -1,0 +1,342 @@
+"""Deployment of a vector played on what comes, and judged."""
+
+from __future__ import annotations
+
+import functools
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
+from hetsim.provisioning.platforms.question import Arrivals, Question, Way, drawn
+from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.structure import Part, structure_of
+from hetsim.simulation.service.figures import chosen, judged, latencies_of, stability
+from hetsim.simulation.service.stability import Stability
+from hetsim.simulation.serving import compiling
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.tables import loads, seconds_alone
+from hetsim.statistics.until import FIRST_LOOK
+from hetsim.statistics.verdict import Answer, confidence_of_look, verdict_of
+from hetsim.workload.workload import Workload
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+RUNS = 8
+"""Runs of the same length that machine code is likely to be used for."""
+
+WINDOW_S = 1e9
+"""Queue lengths are not asked for: one window has all of them."""
+
+SEEN = 3
+"""Looks after which a run is long enough to say that a model falls behind for good."""
+
+
+class Said(NamedTuple):
+    """What a run says of one objective, of the first so many `requests` of all that came.
+
+    Of the stream's own so many were `late`; the answer may be wrong by `error`. Within `latency_s`
+    as many were answered as are asked for.
+    """
+
+    stream: int
+    slo: int
+    requests: int
+    late: int
+    answer: Answer
+    error: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What became of so many requests: one ``Said`` for each objective of each stream."""
+
+    played: int
+    said: tuple[Said, ...]
+
+    @property
+    def answer(self) -> Answer:
+        """Of all objectives together."""
+        answers = {one.answer for one in self.said}
+        if "misses" in answers:
+            return "misses"
+        return "meets" if answers == {"meets"} else "undecided"
+
+    def worst(self, question: Question) -> Said:
+        """What is said of the objective whose latency is the largest part of its limit."""
+        return max(self.said, key=lambda one: _over(one, question))
+
+    def margin(self, question: Question) -> float:
+        """The largest of latencies over their limits; above 1 something is missed."""
+        return max((_over(one, question) for one in self.said), default=0.0)
+
+
+def _over(one: Said, question: Question) -> float:
+    return one.latency_s / question.streams[one.stream].slos[one.slo].latency_s
+
+
+def said_of(
+    question: Question,
+    outcomes: Outcomes,
+    stream: int,
+    slo: int,
+    requests: int,
+    error: float,
+    kept_up: Stability | None = None,
+) -> Said:
+    """What the first so many requests say of one objective.
+
+    Given requests are counted; drawn ones give a verdict that may be wrong by `error`, none at 0.
+    `kept_up` is how the stream's model did.
+    """
+    asked = question.streams[stream].slos[slo]
+    mine = judged_of(question, outcomes, [stream], requests)
+    arrival_s, finish_s, why = (
+        column[mine] for column in (outcomes.arrival_s, outcomes.finish_s, outcomes.why)
+    )
+    latency_s = latencies_of(arrival_s, finish_s, why)
+    late = int(np.count_nonzero(latency_s > asked.latency_s))
+    answer: Answer = "undecided"
+    if question.given:
+        meets = len(latency_s) - late >= asked.share * len(latency_s)
+        answer = "meets" if meets else "misses"
+    elif error:
+        verdict = verdict_of(
+            latency_s, outcomes.fresh[mine], asked.share, asked.latency_s, 1 - error
+        )
+        answer = judged(asked, verdict, kept_up, rejects=False).answer
+    needed = max(math.ceil(asked.share * len(latency_s)), 1) - 1
+    at_s = float(np.partition(latency_s, needed)[needed]) if len(latency_s) else 0.0
+    return Said(stream, slo, requests, late, answer, error, at_s)
+
+
+def judged_of(
+    question: Question, outcomes: Outcomes, streams: Sequence[int], requests: int
+) -> NDArray[np.bool_]:
+    """Which of the first so many requests are of some streams, and not of the warm-up."""
+    found: NDArray[np.bool_] = np.isin(outcomes.stream, streams)
+    found &= outcomes.arrival_s >= question.warm_up_s
+    found[requests:] = False
+    return found
+
+
+def siblings(question: Question, stream: int) -> list[int]:
+    """Streams that ask for the same model."""
+    model = question.streams[stream].model
+    return [at for at, one in enumerate(question.streams) if one.model == model]
+
+
+def play_given(question: Question, where: Placed, policy: Policy, runs: int = RUNS) -> Played:
+    """Play all requests of a workload that are given, and count who is late.
+
+    `runs`: as many more are likely to come; the answer does not depend on it.
+    """
+    arrivals = question.arrivals
+    assert arrivals is not None
+    outcomes = outcomes_of(question, where, policy, arrivals, runs)
+    said = [
+        said_of(question, outcomes, at, place, len(arrivals), 0.0)
+        for at, stream in enumerate(question.streams)
+        for place in range(len(stream.slos))
+    ]
+    return Played(len(arrivals), tuple(said))
+
+
+def play_drawn(
+    question: Question,
+    workload: Workload,
+    where: Placed,
+    policy: Policy,
+    *,
+    error: float,
+    budget: int,
+) -> Played:
+    """Play drawn requests until every objective is answered, or the budget is spent.
+
+    It is looked at after 16,384 requests, and whenever there are twice as many; over all looks no
+    answer is wrong but by `error`. A model that is overloaded misses, as ``simulate`` says it.
+    """
+    engine = engine_for(question, where, policy, min(budget, 2 * FIRST_LOOK) * RUNS)
+    parts: list[Outcomes] = []
+    said: dict[tuple[int, int], Said] = {}
+    fed = told = looks = 0
+    due = FIRST_LOOK
+    for block in drawn(workload, budget):
+        fed += len(block)
+        out = engine.serve(block.time_s, *_columns(question, block.ask))
+        parts.append(out)
+        told += len(out.arrival_s)
+        if told >= due:
+            looks += 1
+            each = 1 - confidence_of_look(looks, 1 - error)
+            parts = [Outcomes.joined(parts)]
+            if _look(question, workload, parts[0], said, each, long=looks >= SEEN):
+                return Played(fed, tuple(said.values()))
+            due *= 2
+    parts.extend(engine.rest())
+    last = 1 - confidence_of_look(looks + 1, 1 - error)
+    _look(question, workload, Outcomes.joined(parts), said, last, long=True)
+    return Played(fed, tuple(said.values()))
+
+
+def _look(
+    question: Question,
+    workload: Workload,
+    outcomes: Outcomes,
+    said: dict[tuple[int, int], Said],
+    error: float,
+    *,
+    long: bool,
+) -> bool:
+    """Ask what is not answered yet, after a `long` run of overload, too; return whether all is."""
+    requests = len(outcomes.arrival_s)
+    asked = [
+        (at, place)
+        for at, stream in enumerate(question.streams)
+        for place in range(len(stream.slos))
+        if judged_of(question, outcomes, [at], requests).any()
+    ]
+    for at, place in asked:
+        if (at, place) not in said or said[at, place].answer == "undecided":
+            said[at, place] = said_of(question, outcomes, at, place, requests, error)
+    for at, place in asked if long else ():
+        if said[at, place].answer == "undecided":
+            mine = siblings(question, at)
+            own = chosen(outcomes, judged_of(question, outcomes, mine, requests))
+            kept_up = stability(workload, [workload.streams[k] for k in mine], own)
+            said[at, place] = said_of(question, outcomes, at, place, requests, error, kept_up)
+    every = sum(len(stream.slos) for stream in question.streams)
+    return len(said) == every and all(one.answer != "undecided" for one in said.values())
+
+
+# As the engine takes it
+
+
+def outcomes_of(
+    question: Question, where: Placed, policy: Policy, arrivals: Arrivals, runs: int = RUNS
+) -> Outcomes:
+    """What becomes of requests on a deployment; `runs` as of ``play_given``."""
+    engine = engine_for(question, where, policy, len(arrivals) * runs)
+    return engine.serve_all(arrivals.time_s, *_columns(question, arrivals.ask))
+
+
+def _columns(question: Question, ask: Ints) -> tuple[Ints, Ints]:
+    """The stream of each request, and which of its model's classes it is of."""
+    stream_of = np.array([one.stream for one in question.asks], dtype=np.int64)
+    row_of = [
+        question.classes_of(question.classes[one.of_class].model).index(one.of_class)
+        for one in question.asks
+    ]
+    return stream_of[ask], np.array(row_of, dtype=np.int64)[ask]
+
+
+def engine_for(question: Question, where: Placed, policy: Policy, requests: float) -> Serving:
+    """Engine that plays a deployment, compiled where so many requests to come are worth it.
+
+    O(devices, classes, sizes and their tasks).
+    """
+    # By unit of a kind: the first of the links that it brings.
+    first: dict[tuple[int, int], int] = {}
+    links = 0
+    for place in where.places:
+        if place.slot == 0:
+            first[place.kind, place.unit] = links
+            links += question.kinds[place.kind].links
+    parts: list[Part] = []
+    seconds: list[float] = []
+    known: list[tuple[float, float]] = []
+    models = []
+    for model, mine in enumerate(where.instances):
+        classes = question.classes_of(model)
+        table: list[list[list[int]]] = [[] for _ in classes]
+        largest = 1
+        for one in mine:
+            # Slot -1, of transfers, is the last.
+            on, streams = (*one.devices, -1), where.streams(question, one)
+            held = [
+                first[place.kind, place.unit] + link
+                for place in (where.places[at] for at in where.units(question, one))
+                for link in range(question.kinds[place.kind].links)
+            ]
+            for row, of_class in zip(table, classes, strict=True):
+                ways = up_to(where.ways(question, one, of_class), policy.max_batch)
+                begin = len(parts)
+                for way in ways:
+                    part, takes = _part(way)
+                    parts.append(
+                        Part(
+                            [on[slot] for slot in part.device],
+                            part.before,
+                            [tuple(sorted(held[link] for link in own)) for own in part.held],
+                        )
+                    )
+                    seconds += takes
+                    if policy.routing == "least_finish":
+                        known.append(alone_and_load(way, streams))
+                largest = max(largest, ways[-1].batch)
+                holds = sizes_of(tuple(way.batch for way in ways), policy.max_batch)
+                row.append([begin + at for at in holds])
+        limits = tuple(policy.limit(where.streams(question, one)) for one in mine)
+        by_size = np.array(table, dtype=np.int64)[:, :, :largest]
+        models.append(Model(by_size, limits, routing=policy.routing))
+    names: Any = SimpleNamespace(
+        strategy="single",
+        problem=SimpleNamespace(
+            devices=tuple(f"{question.types[at.of_type].name} {at.unit}" for at in where.places),
+            link_names=tuple(f"link {at}" for at in range(links)),
+        ),
+    )
+    of_all = [question.types[place.of_type].streams for place in where.places]
+    layout = Layout(names, links, structure_of(parts, of_all))
+    return Serving(
+        layout,
+        np.array(seconds),
+        tuple(models),
+        tuple(Source(stream.model) for stream in question.streams),
+        window_s=WINDOW_S,
+        machine_code=compiling.pays(requests * float(np.diff(layout.first).mean())),
+        known=(np.array([one for one, _ in known]), np.array([one for _, one in known]))
+        if known
+        else None,
+    )
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def sizes_of(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """By requests in a batch, 1 to `most`: which is the least of the sizes that has room for them.
+
+    What is above the largest that the model takes runs one by one.
+    """
+    last = len(sizes) - 1
+    return tuple(min(bisect_left(sizes, batch), last) for batch in range(1, most + 1))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _part(way: Way) -> tuple[Part, list[float]]:
+    """A way as a template on its own slots and links, and the seconds of its tasks."""
+    part = Part(
+        [task.slot for task in way.tasks],
+        [task.before for task in way.tasks],
+        [task.links for task in way.tasks],
+    )
+    return part, [task.seconds for task in way.tasks]
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def alone_and_load(way: Way, streams: tuple[int, ...]) -> tuple[float, float]:
+    """What a batch takes where nothing else is, and of what it asks the most of."""
+    part, takes = _part(way)
+    links = 1 + max((link for held in part.held for link in held), default=-1)
+    alone: Any = SimpleNamespace(strategy="single")
+    layout = Layout(alone, links, structure_of([part], streams))
+    seconds = np.array(takes)
+    return float(seconds_alone(layout, seconds)[0]), float(loads(layout, seconds)[0])
