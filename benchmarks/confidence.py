@@ -30,13 +30,9 @@ from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.statistics.until import until
-from hetsim.workload.arrivals.gamma import Gamma
-from hetsim.workload.arrivals.mmpp import Mmpp
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.merging import requests_of
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload
+from hetsim.workload.arrivals import Gamma, Mmpp, Poisson
+from hetsim.workload.requests import requests_of
+from hetsim.workload.workload import Slo, Stream, Workload
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
@@ -44,6 +40,7 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
 import interval_coverage  # type: ignore[import-not-found]
 import known_queues as known  # type: ignore[import-not-found]
 from document_of_confidence import document
+from growing_runs import until  # type: ignore[import-not-found]
 
 SEEDS = 40
 MORE = 2000
@@ -206,14 +203,14 @@ def verdicts(cases: int) -> None:
         factor = float(rng.choice([0.5, 0.6, 0.75, 0.9, 1.1, 1.25, 1.5]))
         before = time.process_time()
         blocks = ((part.latency_s, part.fresh) for part in one.play(10_000 + seed))
-        said = until(blocks, [Slo(0.99, factor * one.truth["p99"])], MOST)
+        said = until(blocks, Slo(0.99, factor * one.truth["p99"]), MOST)
         emit(
             kind="verdict",
             law=one.law,
             load=one.load,
             factor=factor,
-            answer=said.verdicts[0].answer,
-            mlperf=said.verdicts[0].mlperf.valid,
+            answer=said.verdict.answer,
+            mlperf=said.verdict.mlperf.valid,
             requests=said.requests,
             cpu_s=round(time.process_time() - before, 3),
         )

@@ -28,7 +28,7 @@ from hetsim.problem.plan import Plan
 from hetsim.reporting.words.text import relative_change
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Instances, Served
 
 CASES = (

@@ -48,7 +48,7 @@ from hetsim.problem.plan import Plan
 from hetsim.reporting.trace import trace_pieces
 from hetsim.simulation.service.resolving import Made
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Deployment, Served
 from hetsim.workload.workload import Stream, Workload
 from loading import llm, loaded

@@ -41,17 +41,17 @@ from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.statistics.innovations import innovations_of
-from hetsim.statistics.until import until
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.merging import requests_of
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload
+from hetsim.statistics.batches import innovations_of
+from hetsim.workload.arrivals import Poisson
+from hetsim.workload.requests import requests_of
+from hetsim.workload.workload import Slo, Stream, Workload
 
 sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
 
 from engine import ONE, tandem, with_simpy
 from engine import SERVICE_S as STAGES_S
+from growing_runs import until  # type: ignore[import-not-found]
 from pipelines import BLOCK, MOVE_S, SERVICE_S, copies, laid, timed
 from serving import LARGEST, REPLICAS, in_batches
 
@@ -244,10 +244,10 @@ def p99(work: str, layout: Layout, duration: Floats, model: Model, rate_per_s: f
                 kept = [Outcomes._make(rest)]
 
         before = time.process_time()
-        found = until(blocks(), [Slo(0.99, 1e9)], 10**8, precision=0.02)
+        found = until(blocks(), Slo(0.99, 1e9), 10**8, precision=0.02)
         known_s.append(round(time.process_time() - before, 3))
         requests.append(found.requests)
-        off.append(round(found.percentiles[0].half_width, 4))
+        off.append(round(found.percentile.half_width, 4))
     emit(
         work=f"p99 of {work} to 2 %",
         cpu_s=known_s,

@@ -25,7 +25,7 @@ from hetsim.provisioning.platforms.question import (
 )
 from hetsim.provisioning.platforms.search import Search
 from hetsim.provisioning.platforms.vectors import all_vectors
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 
 REQUESTS = 1000
 

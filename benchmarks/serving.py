@@ -34,7 +34,7 @@ from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Clients, Model, Source
-from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failing
 
 sys.path.append(str(Path(__file__).parent))
 

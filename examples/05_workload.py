@@ -1,8 +1,7 @@
 """Which requests come, and when: two published traces again, and an even stream."""
 
 import hetsim
-from hetsim.workload.merging import requests_of
-from hetsim.workload.summary import summary
+from hetsim.workload.requests import requests_of, summary
 
 workload = hetsim.load_workload("workload.yaml")
 came, _ = summary(workload)

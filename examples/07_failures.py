@@ -1,7 +1,7 @@
 """Two GPUs serve a model; one is lost for half a second, and then either of them now and again."""
 
 import hetsim
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Instances, Served
 
 platform = hetsim.load_platform("dual-gpu")

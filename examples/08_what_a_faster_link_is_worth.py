@@ -2,7 +2,7 @@
 to many?"""
 
 import hetsim
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Deployment, Served
 from hetsim.workload.workload import Stream, Workload
 

@@ -9,8 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import hetsim
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching, Served
 
 

@@ -1,7 +1,7 @@
 """How many cards a server needs, and how many so that one may fail, or that it holds for a year."""
 
 import hetsim
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Instances, Served
 
 MODEL = "zoo:resnet50"

@@ -1,7 +1,7 @@
 """Two models on one board: which of its devices serve which, and what each waits for the other."""
 
 import hetsim
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 
 board = hetsim.load_platform("jetson-orin-nano")
 limit = hetsim.Slo.at_percentile(99, 0.06)

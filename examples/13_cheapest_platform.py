@@ -1,7 +1,7 @@
 """The cheapest platform for a published trace, what comes next, and why nothing cheaper does."""
 
 import hetsim
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Replay
 
 came = Replay("traces/AzureLLMInferenceTrace_conv.csv", speed_up=400)
 slos = (hetsim.Slo(share=0.99, latency_s=0.1),)

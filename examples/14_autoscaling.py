@@ -5,7 +5,7 @@ from pathlib import Path
 
 import hetsim
 from hetsim.simulation.service.fixed import fixed
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Replay
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import Instances, Served
 

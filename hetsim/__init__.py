@@ -103,11 +103,9 @@ if TYPE_CHECKING:
     from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep
     from hetsim.workload.deployment import Deployment
-    from hetsim.workload.failing import Failing
-    from hetsim.workload.failure import Failure
+    from hetsim.workload.failure import Failing, Failure
     from hetsim.workload.files.reader import load_deployment, load_workload
-    from hetsim.workload.slo import Slo
-    from hetsim.workload.workload import Stream, Workload
+    from hetsim.workload.workload import Slo, Stream, Workload
 
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity.affinity",
@@ -129,7 +127,7 @@ _HOMES = {
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
-    "Failing": "hetsim.workload.failing",
+    "Failing": "hetsim.workload.failure",
     "Failure": "hetsim.workload.failure",
     "Finding": "hetsim.analysis.lint.lint",
     "Group": "hetsim.problem.groups",
@@ -171,7 +169,7 @@ _HOMES = {
     "LoadTest": "hetsim.execution.serving.load_test",
     "serve": "hetsim.execution.serving.serve",
     "SizeRules": "hetsim.partitioning.sizes",
-    "Slo": "hetsim.workload.slo",
+    "Slo": "hetsim.workload.workload",
     "Staging": "hetsim.problem.parts",
     "Stream": "hetsim.workload.workload",
     "Survived": "hetsim.provisioning.rates.redundancy.answer",

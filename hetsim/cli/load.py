@@ -16,13 +16,10 @@ from hetsim.errors import InvalidInput, UsageError, WorkloadError, nearest
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
-    from hetsim.workload.arrivals.closed import Closed
+    from hetsim.workload.arrivals import Closed, Open
     from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Loading
-    from hetsim.workload.failing import ByDevice, Failing
-    from hetsim.workload.failure import Failure
-    from hetsim.workload.registry import Open
-    from hetsim.workload.slo import Slo
-    from hetsim.workload.workload import Workload
+    from hetsim.workload.failure import ByDevice, Failing, Failure
+    from hetsim.workload.workload import Slo, Workload
 
 BUDGET = 2**20
 """Requests after which a run ends that was to answer every objective."""
@@ -154,7 +151,7 @@ def said(**others: Any) -> Load:
 
 def _failing(load: Load) -> Failing | None:
     """Return what --inject, --mtbf and --mttr say; None where none was given."""
-    from hetsim.workload.failing import Failing
+    from hetsim.workload.failure import Failing
 
     if (load.mtbf is None) != (load.mttr is None):
         has, lacks = ("--mttr", "--mtbf") if load.mtbf is None else ("--mtbf", "--mttr")
@@ -223,11 +220,7 @@ def _workload_of(load: Load) -> Workload:
 
 
 def _arrivals(load: Load) -> Open | Closed:
-    from hetsim.workload.arrivals.burst import Burst
-    from hetsim.workload.arrivals.closed import Closed
-    from hetsim.workload.arrivals.constant import Constant
-    from hetsim.workload.arrivals.gamma import Gamma
-    from hetsim.workload.arrivals.poisson import Poisson
+    from hetsim.workload.arrivals import Burst, Closed, Constant, Gamma, Poisson
 
     if (load.rate is None) == (load.concurrency is None):
         has = "neither a rate nor" if load.rate is None else "a rate and"

@@ -2,7 +2,7 @@
 
 Where it is, what becomes of a request never depends on those that come after it. That makes the
 capacity of a trace exact (``hetsim.provisioning.rates.monotone``) and lets percentiles be freed of
-the luck of one run (``hetsim.statistics.innovations``).
+the luck of one run (``hetsim.statistics.batches``).
 """
 
 from __future__ import annotations

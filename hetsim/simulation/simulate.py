@@ -181,7 +181,7 @@ def _served(
     failures: Sequence[Failure],
 ) -> Service:
     from hetsim.simulation.service.serving import serve
-    from hetsim.workload.failing import Failing
+    from hetsim.workload.failure import Failing
     from hetsim.workload.workload import Workload
 
     if not isinstance(requests, Workload) or platform is None:

@@ -1,28 +1,99 @@
-"""The share of late requests of one long run, and how far that may be off.
+"""Share of late requests of one long run, with an interval from batches of whole busy periods.
 
-Requests that follow each other wait for each other, so their latencies are alike, and the
-binomial interval for the share that is late is far too narrow: of M/D/1 at load 0.95 one of 95 %
-for the 99th percentile of 20,000 requests holds the true one 6 % of the time. Busy periods are
-unlike each other. So the run is cut into batches of whole busy periods, long enough to be as
-good as independent, and the share is judged by how much they differ.
-
-Source: the ratio estimator of regenerative simulation (M. Crane and D. Iglehart, Simulating
-stable stochastic systems III, Operations Research 23 (1975), https://doi.org/10.1287/opre.23.1.33),
-with batches in the place of single busy periods: then a t quantile holds for few, and what busy
-periods have in common where arrivals are correlated stays within a batch.
-"""
+X"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special
 
-from hetsim.statistics.arrays import Flags, Latencies
-from hetsim.statistics.innovations import remaining
+Latencies: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class Remaining(NamedTuple):
+    """What deviations of busy periods are once the part is taken away that a control explains.
+
+    Attributes
+    ----------
+    each : float64[busy periods]
+    luck : float
+        The sum of what was taken away.
+    """
+
+    each: Latencies
+    luck: float
+
+
+def innovations_of(arrival_s: Latencies, rate_per_s: float) -> Latencies:
+    """Return by how much the gap after each of some arrivals is longer than its mean, over that.
+
+    Gaps are to be independent, with a mean of 1 over the rate. That of the last is not known:
+    0. Complexity: linear.
+    """
+    found = np.zeros(len(arrival_s))
+    np.subtract(arrival_s[1:], arrival_s[:-1], out=found[:-1])
+    found[:-1] *= rate_per_s
+    found[:-1] -= 1.0
+    return found
+
+
+def control_of(
+    latency_s: Latencies,
+    innovation: Latencies,
+    limit_s: float,
+    least_s: float,
+    per_second: float,
+) -> Latencies:
+    """Return innovations by how much they make others later than `limit_s`: of mean 0 each.
+
+    Parameters
+    ----------
+    latency_s, innovation : float64[requests]
+    limit_s, least_s : float
+        Where the function stays as it is, and where it is 0.
+    per_second : float
+        How latencies fall off: theta.
+
+    Complexity: linear.
+    """
+    weight = np.minimum(latency_s, limit_s)
+    weight -= limit_s
+    weight *= per_second
+    np.exp(weight, out=weight)
+    weight -= math.exp(per_second * (least_s - limit_s))
+    weight *= innovation
+    return weight
+
+
+def remaining(each: Latencies, controls: Latencies, requests: Latencies) -> Remaining:
+    """Take from deviations what is proportional to those of a control.
+
+    Parameters
+    ----------
+    each : float64[busy periods]
+        Sums of deviations from their mean over all.
+    controls : float64[busy periods]
+        Sums of the control, of which the true mean is 0.
+    requests : float64[busy periods]
+
+    What is taken from each busy period is by the factor of least squares of the others, which
+    knows nothing of it: so it has a mean of 0, too, and what remains is as large as it is where
+    the factor was not fitted (a jackknife; J. MacKinnon and H. White, 1985,
+    https://doi.org/10.1016/0304-4076(85)90158-7).
+    """
+    products, squares = each * controls, controls * controls
+    others = squares.sum() - squares
+    factors = np.zeros(len(each))
+    np.divide(products.sum() - products, others, out=factors, where=others > 0)
+    taken = factors * controls
+    luck = float(taken.sum())
+    return Remaining(each - taken + requests * (luck / float(requests.sum())), luck)
+
 
 BATCHES = 32
 """Few enough for each to be long, many enough for the t quantile to be near the normal one."""

@@ -1,4 +1,4 @@
-"""Whether a run meets an objective, misses it, or was too short to tell."""
+"""Verdict of a run on an objective: it meets it, misses it, or was too short to tell."""
 
 from __future__ import annotations
 
@@ -7,13 +7,85 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy import special
 
-from hetsim.statistics.arrays import Flags, Latencies
-from hetsim.statistics.batches import LateShare, late_share
-from hetsim.statistics.early_stopping import EarlyStopping, early_stopping
-from hetsim.statistics.percentile import Located, checked, located
+from hetsim.core.checks import number, whole
+from hetsim.errors import InvalidInput
+from hetsim.statistics.batches import Flags, Latencies, LateShare, late_share
+from hetsim.statistics.intervals import Located, checked, located
+
+LOADGEN_CONFIDENCE = 0.99
+"""LoadGen's own, with a tolerance of 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyStopping:
+    """LoadGen's verdict.
+
+    Attributes
+    ----------
+    valid : bool
+    more : int
+        Requests that it would take to be valid, if none of them were late; 0 where it is.
+    """
+
+    valid: bool
+    more: int
+
+
+def early_stopping(
+    requests: int, late: int, share: float, confidence: float = LOADGEN_CONFIDENCE
+) -> EarlyStopping:
+    """Return what LoadGen says of a run of its server scenario.
+
+    Valid where, were just this share of all requests on time, as few late ones as these would
+    be seen with a chance below 1 - `confidence`: so many on time are needed for `late`.
+
+    Parameters
+    ----------
+    requests : int
+    late : int
+        Of these, over the latency that is asked for.
+    share : float
+        Of requests that must be on time, above 0 and below 1.
+    confidence : float
+
+    Complexity: logarithmic in the requests. Source: ``MinPassingQueriesFinder`` of LoadGen,
+    https://github.com/mlcommons/inference/blob/master/loadgen/early_stopping.cc; its sum of the
+    binomial distribution is the incomplete beta function here.
+    """
+    whole(0)(requests, "requests")
+    whole(0, requests)(late, "late")
+    for value, name in ((share, "share"), (confidence, "confidence")):
+        number(above=0)(value, name)
+        if value >= 1:
+            raise InvalidInput(f"{name} is {value:g}", hint="it is below 1")
+    needed = late + least_on_time(late, share, confidence)
+    return EarlyStopping(requests >= needed, max(needed - requests, 0))
+
+
+def least_on_time(late: int, share: float, confidence: float = LOADGEN_CONFIDENCE) -> int:
+    """Return how many requests on time LoadGen wants beside `late` late ones."""
+
+    def chance(on_time: int) -> float:
+        """Return how likely so few late ones are of so many, at just this share on time."""
+        return float(special.betainc(on_time, late + 1, share))
+
+    low, high = 0, 1
+    while chance(high) >= 1 - confidence:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if chance(middle) >= 1 - confidence else (low, middle)
+    return high
+
 
 Answer = Literal["meets", "misses", "undecided"]
+End = Literal["answered", "budget", "ended"]
+"""Why a run ended: all was answered, its budget was spent, or no more requests came."""
+
+FIRST_LOOK = 2**14
+"""Requests after which a run is looked at first; then each time that it is twice as long."""
 
 CONFIDENCE = 0.99
 """Of a verdict, over all looks at a run that grows."""

@@ -14,7 +14,7 @@ from hetsim.graph.loading import read_source
 from hetsim.hardware.spec import Platform
 from hetsim.sweeping.grid import Grid, LoadAxis, ModelAxis
 from hetsim.version import package_folder
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Replay
 
 SCHEMA = "hetsim-sweep/1"
 

@@ -1,22 +1,195 @@
-"""A workload: streams of requests, for how long, and from which seed."""
+"""Workload: streams of requests, for how long, and from which seed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import product
+from typing import Any, Literal
 
-from hetsim.core.checks import instance, mapping, number, sequence, text, whole
-from hetsim.core.units import significant
+import numpy as np
+
+from hetsim.core import checks
+from hetsim.core.checks import instance, mapping, number, one_of, sequence, text, whole
+from hetsim.core.units import format_seconds, significant
 from hetsim.errors import InvalidInput, WorkloadError
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.constant import Constant
-from hetsim.workload.arrivals.replay import Replay
-from hetsim.workload.checks import not_negative, positive
-from hetsim.workload.dimensions import Dims, Follows, variants
-from hetsim.workload.failing import Failing
-from hetsim.workload.numbers import MAX_SEED, Numbers
-from hetsim.workload.registry import KINDS, Open
-from hetsim.workload.slo import Slo
+from hetsim.workload.arrivals import (
+    KINDS,
+    MAX_SEED,
+    Closed,
+    Constant,
+    Numbers,
+    Open,
+    Replay,
+    not_negative,
+    positive,
+)
+from hetsim.workload.failure import Failing
+from hetsim.workload.traces import MAX_VALUE, Trace
+
+HINT = "write p99=50ms, or 99.9%<=50ms"
+_UNITS = {"s": 0, "ms": -3, "us": -6, "ns": -9}
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_FORM = re.compile(
+    rf"\s*(?:[pP](?P<p>{_NUMBER})\s*(?:<=|=|<)|(?P<share>{_NUMBER})\s*%\s*(?:<=|<))"
+    rf"\s*(?P<time>{_NUMBER})\s*+(?P<unit>[A-Za-zµ]*)\s*+"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """At least this share of the requests is to be answered within this latency.
+
+    "p99 at most 50 ms" and "99 % within 50 ms" say the same.
+
+    Attributes
+    ----------
+    share : float
+        Of requests on time, above 0 and below 1.
+    latency_s : float
+        From arrival to answer.
+    """
+
+    share: float
+    latency_s: float
+
+    def __post_init__(self) -> None:
+        number(finite=False)(self.share, "share")
+        number(above=0)(self.latency_s, "latency_s")
+        if not 0 < self.share < 1:
+            raise WorkloadError(
+                f"a share of {self.share:g} on time is no objective",
+                hint="it is above 0 and below 1, e.g. 0.99",
+            )
+
+    @classmethod
+    def at_percentile(cls, percentile: float, latency_s: float) -> Slo:
+        """Return the objective for a latency at a percentile above 0 and below 100."""
+        number(finite=False)(percentile, "percentile")
+        if not 0 < percentile < 100:
+            raise WorkloadError(
+                f"a percentile of {percentile:g} is no objective",
+                hint="it is above 0 and below 100, e.g. 99",
+            )
+        # 99.9 means the share 0.999, not the product of what binary numbers make of it.
+        return cls(float(Decimal(repr(float(percentile))) / 100), latency_s)
+
+    @property
+    def percentile(self) -> float:
+        """The percentile of latencies that is to be at most `latency_s`."""
+        return percentile_of(self.share)
+
+    def __str__(self) -> str:
+        return f"p{self.percentile:g} <= {format_seconds(self.latency_s)}"
+
+
+def percentile_of(share: float) -> float:
+    """Return the percentile that a share on time means: 99.9 of 0.999, to the last digit."""
+    return float(Decimal(repr(share)) * 100)
+
+
+def parse_slo(text: str) -> Slo:
+    """Return the objective that `text` means: ``p99=50ms``, ``p99<=0.05s`` or ``99.9%<=50ms``.
+
+    Raises WorkloadError where it means none.
+    """
+    checks.text(text, "an objective")
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise WorkloadError(f"'{text}' is no objective", hint=HINT)
+    unit = form["unit"].replace("µ", "u")
+    if unit not in _UNITS:
+        what = f"no unit '{form['unit']}' of time" if unit else "the time has no unit"
+        raise WorkloadError(f"{what} in '{text}'", hint=f"{HINT}; s, ms, us or ns")
+    # As a decimal number 50ms is 0.05, whatever the unit: both have the same bits.
+    latency_s = float(Decimal(form["time"]).scaleb(_UNITS[unit]))
+    if not 0 < latency_s < float("inf"):
+        raise WorkloadError(f"the time of '{text}' is not above 0", hint=HINT)
+    try:
+        return Slo.at_percentile(float(form["p"] or form["share"]), latency_s)
+    except WorkloadError as error:
+        raise WorkloadError(f"in '{text}' {error.what}", hint=error.hint) from None
+
+
+Above = Literal["error", "truncate"]
+ABOVES: tuple[Above, ...] = ("error", "truncate")
+MAX_VARIANTS = 256
+"""Bindings of one model: each is priced and planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """A dimension that is as large as a column of the trace says, up to the next bucket.
+
+    Attributes
+    ----------
+    column : str
+    buckets : tuple of int
+        Sizes that the model is prepared for, ascending; a request takes the least that holds it.
+    above : "error" or "truncate"
+        Of a request that none holds: whether it is refused or cut to the largest.
+    """
+
+    column: str
+    buckets: tuple[int, ...]
+    above: Above = "error"
+
+    def __post_init__(self) -> None:
+        text(self.column, "column")
+        one_of(*ABOVES)(self.above, "above")
+        sequence(whole(1, MAX_VALUE))(self.buckets, "buckets")
+        pairs = zip(self.buckets, self.buckets[1:], strict=False)
+        if not self.buckets or any(a >= b for a, b in pairs):
+            raise InvalidInput("buckets do not ascend", hint="write e.g. [128, 512, 2048]")
+
+    def bucket_of(self, trace: Trace) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return which bucket each request takes, int64[requests].
+
+        Raises WorkloadError where one fits none and is not to be cut.
+        """
+        sizes = trace.columns[self.column]
+        which = np.searchsorted(np.asarray(self.buckets), sizes)
+        if self.above == "error":
+            over = np.flatnonzero(which == len(self.buckets))
+            if over.size:
+                raise WorkloadError(
+                    f"'{self.column}' is above the largest bucket, {self.buckets[-1]}, in "
+                    f"{over.size} of {len(sizes)} requests, up to {sizes.max()}",
+                    hint="add a bucket, or write above: truncate",
+                )
+        return np.minimum(which, len(self.buckets) - 1)
+
+
+Dims = Mapping[str, "int | Follows"]
+"""By dimension: a size, or what it follows."""
+
+
+def variants(dims: Dims) -> tuple[dict[str, int], ...]:
+    """Return every binding of the dimensions that may occur; the last one differs fastest.
+
+    Raises InvalidInput where there are more than MAX_VARIANTS.
+    """
+    choices: list[Sequence[int]] = [
+        given.buckets if isinstance(given, Follows) else (given,) for given in dims.values()
+    ]
+    count = int(np.prod([len(one) for one in choices], dtype=np.float64))
+    if count > MAX_VARIANTS:
+        raise InvalidInput(
+            f"{count} bindings of the dimensions, above {MAX_VARIANTS}", hint="write fewer buckets"
+        )
+    return tuple(dict(zip(dims, sizes, strict=True)) for sizes in product(*choices))
+
+
+def variant_of(dims: Dims, trace: Trace) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return which of ``variants(dims)`` each request of a trace is, int64[requests]."""
+    found = np.zeros(len(trace.arrival_s), dtype=np.int64)
+    for given in dims.values():
+        if isinstance(given, Follows):
+            found = found * len(given.buckets) + given.bucket_of(trace)
+    return found
+
 
 MAX_REQUESTS = 10**11
 MAX_PRIORITY = 1000
@@ -71,7 +244,7 @@ class Stream:
             number(least=0)(self.share, "share")
         if self.priority is not None:
             whole(1, MAX_PRIORITY)(self.priority, "priority")
-        sequence(instance("hetsim.workload.slo:Slo"))(self.slos, "slos")
+        sequence(instance("hetsim.workload.workload:Slo"))(self.slos, "slos")
         mapping(text)(self.dims, "dims")
         object.__setattr__(self, "slos", tuple(self.slos))
         object.__setattr__(self, "dims", dict(self.dims))
@@ -142,7 +315,7 @@ class Workload:
         whole(0, MAX_SEED)(self.seed, "seed")
         parts = (self.streams, self.duration_s, self.requests, self.warm_up_s, self.arrivals)
         if self.failures is not None:
-            instance("hetsim.workload.failing:Failing")(self.failures, "failures")
+            instance("hetsim.workload.failure:Failing")(self.failures, "failures")
         for what, hint, _ in complaints(*parts):
             raise WorkloadError(what, hint=hint)
         self._share_origin()

@@ -32,7 +32,7 @@ from hetsim.problem.repriced import repriced
 from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.keeping import kept_on
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workload.workload import Stream, Workload
 

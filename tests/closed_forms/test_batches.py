@@ -7,7 +7,7 @@ import pytest
 
 from hetsim.simulation.service.stability import stability_of
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.statistics.mean import mean_of
+from hetsim.statistics.intervals import mean_of
 from holding import at_loads, holds
 from known_queues import TAKES, batched, open_, takes_all
 from oracles.queueing.batches import BatchServer

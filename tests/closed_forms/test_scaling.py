@@ -13,8 +13,8 @@ from deployments import alone_s, deployed, model_at, poisson
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.merging import requests_of
+from hetsim.workload.arrivals import Poisson
+from hetsim.workload.requests import requests_of
 from oracles.random_layouts import Shape, layout_of
 from platforms import CPU_AND_NPU
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import hetsim
 from deployments import alone_s
 from hetsim.simulation.service.service import Service, StreamService
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Instances, Served
 from holding import bounds
 from oracles.queueing.one_server import CONSTANT, beyond_constant, mean_wait, time_at

@@ -29,7 +29,7 @@ from core.test_bad_arguments import (
     raises_errors_of_ours,
 )
 from hetsim.errors import HetsimError
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Served
 from sweeps import sweep
 

@@ -11,7 +11,7 @@ from hetsim.errors import UsageError, WorkloadError, nearest
 from hetsim.execution.transports.ray_errors import node_may_be_gone
 from hetsim.graph.reading.onnx_runtime import _translated, gist
 from hetsim.hardware.changing.amounts import read_amount
-from hetsim.workload.slo import parse_slo
+from hetsim.workload.workload import parse_slo
 
 LENGTH = 1_000_000
 

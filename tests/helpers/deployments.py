@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 import hetsim
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Served
 from onnx_builders import make_model, op, value
 

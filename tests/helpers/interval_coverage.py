@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
-from hetsim.statistics.mean import Mean, mean_of
-from hetsim.statistics.percentile import Percentile, percentile_of
+from hetsim.statistics.intervals import Mean, Percentile, mean_of, percentile_of
 from known_queues import BLOCK, Known
 
 Floats = NDArray[np.float64]

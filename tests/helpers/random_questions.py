@@ -20,10 +20,9 @@ from hetsim.provisioning.platforms.question import (
     Task,
     Way,
 )
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.slo import Slo
+from hetsim.workload.arrivals import Poisson
+from hetsim.workload.workload import Slo, Workload
 from hetsim.workload.workload import Stream as WorkloadStream
-from hetsim.workload.workload import Workload
 
 
 def random_question(

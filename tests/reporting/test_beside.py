@@ -14,7 +14,7 @@ from cli.conftest import tiny_model
 from hetsim.reporting.tables.beside import difference, served_sentence
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Served
 
 

@@ -23,7 +23,7 @@ from hetsim.errors import (
 from hetsim.hardware.spec import Route
 from hetsim.problem.plan import Plan
 from hetsim.simulation.simulate import arrivals, simulate
-from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failing
 from oracles.clock_plans import on, two_devices
 
 

@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hetsim.statistics.innovations import control_of, innovations_of, remaining
-from hetsim.statistics.percentile import Percentile, percentile_of
-from hetsim.statistics.until import until
+from growing_runs import until
+from hetsim.statistics.batches import control_of, innovations_of, remaining
+from hetsim.statistics.intervals import Percentile, percentile_of
 from hetsim.statistics.verdict import verdict_of
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 from queues import Kind, innovations, latency_at, sojourns
 from sweeps import sweep
 
@@ -112,12 +112,12 @@ def test_a_run_ends_sooner_and_verdicts_are_of_all_runs() -> None:
     latency_s, fresh = sojourns("M/D/1", 0.9, requests, 2)
     innovation = innovations(0.9, requests, 2)
     true = latency_at("M/D/1", 0.9, 99.0)
-    said = until(
-        [(latency_s, fresh, innovation)], [Slo(0.99, 1.1 * true)], requests, precision=0.02
-    )
-    assert said.end == "answered"
+    size = 2**15
+    parts = (slice(at, at + size) for at in range(0, requests, size))
+    blocks = ((latency_s[one], fresh[one], innovation[one]) for one in parts)
+    said = until(blocks, Slo(0.99, 1.1 * true), requests, precision=0.02)
     assert said.requests < requests
-    [verdict], [percentile] = said.verdicts, said.percentiles
+    verdict, percentile = said.verdict, said.percentile
     assert verdict.answer == "meets"
     assert percentile.low_s <= true <= percentile.high_s
     assert percentile.half_width <= 0.02

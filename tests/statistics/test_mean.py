@@ -11,7 +11,7 @@ import scipy
 
 from hetsim.errors import InvalidInput
 from hetsim.statistics.batches import BATCHES, freedom_of, reach_of, skewness_of
-from hetsim.statistics.mean import mean_of
+from hetsim.statistics.intervals import mean_of
 from queues import sojourns
 
 

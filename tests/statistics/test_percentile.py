@@ -13,8 +13,7 @@ import scipy
 
 from hetsim.errors import InvalidInput
 from hetsim.statistics.batches import BATCHES, ENOUGH_LATE, late_share
-from hetsim.statistics.ordered import FROM, Ordered
-from hetsim.statistics.percentile import EQUAL_FROM, Percentile, percentile_of
+from hetsim.statistics.intervals import EQUAL_FROM, FROM, Ordered, Percentile, percentile_of
 from hetsim.statistics.verdict import verdict_of
 from queues import Kind, beyond, latency_at, sojourns
 from sweeps import sweep

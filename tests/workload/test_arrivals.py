@@ -14,15 +14,18 @@ import pytest
 from scipy import linalg, stats
 
 from hetsim.errors import HetsimError
-from hetsim.workload.arrivals import constant, mmpp, renewal
-from hetsim.workload.arrivals.burst import Burst
-from hetsim.workload.arrivals.closed import TURNS, Closed
-from hetsim.workload.arrivals.constant import Constant
-from hetsim.workload.arrivals.gamma import Gamma
-from hetsim.workload.arrivals.mmpp import Mmpp
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.numbers import Numbers
-from hetsim.workload.registry import Open
+from hetsim.workload import arrivals as room
+from hetsim.workload.arrivals import (
+    TURNS,
+    Burst,
+    Closed,
+    Constant,
+    Gamma,
+    Mmpp,
+    Numbers,
+    Open,
+    Poisson,
+)
 
 SURE = 1e-3
 """Least p-value of a test of a distribution, at seeds that were not looked for."""
@@ -74,7 +77,7 @@ def test_times_do_not_depend_on_how_many_are_drawn_at_a_time(
     arrivals: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = times_of(arrivals, 3000)
-    for module in (renewal, constant):
+    for module in (room,):
         monkeypatch.setattr(module, "BLOCK", 7)
     assert np.array_equal(times_of(arrivals, 3000), whole)
     assert len(next(islice(arrivals.blocks(NUMBERS), 1))) <= 7 * getattr(arrivals, "size", 1)
@@ -266,7 +269,7 @@ NAN = float("nan")
         lambda: Closed(1, 1.0, "gamma"),  # type: ignore[arg-type]
         lambda: Poisson(1.0).faster(0),
         lambda: Poisson(1.0).faster(NAN),
-        lambda: mmpp.Mmpp((1.0, 2.0), (1.0, NAN)),
+        lambda: Mmpp((1.0, 2.0), (1.0, NAN)),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Any) -> None:

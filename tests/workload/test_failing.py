@@ -10,8 +10,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import HetsimError
-from hetsim.workload.failing import Failing
-from hetsim.workload.failure import Failure, moments, parse_seconds
+from hetsim.workload.failure import Failing, Failure, moments, parse_seconds
 
 DEVICES = ("cpu", "gpu.0", "gpu.1", "npu")
 

@@ -16,13 +16,7 @@ import yaml
 from hetsim.errors import WorkloadError
 from hetsim.hardware.files.json_schema import DIALECT
 from hetsim.hardware.files.yaml_source import read_yaml
-from hetsim.workload.arrivals.burst import Burst
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.constant import Constant
-from hetsim.workload.arrivals.gamma import Gamma
-from hetsim.workload.arrivals.mmpp import Mmpp
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import KINDS, Burst, Closed, Constant, Gamma, Mmpp, Poisson, Replay
 from hetsim.workload.deployment import (
     Deployment,
     DynamicBatching,
@@ -30,17 +24,14 @@ from hetsim.workload.deployment import (
     QueuePolicy,
     Served,
 )
-from hetsim.workload.dimensions import Follows
-from hetsim.workload.files.json_schema import workload_schema
 from hetsim.workload.files.reader import (
     Sort,
     check_workload,
     load_deployment,
     load_workload,
+    workload_schema,
 )
-from hetsim.workload.registry import KINDS
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload
+from hetsim.workload.workload import Follows, Slo, Stream, Workload
 
 BROKEN = Path(__file__).parent / "broken"
 FILES = sorted(path.name for path in BROKEN.glob("*.yaml"))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hetsim.errors import WorkloadError
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Replay
 from hetsim.workload.files.reader import check_workload, load_workload
-from hetsim.workload.merging import requests_of
+from hetsim.workload.requests import requests_of
 from hetsim.workload.workload import Stream, Workload
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens

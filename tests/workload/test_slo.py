@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import HetsimError, WorkloadError
-from hetsim.workload.slo import Slo, parse_slo
+from hetsim.workload.workload import Slo, parse_slo
 
 
 @pytest.mark.parametrize(

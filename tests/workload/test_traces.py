@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from hetsim.errors import WorkloadError
-from hetsim.workload.arrivals.replay import Replay
-from hetsim.workload.numbers import Numbers
-from hetsim.workload.traces import reading
-from hetsim.workload.traces.lines import MAX_LINE_BYTES
-from hetsim.workload.traces.reading import File, read_trace
+from hetsim.workload import traces as reading
+from hetsim.workload.arrivals import Numbers, Replay
+from hetsim.workload.traces import MAX_LINE_BYTES, File, read_trace
 
 AZURE_2023 = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10

@@ -11,11 +11,7 @@ from typing import Any
 import pytest
 
 from hetsim.errors import HetsimError, InvalidInput, WorkloadError
-from hetsim.workload.arrivals.burst import Burst
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.mmpp import Mmpp
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Burst, Closed, Mmpp, Poisson, Replay
 from hetsim.workload.deployment import (
     Deployment,
     DynamicBatching,
@@ -23,9 +19,7 @@ from hetsim.workload.deployment import (
     QueuePolicy,
     Served,
 )
-from hetsim.workload.dimensions import Follows
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload, by_model
+from hetsim.workload.workload import Follows, Slo, Stream, Workload, by_model
 
 CHAT = Stream("chat", "m.onnx", Poisson(3.0), slos=(Slo(0.99, 0.05),), dims={"batch": 1})
 PART = Stream("part", "m.onnx", share=1.0)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
-from hetsim.workload.files.writing import deployment_yaml
+from hetsim.workload.files.reader import deployment_yaml
 
 DEPLOYMENTS = [
     hetsim.Deployment((Served("zoo:resnet18"),)),

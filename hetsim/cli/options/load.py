@@ -13,14 +13,14 @@ from hetsim.cli.options.values import above_zero, all_of
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
     from hetsim.workload.deployment import DynamicBatching
-    from hetsim.workload.slo import Slo
+    from hetsim.workload.workload import Slo
 
 
 def _slos(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Slo, ...]:
     if not given:
         return ()
     from hetsim.errors import WorkloadError
-    from hetsim.workload.slo import parse_slo
+    from hetsim.workload.workload import parse_slo
 
     try:
         return tuple(parse_slo(text) for text in given)

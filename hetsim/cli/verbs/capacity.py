@@ -26,8 +26,7 @@ from hetsim.cli.options.values import above_zero
 if TYPE_CHECKING:
     from hetsim.cli.load import Load
     from hetsim.workload.deployment import Deployment, DynamicBatching
-    from hetsim.workload.slo import Slo
-    from hetsim.workload.workload import Workload
+    from hetsim.workload.workload import Slo, Workload
 
 DEFAULT_STRATEGIES = ("single", "heft")
 

@@ -94,7 +94,7 @@ def place(
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.place import best_sentence, place_record, place_report
     from hetsim.workload.deployment import Deployment, Instances, Served
-    from hetsim.workload.files.writing import deployment_yaml
+    from hetsim.workload.files.reader import deployment_yaml
 
     invocation = current()
     if workload is None:

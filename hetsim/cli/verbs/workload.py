@@ -32,7 +32,7 @@ def show_workload(file: str) -> None:
     """Draw the requests of a workload FILE, and show what comes of each stream."""
     from hetsim.reporting.tables.workload import workload_record, workload_report
     from hetsim.workload.files.reader import load_workload
-    from hetsim.workload.summary import summary
+    from hetsim.workload.requests import summary
 
     invocation = current()
     found = load_workload(file)
@@ -71,6 +71,6 @@ def validate_files(files: tuple[str, ...]) -> None:
 @common_options
 def show_schema(sort: Sort | None) -> None:
     """Print the JSON Schema of a workload or deployment file, or of both as one."""
-    from hetsim.workload.files.json_schema import workload_schema
+    from hetsim.workload.files.reader import workload_schema
 
     current().show_json(workload_schema(sort))

@@ -32,7 +32,7 @@ from hetsim.simulation.service.running import Run, blocks_of, until_s
 from hetsim.simulation.service.serving import played, service_of
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import SERVED
-from hetsim.workload.arrivals.closed import TURNS
+from hetsim.workload.arrivals import TURNS
 from hetsim.workload.deployment import Deployment, Instances, Served
 
 if TYPE_CHECKING:

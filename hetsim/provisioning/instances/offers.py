@@ -18,11 +18,9 @@ from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.memory import held_by_instance
 from hetsim.simulation.service.resolving import Made, Resolved, resolve_model
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Routing, Served
-from hetsim.workload.dimensions import variant_of
-from hetsim.workload.workload import Stream, Workload, by_model
+from hetsim.workload.workload import Stream, Workload, by_model, variant_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,7 +40,7 @@ from hetsim.provisioning.platforms.question import (
     Task,
     Way,
 )
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 
 MOST_DEVICES = 20_000
 INTERVALS, ERRORS = 32, 6.0

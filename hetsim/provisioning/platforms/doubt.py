@@ -22,7 +22,7 @@ from hetsim.provisioning.platforms.plays import play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy
 from hetsim.provisioning.platforms.question import SLACK, Counts, Off, Question, Way
 from hetsim.provisioning.platforms.search import ERROR, Found, Search
-from hetsim.statistics.until import FIRST_LOOK
+from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.workload import Workload
 
 Demand = tuple[tuple[float, float], ...]

@@ -14,7 +14,7 @@ from hetsim.errors import UsageError
 from hetsim.provisioning.platforms.bounds.prices import Under
 from hetsim.provisioning.platforms.policies import Placed, Policy, bytes_of, places_of, serves
 from hetsim.provisioning.platforms.question import SLACK, Counts, Instance, Place, Question
-from hetsim.statistics.until import FIRST_LOOK
+from hetsim.statistics.verdict import FIRST_LOOK
 
 MOST_LISTED = 1 << 9
 """Placements of a vector that are listed, equal ones as well."""

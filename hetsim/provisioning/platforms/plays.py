@@ -24,8 +24,7 @@ from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone
-from hetsim.statistics.until import FIRST_LOOK
-from hetsim.statistics.verdict import Answer, confidence_of_look, verdict_of
+from hetsim.statistics.verdict import FIRST_LOOK, Answer, confidence_of_look, verdict_of
 from hetsim.workload.workload import Workload
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]

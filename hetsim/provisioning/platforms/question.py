@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 from hetsim.errors import UsageError
 from hetsim.hardware.price import Price
 from hetsim.problem.evidence import Evidence
-from hetsim.statistics.until import FIRST_LOOK
-from hetsim.workload.merging import requests_of
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Workload
+from hetsim.statistics.verdict import FIRST_LOOK
+from hetsim.workload.requests import requests_of
+from hetsim.workload.workload import Slo, Workload
 
 Aim = Literal["cost", "energy", "devices"]
 AIMS: tuple[Aim, ...] = ("cost", "energy", "devices")

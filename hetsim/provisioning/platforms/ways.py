@@ -33,7 +33,7 @@ from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.batch_dim import batch_dims
 from hetsim.simulation.service.memory import held
 from hetsim.simulation.service.resolving import Made, Resolved, resolve
-from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workload.workload import Stream, Workload
 

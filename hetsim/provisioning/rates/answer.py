@@ -12,10 +12,9 @@ from hetsim.core import checks
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.service import Service
-from hetsim.statistics.percentile import Percentile
+from hetsim.statistics.intervals import Percentile
 from hetsim.statistics.verdict import Answer
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Workload
+from hetsim.workload.workload import Slo, Workload
 
 How = Literal["exact", "scan", "verdicts"]
 

@@ -31,7 +31,7 @@ from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment
-from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failing
 from hetsim.workload.workload import Workload
 
 MEAN_TIMES = "of its mean times to failure and repair"

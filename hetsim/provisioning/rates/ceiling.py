@@ -15,7 +15,7 @@ from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.clock.templates import Template
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolving import Resolved
-from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals import Closed
 from hetsim.workload.workload import Workload
 
 SLACK = 1e-9

@@ -12,8 +12,7 @@ from hetsim.simulation.service.running import Run, engine_of
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import service_of
 from hetsim.simulation.serving.tables import SERVED
-from hetsim.statistics.until import End
-from hetsim.statistics.verdict import Answer, Verdict, confidence_of_look
+from hetsim.statistics.verdict import Answer, End, Verdict, confidence_of_look
 from hetsim.workload.workload import Workload
 
 CONFIDENCE = 0.95

@@ -14,9 +14,8 @@ from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.running import blocks_of
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workload.merging import Requests
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Workload
+from hetsim.workload.requests import Requests
+from hetsim.workload.workload import Slo, Workload
 
 WINDOW_S = 1e9
 

@@ -12,7 +12,7 @@ from hetsim.provisioning.rates.judging import Judge
 from hetsim.provisioning.rates.sample import Sample
 from hetsim.provisioning.rates.scanning import Span
 from hetsim.simulation.service.service import Service
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 
 
 def no_rate(slo: Slo, least_s: float) -> str:

@@ -40,8 +40,7 @@ from hetsim.simulation.service.service import (
     StreamService,
     Use,
 )
-from hetsim.statistics.mean import Mean
-from hetsim.statistics.percentile import Percentile
+from hetsim.statistics.intervals import Mean, Percentile
 
 SHOWN = 3
 """Percentiles that a line has room for."""

@@ -15,8 +15,7 @@ from hetsim.simulation.service.failed import Failed, Period
 from hetsim.simulation.service.resolving import devices_of
 from hetsim.simulation.service.scaled import Scaled
 from hetsim.simulation.service.service import ModelService, Service, StreamService, Use
-from hetsim.statistics.mean import Mean
-from hetsim.statistics.percentile import Percentile
+from hetsim.statistics.intervals import Mean, Percentile
 
 
 def service_record(

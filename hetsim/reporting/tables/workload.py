@@ -12,12 +12,11 @@ from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, errors_record
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment
-from hetsim.workload.failing import ByDevice, Failing
+from hetsim.workload.failure import ByDevice, Failing
 from hetsim.workload.files.reader import CheckedWorkload
-from hetsim.workload.summary import MOST, Came
+from hetsim.workload.requests import MOST, Came
 from hetsim.workload.workload import Stream, Workload
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hetsim.core.units import format_bytes, format_seconds
 from hetsim.errors import HetsimError
 
 if TYPE_CHECKING:
-    from hetsim.statistics.percentile import Percentile
+    from hetsim.statistics.intervals import Percentile
 
 ABSENT = "-"
 """What stands where there is no figure."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hetsim.statistics.percentile import Percentile
+from hetsim.statistics.intervals import Percentile
 
 
 @dataclass(frozen=True, slots=True)

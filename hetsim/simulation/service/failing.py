@@ -22,8 +22,7 @@ from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.statistics.batches import ENOUGH_LATE
 from hetsim.statistics.verdict import Verdict, verdict_of
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Workload
+from hetsim.workload.workload import Slo, Workload
 
 PERCENTILES = (50.0, 99.0)
 """Of requests before, during and after failures, beside those of the objectives."""

@@ -14,13 +14,10 @@ from hetsim.simulation.service.service import Objective, Part, Queue, StreamServ
 from hetsim.simulation.service.stability import Stability, lately_s, stability_of
 from hetsim.simulation.serving.outcomes import Lengths, Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
-from hetsim.statistics.percentile import Percentile, percentile_of
+from hetsim.statistics.intervals import Percentile, percentile_of
 from hetsim.statistics.verdict import Verdict
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.replay import Replay
-from hetsim.workload.registry import Open
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload
+from hetsim.workload.arrivals import Closed, Open, Replay
+from hetsim.workload.workload import Slo, Stream, Workload
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 """Of every stream, beside those of its objectives."""

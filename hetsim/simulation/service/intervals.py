@@ -15,7 +15,7 @@ from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.service import ModelService, Use
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, SERVED
-from hetsim.statistics.mean import Mean, mean_of
+from hetsim.statistics.intervals import Mean, mean_of
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.scaling import scalings_of
 from hetsim.simulation.service.turns import turns_of
 from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
-from hetsim.workload.arrivals.closed import Closed
+from hetsim.workload.arrivals import Closed
 from hetsim.workload.deployment import Served
 from hetsim.workload.workload import Workload
 

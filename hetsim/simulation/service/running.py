@@ -21,19 +21,19 @@ from hetsim.simulation.service.stability import Stability
 from hetsim.simulation.serving import compiling
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.statistics.innovations import innovations_of
-from hetsim.statistics.percentile import located
-from hetsim.statistics.until import FIRST_LOOK, End
+from hetsim.statistics.batches import innovations_of
+from hetsim.statistics.intervals import located
 from hetsim.statistics.verdict import (
     CONFIDENCE,
+    FIRST_LOOK,
+    End,
     Verdict,
     confidence_of_look,
     verdict_of,
     verdict_of_all,
 )
-from hetsim.workload.arrivals.gamma import Gamma
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.merging import Requests, requests_of
+from hetsim.workload.arrivals import Gamma, Poisson
+from hetsim.workload.requests import Requests, requests_of
 from hetsim.workload.workload import Workload
 
 Floats = NDArray[np.float64]

@@ -14,13 +14,10 @@ from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.scaled import Scaled
 from hetsim.simulation.service.stability import STATES, Stability, State
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.statistics.mean import Mean
-from hetsim.statistics.percentile import Percentile
-from hetsim.statistics.until import End
-from hetsim.statistics.verdict import Verdict
+from hetsim.statistics.intervals import Mean, Percentile
+from hetsim.statistics.verdict import End, Verdict
 from hetsim.workload.failure import Failure
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload
+from hetsim.workload.workload import Slo, Stream, Workload
 
 
 @dataclass(frozen=True, slots=True)

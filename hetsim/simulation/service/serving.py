@@ -37,8 +37,7 @@ from hetsim.simulation.service.service import Kept, Loading, ModelService, Servi
 from hetsim.simulation.service.turns import load_s
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.statistics.until import End
-from hetsim.statistics.verdict import CONFIDENCE
+from hetsim.statistics.verdict import CONFIDENCE, End
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.failure import Failure
 from hetsim.workload.workload import Workload

@@ -24,11 +24,8 @@ from hetsim.hardware.files.figures import (
 from hetsim.hardware.files.kernels_schema import Precision
 from hetsim.placement.objective import OBJECTIVES
 from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, PlatformAxis, WhatIfAxis
-from hetsim.workload.files.arrivals_schema import ArrivalsModel
-from hetsim.workload.files.deployment_schema import DynamicBatchingModel
-from hetsim.workload.files.paths import model_at
-from hetsim.workload.files.workload_schema import SloModel
-from hetsim.workload.numbers import MAX_SEED
+from hetsim.workload.arrivals import MAX_SEED
+from hetsim.workload.files.schema import ArrivalsModel, DynamicBatchingModel, SloModel, model_at
 from hetsim.workload.workload import MAX_REQUESTS, Stream, Workload
 
 MAX_POINTS = 1_000_000

@@ -18,8 +18,7 @@ from hetsim.hardware.files.json_schema import definitions_of, document
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.sweeping.files.grid_schema import GridModel
 from hetsim.sweeping.grid import Grid
-from hetsim.workload.files.json_schema import workload_schema
-from hetsim.workload.files.reader import Replayed, trace_errors
+from hetsim.workload.files.reader import Replayed, trace_errors, workload_schema
 
 
 @checks.takes(source=checks.path)

@@ -1,25 +1,32 @@
-"""Workload and deployment files read: what they say, or everything that is wrong with them."""
+"""Workload and deployment files: read and checked, written, and as JSON Schema."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import yaml
 from pydantic import BaseModel
 
 from hetsim.core.checks import path, takes
 from hetsim.errors import InvalidInput, WorkloadError
 from hetsim.hardware.files.complaints import Broken, broken, parse
+from hetsim.hardware.files.json_schema import definitions_of, document
 from hetsim.hardware.files.yaml_source import Source, YamlPath, read_yaml
-from hetsim.workload.arrivals.replay import Replay
-from hetsim.workload.deployment import Deployment
-from hetsim.workload.dimensions import Dims, variant_of
-from hetsim.workload.files.deployment_schema import DeploymentModel
-from hetsim.workload.files.workload_schema import WorkloadModel
-from hetsim.workload.workload import Workload
+from hetsim.workload.arrivals import KINDS, Replay
+from hetsim.workload.autoscaling import Autoscaling
+from hetsim.workload.deployment import (
+    Deployment,
+    DynamicBatching,
+    Instances,
+    QueuePolicy,
+    Served,
+)
+from hetsim.workload.files.schema import DeploymentModel, WorkloadModel
+from hetsim.workload.workload import Dims, Workload, variant_of
 
 Sort = Literal["workload", "deployment"]
 
@@ -160,3 +167,81 @@ def trace_errors(source: Source, places: Iterable[Replayed]) -> Iterator[Invalid
             if str(error) not in said:
                 said.add(str(error))
                 yield error
+
+
+def workload_schema(sort: Sort | None = None) -> dict[str, Any]:
+    """Return the JSON Schema, draft 2020-12, of a workload or deployment file, or of both as one.
+
+    It accepts what the loader accepts, as far as a schema can say it. What it cannot say, and
+    ``hetsim workload validate`` does: what relates two values (shares that add up, an end,
+    ascending lists, levels of priority), the forms of an objective in short, and traces.
+    """
+    models = list(MODELS.values()) if sort is None else [MODELS[sort]]
+    definitions = definitions_of(*models)
+    if "ArrivalsModel" in definitions:
+        definitions["ArrivalsModel"]["oneOf"] = [
+            {"properties": {kind: {"type": "object"}}, "required": [kind]} for kind in KINDS
+        ]
+        ways = [{"properties": {"arrivals": {"type": "object"}}, "required": ["arrivals"]}]
+        ways.append({"properties": {"share": {"type": "number"}}, "required": ["share"]})
+        definitions["StreamModel"]["oneOf"] = ways
+    return document(f"hetsim {sort or 'workloads'}", definitions, *models)
+
+
+def deployment_yaml(deployment: Deployment, folder: str | os.PathLike[str], about: str = "") -> str:
+    """Return the text of a deployment file in `folder`; what is as if absent is left out.
+
+    Models and plans are written as paths from there; `about` is a comment on top.
+    """
+    base = Path(folder)
+    models = [_served(served, base) for served in deployment.models]
+    text = yaml.safe_dump({"models": models}, sort_keys=False, width=100, allow_unicode=True)
+    head = "".join(f"# {line}\n" for line in about.splitlines())
+    return head + text
+
+
+def _served(served: Served, base: Path) -> dict[str, Any]:
+    plain = Served(served.model)
+    found: dict[str, Any] = {"model": _path(served.model, base), "strategy": served.strategy}
+    for key in ("batch_dim", "routing", "priority_levels", "default_priority_level", "loading"):
+        if getattr(served, key) != getattr(plain, key):
+            found[key] = getattr(served, key)
+    if served.batch_sizes:
+        found["batch_sizes"] = list(served.batch_sizes)
+    if served.instances != plain.instances:
+        found["instances"] = [_instances(entry, base) for entry in served.instances]
+    policy, batching = served.queue_policy, served.dynamic_batching
+    if policy != QueuePolicy():
+        found["queue_policy"] = _changed(policy, QueuePolicy())
+    if batching is not None:
+        found["dynamic_batching"] = {
+            "max_batch_size": batching.max_batch_size,
+            **_changed(batching, DynamicBatching(batching.max_batch_size)),
+        }
+    if served.autoscaling is not None:
+        found["autoscaling"] = _changed(served.autoscaling, Autoscaling())
+    return found
+
+
+def _instances(entry: Instances, base: Path) -> dict[str, Any]:
+    found = _changed(entry, Instances())
+    if entry.plan is not None:
+        found["plan"] = _path(entry.plan, base)
+    return found
+
+
+def _changed(one: Any, plain: Any) -> dict[str, Any]:
+    """What of a record differs from another, lists in the place of tuples."""
+    found = {}
+    for key in (field.name for field in fields(one)):
+        value = getattr(one, key)
+        if value != getattr(plain, key):
+            found[key] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def _path(given: str, base: Path) -> str:
+    """A path as a file in `base` names it: from there where it is not absolute itself."""
+    if given.startswith("zoo:") or os.path.isabs(given):
+        return given
+    return os.path.relpath(given, base)

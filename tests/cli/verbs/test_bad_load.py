@@ -14,7 +14,7 @@ import pytest
 from cli_calls import Cli
 from hetsim.simulation.service import running, serving
 from hetsim.simulation.serving import engine
-from hetsim.workload.traces import lines
+from hetsim.workload import traces as lines
 
 Refused = Callable[..., str]
 

@@ -23,8 +23,7 @@ from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.serve import load_test
 from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.reporting.tables.service_record import service_record
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Closed, Poisson
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from onnx_builders import make_model, op, value
 from platforms import CPU_AND_NPU
@@ -229,7 +228,7 @@ INTERRUPTED = """
 import signal, sys, threading
 from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.serving.serve import load_test
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Instances, Served
 import hetsim
 

@@ -19,12 +19,9 @@ from hetsim.simulation.service.memory import check_together
 from hetsim.simulation.service.recorded import Recorded
 from hetsim.simulation.service.resolving import resolve
 from hetsim.simulation.service.running import Run, engine_of
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.constant import Constant
-from hetsim.workload.arrivals.poisson import Poisson
+from hetsim.workload.arrivals import Closed, Constant, Poisson
 from hetsim.workload.deployment import Instances
-from hetsim.workload.failing import Failing
-from hetsim.workload.failure import Failure
+from hetsim.workload.failure import Failing, Failure
 from hetsim.workload.workload import Workload
 
 

@@ -24,13 +24,10 @@ from hetsim.simulation.service.layout import set_up
 from hetsim.simulation.service.memory import check_together
 from hetsim.simulation.service.resolving import Made, resolve
 from hetsim.simulation.service.serving import played, serve
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.constant import Constant
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Closed, Constant, Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching
-from hetsim.workload.dimensions import Follows
-from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failing
+from hetsim.workload.workload import Follows
 from onnx_builders import make_model, op, value
 from oracles.every_placement import most_carried as of_all
 from platforms import CPU_AND_NPU

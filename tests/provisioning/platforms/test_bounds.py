@@ -32,7 +32,7 @@ from hetsim.provisioning.platforms.question import (
 from hetsim.provisioning.platforms.search import Search, bounds_of, demand_of
 from hetsim.provisioning.platforms.vectors import all_vectors, excludes, survey
 from hetsim.provisioning.platforms.ways import any_plan
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 from random_questions import chain, every_vector, random_drawn, random_question
 from sweeps import examples, sweep
 

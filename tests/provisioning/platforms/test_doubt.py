@@ -21,7 +21,7 @@ from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, placed
 from hetsim.provisioning.platforms.question import UNIT, Counts, Off, Question
 from hetsim.provisioning.platforms.search import Found, Search
-from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals import Constant
 from random_questions import random_question
 from sweeps import sweep
 

@@ -34,9 +34,8 @@ from hetsim.reporting.recommendation_record import recommendation_record
 from hetsim.reporting.tables.recommendation import recommendation_report
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals.constant import Constant
-from hetsim.workload.arrivals.replay import Replay
-from hetsim.workload.slo import Slo
+from hetsim.workload.arrivals import Constant, Replay
+from hetsim.workload.workload import Slo
 
 CATALOG = """
 kinds:

@@ -38,8 +38,8 @@ from hetsim.provisioning.platforms.search import Search
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals.replay import Replay
-from hetsim.workload.slo import Slo
+from hetsim.workload.arrivals import Replay
+from hetsim.workload.workload import Slo
 from onnx_builders import make_model, op, value
 from random_questions import chain, every_vector, random_question, with_splits
 from sweeps import sweep

@@ -17,7 +17,7 @@ from hetsim.provisioning.rates import availability as room
 from hetsim.provisioning.rates.availability import availability, chance_of, counts_down
 from hetsim.simulation.service.serving import serve
 from hetsim.statistics.verdict import Answer
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Replay
 from hetsim.workload.deployment import Instances, Served
 from oracles.all_subsets import Down, chance, subsets
 from sweeps import sweep

@@ -17,12 +17,9 @@ from hetsim.provisioning.rates.answer import Capacity, Rates
 from hetsim.provisioning.rates.ceiling import demand_of
 from hetsim.reporting.tables.capacity import capacity_record
 from hetsim.simulation.service.serving import serve
-from hetsim.workload.arrivals.burst import Burst
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Burst, Closed, Replay
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload
+from hetsim.workload.workload import Slo, Stream, Workload
 from oracles.exact_stretch import least_stretch_of_chains
 from queues import latency_at
 from sweeps import sweep

@@ -16,7 +16,7 @@ from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.setup import Model, Source
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep
 

@@ -20,9 +20,7 @@ from hetsim.simulation.service.layout import set_up
 from hetsim.simulation.service.resolving import resolve
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played, serve
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Closed, Poisson, Replay
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import Instances, Served
 from hetsim.workload.failure import Failure

@@ -13,7 +13,7 @@ from hetsim.placement.replan import replan
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.failures.serving import FailingServing, Load
 from hetsim.simulation.serving.setup import Clients, Model, Source
-from hetsim.workload.failing import Failing
+from hetsim.workload.failure import Failing
 from oracles.clock_plans import Stage, tandem
 from sweeps import sweep
 

@@ -25,13 +25,11 @@ from hetsim.simulation.service.resolving import resolve
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.mmpp import Mmpp
+from hetsim.workload.arrivals import Closed, Mmpp
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import DynamicBatching, Instances
-from hetsim.workload.failing import Failing
-from hetsim.workload.failure import parse_failures
-from hetsim.workload.slo import Slo
+from hetsim.workload.failure import Failing, parse_failures
+from hetsim.workload.workload import Slo
 from sweeps import sweep
 
 PLACES = 3

@@ -8,7 +8,7 @@ from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.bad_end import at_bad_end
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.deployment import DynamicBatching
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 
 
 def test_it_is_what_pessimistic_figures_give(open_: str, platform: hetsim.Platform) -> None:

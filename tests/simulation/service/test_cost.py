@@ -13,7 +13,7 @@ from hetsim.hardware.price import Price, parse_price
 from hetsim.reporting.tables.service import cost_text
 from hetsim.simulation.service.cost import Prices, cost_of
 from hetsim.simulation.service.service import Service
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Slo
 
 HOUR_S = 3600.0
 KWH_J = 3.6e6

@@ -17,11 +17,10 @@ from hetsim.simulation.failures.serving import Spell
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.service.windows import felt_by, windows_of
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workload.arrivals.constant import Constant
+from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Instances, QueuePolicy
-from hetsim.workload.failing import Failing
-from hetsim.workload.failure import Failure
-from hetsim.workload.slo import Slo
+from hetsim.workload.failure import Failing, Failure
+from hetsim.workload.workload import Slo
 
 BOTH = (
     Instances(1, ("cpu",), "single:cpu", max_in_flight=1),

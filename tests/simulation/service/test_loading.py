@@ -14,10 +14,9 @@ from hetsim.provisioning.rates.capacity import capacity
 from hetsim.simulation.service.memory import held
 from hetsim.simulation.service.resolving import Resolved, resolve
 from hetsim.simulation.service.service import Service
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Replay
 from hetsim.workload.deployment import Deployment, Served
-from hetsim.workload.slo import Slo
-from hetsim.workload.workload import Stream, Workload
+from hetsim.workload.workload import Slo, Stream, Workload
 
 NPU = 1
 

@@ -17,14 +17,9 @@ from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.service.resolving import resolve
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.workload.arrivals.closed import Closed
-from hetsim.workload.arrivals.constant import Constant
-from hetsim.workload.arrivals.mmpp import Mmpp
-from hetsim.workload.arrivals.poisson import Poisson
-from hetsim.workload.arrivals.replay import Replay
+from hetsim.workload.arrivals import Closed, Constant, Mmpp, Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
-from hetsim.workload.dimensions import Follows
-from hetsim.workload.slo import Slo
+from hetsim.workload.workload import Follows, Slo
 from onnx_builders import make_model, op, value
 from queues import latency_at
 

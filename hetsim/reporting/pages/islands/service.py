@@ -32,7 +32,7 @@ from hetsim.reporting.pages.islands.shared import (
 )
 from hetsim.reporting.pages.timeline import timeline_section
 from hetsim.reporting.words.text import ABSENT, big, joules, percent
-from hetsim.workload import slo
+from hetsim.workload import workload
 
 PARTS = {"queue": "waiting", "loading": "loading", "service": "service"}
 MOMENTS = ("mean_s", "p50_s", "p99_s", "max_s")
@@ -120,7 +120,7 @@ def there(service: Found, asked: str) -> list[Tile]:
 
 def percentile_of(objective: Found) -> float:
     """Return the percentile that an objective's share stands for."""
-    return slo.percentile_of(float(objective["share_on_time"]))
+    return workload.percentile_of(float(objective["share_on_time"]))
 
 
 def slo_text(objective: Found) -> str:

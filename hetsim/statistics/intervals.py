@@ -1,4 +1,4 @@
-"""A percentile of the latencies of one long run, with an interval that holds it."""
+"""Percentiles and means of one long run, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -9,10 +9,64 @@ import numpy as np
 
 from hetsim.core.checks import number
 from hetsim.errors import InvalidInput
-from hetsim.statistics.arrays import Flags, Latencies
-from hetsim.statistics.batches import ENOUGH_LATE, LateShare, late_share
-from hetsim.statistics.innovations import control_of
-from hetsim.statistics.ordered import Ordered
+from hetsim.statistics.batches import (
+    ENOUGH_LATE,
+    MOST_ALIKE,
+    Flags,
+    Latencies,
+    LateShare,
+    control_of,
+    cuts_of,
+    freedom_of,
+    late_share,
+    periods_of,
+    reach_of,
+    skewness_of,
+)
+
+EVERY = 64
+"""Of so many latencies one is looked at to guess where a percentile lies."""
+
+FROM = 1 << 16
+"""Latencies from which guessing costs less than it saves."""
+
+AROUND = 0.03
+"""Share of the latencies, on either side of the percentile, that are put in order; twice the
+share beyond it where that is less."""
+
+
+class Ordered:
+    """Latencies near a percentile in order.
+
+    What others than those near it are asked for is found all the same, in linear time.
+    """
+
+    def __init__(self, latency_s: Latencies, beyond: float) -> None:
+        self._all = latency_s
+        self._below = 0
+        self._near: Latencies | None = None
+        self._seen = seen = np.sort(latency_s[::EVERY] if len(latency_s) >= FROM else latency_s)
+        if len(latency_s) < FROM:
+            return
+        around = min(beyond, AROUND)
+        last = len(seen) - 1
+        low = seen[int((1 - beyond - around) * last)]
+        near = latency_s >= low
+        self._below = len(latency_s) - int(np.count_nonzero(near))
+        if beyond > around:
+            near &= latency_s <= seen[int((1 - beyond + around) * last)]
+        self._near = np.sort(latency_s[near])
+
+    def about(self, beyond: float) -> float:
+        """Return the latency that about this share of them are beyond."""
+        return float(self._seen[int((1 - beyond) * (len(self._seen) - 1))])
+
+    def at(self, place: int) -> float:
+        """Return the latency that so many come before."""
+        if self._near is not None and 0 <= place - self._below < len(self._near):
+            return float(self._near[place - self._below])
+        return float(np.partition(self._all, place)[place])
+
 
 MARGIN = 1.05
 """By how much a guess of how long a run must be is stretched: half of them would be too short."""
@@ -269,3 +323,113 @@ def checked(latency_s: Latencies, fresh: Flags) -> int:
     if not len(latency_s):
         raise InvalidInput("there is no request")
     return len(latency_s)
+
+
+LARGEST = 0.01
+"""The share of the largest values that must come of ENOUGH_LATE busy periods: a mean rests on them,
+and a run that has not seen them is off and does not know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean, of requests or over time.
+
+    Attributes
+    ----------
+    estimate : float
+        NaN where there is nothing to take a mean of.
+    low, high : float
+        The interval; infinite where the run says nothing of it.
+    confidence : float
+        How often such an interval holds the true mean, where the run is long enough.
+    periods : int
+        Busy periods that the largest hundredth of values is of.
+    alike : float
+        Correlation of what neighbouring batches deviate by.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    confidence: float
+    periods: int
+    alike: float
+
+    @property
+    def enough(self) -> bool:
+        """Whether the run is long enough for the interval to be what it says."""
+        return self.periods >= ENOUGH_LATE and self.alike <= MOST_ALIKE and math.isfinite(self.high)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval over the estimate."""
+        return (self.high - self.low) / 2 / self.estimate if self.estimate else math.inf
+
+
+def mean_of(
+    value: Latencies,
+    fresh: Flags,
+    over: Latencies | None = None,
+    *,
+    confidence: float = 0.95,
+) -> Mean:
+    """Return the sum of values over the sum of what they are over, with an interval.
+
+    By request: its latency over 1 is the mean latency; what it waits over the time until the next
+    comes is the mean number that wait (J. Little, 1961); its service over that, the utilization;
+    1 over that, the throughput.
+
+    Deviations of batches of whole busy periods say how far it may be off, as of late requests.
+
+    Parameters
+    ----------
+    value : float64[requests]
+        In the order of arrival.
+    fresh : bool[requests]
+        Those with which a busy period begins.
+    over : float64[requests], optional
+        Absent: 1 each.
+    confidence : float
+        Above 0 and below 1.
+
+    Raises
+    ------
+    InvalidInput
+        Where an argument makes no sense, or there is no request.
+
+    Complexity: linear. Source: the ratio estimator of ``batches``.
+    """
+    count = checked(value, fresh)
+    number(above=0)(confidence, "confidence")
+    if confidence >= 1:
+        raise InvalidInput(f"confidence is {confidence:g}", hint="it is below 1")
+    weight = np.ones(count) if over is None else over
+    checked(weight, fresh)
+    total = float(weight.sum())
+    if not total:
+        return Mean(math.nan, -math.inf, math.inf, confidence, 0, 0.0)
+    estimate = float(value.sum()) / total
+    deviation = value - estimate * weight
+    begins = np.flatnonzero(fresh)
+    cuts = cuts_of(begins, count)
+    others = len(cuts) - 2
+    periods = _largest(value, fresh)
+    if others < 1:
+        return Mean(estimate, -math.inf, math.inf, confidence, periods, 0.0)
+    sums = np.add.reduceat(deviation, cuts[:-1])
+    squares = float(sums @ sums)
+    if not squares:
+        return Mean(estimate, estimate, estimate, confidence, periods, 0.0)
+    error = math.sqrt(squares * (others + 1) / others) / total
+    alike = float(sums[1:] @ sums[:-1]) / squares
+    each = np.add.reduceat(deviation, begins if begins[0] == 0 else np.append(0, begins))
+    skewness = skewness_of(each)
+    below, above = reach_of(freedom_of(others, each), confidence, skewness, skewness)
+    low, high = estimate - error * below, estimate + error * above
+    return Mean(estimate, low, high, confidence, periods, alike)
+
+
+def _largest(value: Latencies, fresh: Flags) -> int:
+    """Return how many busy periods the largest values are of; all that are equal to the least."""
+    at = len(value) - max(int(len(value) * LARGEST), 1)
+    return periods_of(np.flatnonzero(value >= np.partition(value, at)[at]), np.flatnonzero(fresh))

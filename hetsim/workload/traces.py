@@ -1,29 +1,214 @@
-"""Traces read as they are published: which format, and which requests."""
+"""Traces of requests, read as they are published: CSV or JSON lines, plain or gzip."""
 
 from __future__ import annotations
 
 import csv
 import functools
+import gzip
 import json
 import math
+import os
+import re
+import zlib
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
 from hetsim.core.checks import shown as display
+from hetsim.core.files import open_regular
 from hetsim.errors import WorkloadError, nearest
-from hetsim.workload.traces.lines import MAX_REQUESTS, lines_of
-from hetsim.workload.traces.times import PER_S, Told, Unit, told_by
-from hetsim.workload.traces.trace import Trace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Requests that came somewhere.
+
+    Attributes
+    ----------
+    format : str
+        What the file was read as.
+    arrival_s : float64[requests]
+        Ascending, from the first time of the file on, or from an earlier one that was asked for.
+    columns : mapping of str to int64[requests]
+        What was asked for of each request, e.g. how many tokens it brought.
+    """
+
+    format: str
+    arrival_s: np.ndarray[Any, np.dtype[np.float64]]
+    columns: Mapping[str, np.ndarray[Any, np.dtype[np.int64]]]
+
+    @property
+    def rate_per_s(self) -> float:
+        """Requests a second from the first to the last; infinite where all came at once."""
+        span_s = float(self.arrival_s[-1] - self.arrival_s[0])
+        gaps = len(self.arrival_s) - 1
+        if not gaps:
+            return 0.0
+        return gaps / span_s if span_s else float("inf")
+
+
+Unit = Literal["s", "ms", "us", "ns", "date"]
+UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns", "date")
+
+PER_S: Mapping[Unit, float] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "date": 1e9}
+"""Steps of one second, by unit; dates are told in nanoseconds."""
+
+Told = Callable[[Any], float]
+"""From what a file has to a number of steps; ValueError where it is none, with what it must be."""
+
+_DATE = re.compile(
+    r"(\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}:\d{2})?", re.ASCII
+)
+
+
+def told_by(unit: Unit) -> Told:
+    """Return what reads a time of this unit."""
+    return _date() if unit == "date" else _number(PER_S[unit])
+
+
+def _number(per_s: float) -> Told:
+    most = LARGEST * per_s
+
+    def told(given: Any) -> float:
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
+            raise ValueError("no number")
+        if isinstance(given, str) and (not given.isascii() or "_" in given):
+            raise ValueError("no number")
+        try:
+            # Whole numbers of nanoseconds since 1970 do not fit a float.
+            value = int(given) if not isinstance(given, float) else given
+        except ValueError:
+            try:
+                value = float(given)
+            except ValueError:
+                raise ValueError("no number") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("not finite")
+        if value < 0:
+            raise ValueError("negative")
+        if value > most:
+            raise ValueError(f"above {LARGEST:g} s")
+        return value
+
+    return told
+
+
+def _date() -> Told:
+    # Many requests come within one second: its date is read once.
+    known: dict[str, int] = {}
+
+    def told(given: Any) -> float:
+        if isinstance(given, str) and given[19:20] == "." and len(given) <= 29:
+            second_ns, fraction = known.get(given[:19]), given[20:]
+            if second_ns is not None and fraction.isdecimal() and fraction.isascii():
+                return second_ns + int(fraction.ljust(9, "0"))
+        form = _DATE.fullmatch(given.strip()) if isinstance(given, str) else None
+        if form is None:
+            raise ValueError("no date such as 2023-11-16 18:17:03.979")
+        second, fraction, zone = form.groups()
+        key = second + (zone or "")
+        if key not in known:
+            known.clear()
+            offset = "+00:00" if zone in (None, "Z") else zone
+            since = datetime.fromisoformat(second + offset) - datetime(1970, 1, 1, tzinfo=UTC)
+            known[key] = (since.days * 86_400 + since.seconds) * 10**9
+        return known[key] + int((fraction or "0").ljust(9, "0"))
+
+    return told
+
+
+MAX_LINE_BYTES = 2**20
+MAX_REQUESTS = 50_000_000
+"""Of one trace; the largest that is published has 27 million."""
+
+MAX_LINES = MAX_REQUESTS + 1_000_000
+"""The empty ones, too."""
+
+_DEFLATED = 1032
+"""Most bytes that one of a compressed file may stand for."""
+
+
+def lines_of(path: Path, shown: str) -> Iterator[str]:
+    """Yield the lines of the file at `path`, with what ends them.
+
+    Raises
+    ------
+    WorkloadError
+        Where it is no readable file, no text, or has a line that no trace has.
+    """
+    try:
+        with open_regular(path) as plain:
+            stream: BinaryIO | gzip.GzipFile = plain
+            most = os.fstat(plain.fileno()).st_size
+            if path.suffix == ".gz":
+                stream = gzip.GzipFile(fileobj=plain, mode="rb")
+                most *= _DEFLATED
+            if most > MAX_LINES:
+                _count(stream, shown)
+                stream.seek(0)
+            yield from _lines(stream, shown)
+    except FileNotFoundError:
+        raise WorkloadError("no such file", where=shown) from None
+    except IsADirectoryError:
+        raise WorkloadError("this is a directory", where=shown, hint="name a file in it") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        what = "it ends in .gz, and is no whole gzip file"
+        raise WorkloadError(what, where=shown, hint="take it from its source again") from None
+    except OSError as error:
+        raise WorkloadError(f"cannot be read: {error.strerror}", where=shown) from None
+    except ValueError as error:
+        raise WorkloadError(f"cannot be read: {error}", where=shown) from None
+
+
+def _count(stream: BinaryIO | gzip.GzipFile, shown: str) -> None:
+    """Raise WorkloadError where there are more lines than MAX_LINES. Quicker than to read them."""
+    lines = 0
+    while data := stream.read(MAX_LINE_BYTES):
+        found = data.count(b"\n")
+        if not found and len(data) == MAX_LINE_BYTES:
+            # A line that no trace has: who reads the lines tells where.
+            return
+        lines += found
+        if lines > MAX_LINES:
+            raise WorkloadError(
+                f"more than {MAX_REQUESTS} requests",
+                where=f"{shown}:{MAX_LINES}",
+                hint="cut the trace: head -n",
+            )
+
+
+def _lines(stream: BinaryIO | gzip.GzipFile, shown: str) -> Iterator[str]:
+    number = 0
+    while data := stream.readline(MAX_LINE_BYTES):
+        number += 1
+        if len(data) == MAX_LINE_BYTES:
+            raise WorkloadError(
+                f"a line of {MAX_LINE_BYTES} bytes or more",
+                where=f"{shown}:{number}",
+                hint="a trace has one request a line",
+            )
+        try:
+            yield data.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise WorkloadError(
+                "not UTF-8 text",
+                where=f"{shown}:{number}",
+                hint="a trace is CSV or JSON lines, or either compressed by gzip as .gz",
+            ) from None
+
 
 Format = Literal["azure", "mooncake", "csv", "jsonl"]
 FORMATS: tuple[Format, ...] = ("azure", "mooncake", "csv", "jsonl")
+
+LARGEST = 1e12
+"""Largest rate, time or factor of a workload, so that what is made of them stays finite."""
 
 MAX_VALUE = 2**31 - 1
 """Of a column that a dimension follows."""

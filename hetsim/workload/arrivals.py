@@ -1,0 +1,601 @@
+"""Arrivals: when the requests of a stream come, one class a kind, and their random numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from hetsim.core.checks import mapping, number, one_of, refused, sequence, text, whole
+from hetsim.errors import InvalidInput
+from hetsim.workload.traces import (
+    FORMATS,
+    LARGEST,
+    UNITS,
+    File,
+    Format,
+    Trace,
+    Unit,
+    beginning_of,
+    read_trace,
+)
+
+BLOCK = 2**16
+"""Numbers that are drawn, and times that are handed out, at a time."""
+
+MAX_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Where the random numbers of one stream are from.
+
+    What a stream draws follows from the seed and its own name alone: other streams, their order
+    and the plan that serves them change nothing. So plans that are compared see the same
+    requests at the same times.
+
+    Attributes
+    ----------
+    seed : int
+        Of the workload.
+    stream : str
+        Its name.
+    """
+
+    seed: int
+    stream: str
+
+    def generator(self, purpose: str, part: int = 0) -> np.random.Generator:
+        """Return the numbers for one purpose, from their beginning.
+
+        Parameters
+        ----------
+        purpose : str
+            Two purposes have numbers that are independent of each other.
+        part : int
+            Parts of one purpose are independent of each other, too.
+
+        Source: SeedSequence of numpy, whose spawn key is made of the names here.
+        """
+        digest = hashlib.sha256(f"{self.stream}\n{purpose}".encode()).digest()[:16]
+        words = (int.from_bytes(digest[at : at + 4], "little") for at in range(0, 16, 4))
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(*words, part))
+        return np.random.Generator(np.random.PCG64(sequence))
+
+
+SMALLEST = 1e-12
+"""Of any rate or factor that is not 0, for the same."""
+
+_not_negative = number(least=0)
+_positive = number(above=0)
+
+
+def not_negative(value: float, name: str) -> None:
+    """Raise InvalidInput where `value` is no number from 0 to LARGEST."""
+    _not_negative(value, name)
+    _bounded(value, name)
+
+
+def check_rate(value: float, name: str) -> None:
+    """Raise InvalidInput where `value` is neither 0 nor a number from SMALLEST to LARGEST."""
+    not_negative(value, name)
+    if 0 < value < SMALLEST:
+        raise InvalidInput(
+            f"{name} is {value:g}, below {SMALLEST:g}", hint="write 0 where nothing comes"
+        )
+
+
+def positive(value: float, name: str) -> None:
+    """Raise InvalidInput where `value` is no number from SMALLEST to LARGEST."""
+    _positive(value, name)
+    _bounded(value, name)
+    if value < SMALLEST:
+        raise InvalidInput(f"{name} is {value:g}, below {SMALLEST:g}")
+
+
+def factor(value: float) -> float:
+    """Return by how much time is to run faster. Raises InvalidInput where that is no number."""
+    positive(value, "the factor")
+    return float(value)
+
+
+def several(values: Sequence[float], name: str, least: int) -> None:
+    """Raise InvalidInput where `values` has fewer entries than `least`."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise refused(name, values, "a list of numbers")
+    if len(values) < least:
+        raise InvalidInput(f"{name} has {len(values)} entries", hint=f"write {least} or more")
+
+
+def _bounded(value: float, name: str) -> None:
+    if value > LARGEST:
+        raise InvalidInput(f"{name} is {value:g}, above {LARGEST:g}")
+
+
+Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Arrivals(Protocol):
+    """When the requests of one stream arrive, each whatever became of those before.
+
+    A kind is a frozen dataclass; its fields are what a file says of it.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def rate_per_s(self) -> float:
+        """Requests a second, on average over a long time."""
+        ...
+
+    def faster(self, factor: float) -> Arrivals:
+        """Return the same arrivals in 1/`factor` of the time.
+
+        By a power of two the times are exactly those of before over `factor`.
+        """
+        ...
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds from 0 on, none earlier than one before it.
+
+        Each block has one or more. They end where the arrivals end, and most never do.
+        """
+        ...
+
+
+def running_sums(gaps: Callable[[int], Seconds]) -> Iterator[Seconds]:
+    """Yield the sums of what `gaps` draws, so many at a time, added one after the other.
+
+    What is summed so far goes into the next block as its first term: the sums are those of one
+    long array, to the last bit.
+    """
+    row = np.empty(BLOCK + 1)
+    row[0] = 0.0
+    while True:
+        row[1:] = gaps(BLOCK)
+        sums = np.cumsum(row)
+        row[0] = sums[-1]
+        yield sums[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A request every 1/`rate_per_s` seconds, the first at 0; none where the rate is 0."""
+
+    kind: ClassVar[str] = "constant"
+
+    rate_per_s: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate_per_s, "rate_per_s")
+
+    def faster(self, by: float) -> Constant:
+        """Return the same arrivals in 1/`by` of the time."""
+        return replace(self, rate_per_s=self.rate_per_s * factor(by))
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds. Each is rounded once: no error adds up."""
+        first = 0
+        while self.rate_per_s:
+            yield np.arange(first, first + BLOCK, dtype=np.float64) / self.rate_per_s
+            first += BLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """A Poisson process: gaps are exponential and independent; none come at a rate of 0."""
+
+    kind: ClassVar[str] = "poisson"
+
+    rate_per_s: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate_per_s, "rate_per_s")
+
+    def faster(self, by: float) -> Poisson:
+        """Return the same arrivals in 1/`by` of the time."""
+        return replace(self, rate_per_s=self.rate_per_s * factor(by))
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds: those of rate 1, over the rate."""
+        if self.rate_per_s:
+            generator = numbers.generator("gaps")
+            for sums in running_sums(generator.standard_exponential):
+                yield sums / self.rate_per_s
+
+
+LEAST_CV, MOST_CV = 0.01, 20.0
+"""Beyond these gaps are as good as constant, or nearly all of them are nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma:
+    """A renewal process with gamma distributed gaps; none come at a rate of 0.
+
+    Attributes
+    ----------
+    rate_per_s : float
+    cv : float
+        Coefficient of variation of the gaps: 1 is a Poisson process, above it requests come in
+        clusters, below it they are more regular.
+    """
+
+    kind: ClassVar[str] = "gamma"
+
+    rate_per_s: float
+    cv: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate_per_s, "rate_per_s")
+        positive(self.cv, "cv")
+        if not LEAST_CV <= self.cv <= MOST_CV:
+            raise InvalidInput(
+                f"cv is {self.cv:g}, outside {LEAST_CV:g} to {MOST_CV:g}",
+                hint="constant arrivals have 0; mmpp and burst cluster more",
+            )
+
+    def faster(self, by: float) -> Gamma:
+        """Return the same arrivals in 1/`by` of the time."""
+        return replace(self, rate_per_s=self.rate_per_s * factor(by))
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds: sums of gaps of shape 1/cv**2, scaled."""
+        if not self.rate_per_s:
+            return
+        generator = numbers.generator("gaps")
+        shape = 1.0 / self.cv**2
+        for sums in running_sums(lambda count: generator.standard_gamma(shape, count)):
+            yield sums / shape / self.rate_per_s
+
+
+MAX_CHANGES = 10.0
+"""Changes of state for each request; what changes more often is a Poisson process to look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mmpp:
+    """A Markov-modulated Poisson process; with two states the MMPP(2) of the literature.
+
+    The states follow each other in a ring, each for an exponential time. It begins as it is
+    after a long time: in a state by the part of the time that this lasts.
+
+    Attributes
+    ----------
+    rates_per_s : tuple of float
+        Requests a second, by state.
+    sojourns_s : tuple of float
+        Mean time in each state.
+
+    Source: W. Fischer and K. Meier-Hellstern, The Markov-modulated Poisson process (MMPP)
+    cookbook, Performance Evaluation 18 (1993), https://doi.org/10.1016/0166-5316(93)90035-S.
+    """
+
+    kind: ClassVar[str] = "mmpp"
+
+    rates_per_s: tuple[float, ...]
+    sojourns_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        several(self.rates_per_s, "rates_per_s", 2)
+        several(self.sojourns_s, "sojourns_s", 2)
+        for at, rate in enumerate(self.rates_per_s):
+            check_rate(rate, f"rates_per_s[{at}]")
+        for at, sojourn in enumerate(self.sojourns_s):
+            positive(sojourn, f"sojourns_s[{at}]")
+        if len(self.rates_per_s) != len(self.sojourns_s):
+            raise InvalidInput(
+                f"{len(self.rates_per_s)} rates, and {len(self.sojourns_s)} sojourns",
+                hint="write one of each for every state",
+            )
+        object.__setattr__(self, "rates_per_s", tuple(map(float, self.rates_per_s)))
+        object.__setattr__(self, "sojourns_s", tuple(map(float, self.sojourns_s)))
+        rate = self.rate_per_s
+        if rate and len(self.sojourns_s) / sum(self.sojourns_s) > MAX_CHANGES * rate:
+            raise InvalidInput(
+                f"its state changes over {MAX_CHANGES:g} times for each request",
+                hint=f"that is as good as poisson of rate_per_s {rate:g}",
+            )
+
+    @property
+    def rate_per_s(self) -> float:
+        """Requests a second, on average over a long time."""
+        pairs = zip(self.rates_per_s, self.sojourns_s, strict=True)
+        return sum(rate * sojourn for rate, sojourn in pairs) / sum(self.sojourns_s)
+
+    def faster(self, by: float) -> Mmpp:
+        """Return the same arrivals in 1/`by` of the time: its changes of state, too."""
+        by = factor(by)
+        return replace(
+            self,
+            rates_per_s=tuple(rate * by for rate in self.rates_per_s),
+            sojourns_s=tuple(sojourn / by for sojourn in self.sojourns_s),
+        )
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds.
+
+        A Poisson process of rate 1 on the axis of how many requests are expected until then;
+        what of it a state lasts for is put on the axis of time.
+        """
+        if not self.rate_per_s:
+            return
+        states = _States(self, numbers)
+        generator = numbers.generator("gaps")
+        for expected in running_sums(generator.standard_exponential):
+            yield states.times_of(expected)
+
+
+@dataclass(slots=True)
+class _States:
+    """The states as far as they were drawn: when each begins, by the clock and by requests."""
+
+    process: Mmpp
+    numbers: Numbers
+    generator: np.random.Generator = field(init=False)
+    first: int = field(init=False)
+    drawn: int = 0
+    begins_s: Seconds = field(init=False)
+    begins_at: Seconds = field(init=False)
+    rates: Seconds = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.generator = self.numbers.generator("states")
+        sojourns = np.asarray(self.process.sojourns_s)
+        part = np.cumsum(sojourns) / sojourns.sum()
+        drawn = int(np.searchsorted(part, self.generator.random(), side="right"))
+        self.first = min(drawn, len(sojourns) - 1)
+        self.begins_s = self.begins_at = np.zeros(1)
+        self.rates = np.zeros(0)
+
+    def times_of(self, expected: Seconds) -> Seconds:
+        """Return when so many requests are expected to have come, `expected` ascending."""
+        # States that are over before the first of these are not needed again.
+        past = int(np.searchsorted(self.begins_at, expected[0], side="right")) - 1
+        past = min(max(past, 0), len(self.rates))
+        self.begins_s, self.begins_at = self.begins_s[past:], self.begins_at[past:]
+        self.rates = self.rates[past:]
+        while self.begins_at[-1] <= expected[-1]:
+            self._draw()
+        # A state without requests begins and ends at one place: the last that begins there.
+        state = np.searchsorted(self.begins_at, expected, side="right") - 1
+        times: Seconds = (
+            self.begins_s[state] + (expected - self.begins_at[state]) / (self.rates[state])
+        )
+        # What is rounded must not let a request come before the one before it.
+        return np.maximum.accumulate(times)
+
+    def _draw(self) -> None:
+        """Draw as many again as there are: what is copied then is linear in what is drawn."""
+        states = len(self.process.rates_per_s)
+        count = max(64, len(self.rates))
+        state = (self.first + self.drawn + np.arange(count)) % states
+        lasts_s = self.generator.standard_exponential(count)
+        lasts_s *= np.asarray(self.process.sojourns_s)[state]
+        rates = np.asarray(self.process.rates_per_s)[state]
+        self.drawn += count
+        self.begins_s = _continued(self.begins_s, lasts_s)
+        self.begins_at = _continued(self.begins_at, lasts_s * rates)
+        self.rates = np.concatenate([self.rates, rates])
+
+
+def _continued(sums: Seconds, terms: Seconds) -> Seconds:
+    return np.concatenate([sums[:-1], np.cumsum(np.concatenate([sums[-1:], terms]))])
+
+
+Spacing = Literal["constant", "poisson"]
+SPACINGS: tuple[Spacing, ...] = ("constant", "poisson")
+MAX_SIZE = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Bursts of `size` requests at one time.
+
+    Attributes
+    ----------
+    rate_per_s : float
+        Of requests: there are `rate_per_s` / `size` bursts a second.
+    size : int
+        Requests of one burst.
+    spacing : "constant" or "poisson"
+        When bursts come: every so often, the first at 0, or as a Poisson process.
+    """
+
+    kind: ClassVar[str] = "burst"
+
+    rate_per_s: float
+    size: int
+    spacing: Spacing = "constant"
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate_per_s, "rate_per_s")
+        whole(1, MAX_SIZE)(self.size, "size")
+        one_of(*SPACINGS)(self.spacing, "spacing")
+
+    def faster(self, by: float) -> Burst:
+        """Return the same arrivals in 1/`by` of the time."""
+        return replace(self, rate_per_s=self.rate_per_s * factor(by))
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds, `size` of each."""
+        each = Constant if self.spacing == "constant" else Poisson
+        for times in each(self.rate_per_s / self.size).blocks(numbers):
+            for part in np.array_split(times, self.size):
+                if part.size:
+                    yield np.repeat(part, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The requests of a trace; they end where the trace ends.
+
+    A time of the file is played as many seconds after 0 as it is after the origin: the earliest
+    time of all the files that the workload replays, as far as their times are comparable. Dates
+    and times since 1970 are comparable, and so are times that count from a beginning of their own.
+
+    Attributes
+    ----------
+    path : str
+        CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
+    speed_up : float
+        How much faster they come than they came.
+    format : "azure", "mooncake", "csv" or "jsonl", optional
+        Absent: what the first line looks like.
+    column : str, optional
+        Of ``csv`` and ``jsonl``: which column or key has the time.
+    unit : "s", "ms", "us", "ns" or "date", optional
+        Of that time; absent: seconds.
+    columns : tuple of str
+        Further columns that are read, for dimensions of the model that follow them.
+    where : mapping of str to str
+        Values by column: only the requests that have them are replayed, e.g. those of one model.
+    start_s : float, optional
+        When the first request of the file comes, whatever other files say; it is no origin of
+        theirs. Absent: by the origin.
+    beside : tuple of File
+        The other files of the workload; a ``Workload`` sets it.
+    """
+
+    kind: ClassVar[str] = "replay"
+
+    path: str
+    speed_up: float = 1.0
+    format: Format | None = None
+    column: str | None = None
+    unit: Unit | None = None
+    columns: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict, hash=False)
+    start_s: float | None = None
+    beside: tuple[File, ...] = ()
+
+    def __post_init__(self) -> None:
+        text(self.path, "path")
+        positive(self.speed_up, "speed_up")
+        if self.format is not None:
+            one_of(*FORMATS)(self.format, "format")
+        if self.column is not None:
+            text(self.column, "column")
+        sequence(text)(self.columns, "columns")
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if self.unit is not None:
+            one_of(*UNITS)(self.unit, "unit")
+        mapping(text)(self.where, "where")
+        for name, value in self.where.items():
+            text(value, f"where['{name}']")
+        object.__setattr__(self, "where", dict(self.where))
+        if self.start_s is not None:
+            not_negative(self.start_s, "start_s")
+
+    @property
+    def file(self) -> File:
+        """The file, and how it is read."""
+        return File(self.path, self.format, self.column, self.unit)
+
+    def among(self, files: Sequence[File]) -> Replay:
+        """Return the same of a workload that replays these files."""
+        if self.start_s is not None:
+            return self
+        return replace(self, beside=tuple(one for one in files if one != self.file))
+
+    def trace(self) -> Trace:
+        """Return what the file says, as it came. Raises WorkloadError, with file and line."""
+        where = tuple((name, value.strip()) for name, value in self.where.items())
+        return read_trace(self.file, columns=self.columns, where=where, since_s=self._origin_s())
+
+    def _origin_s(self) -> Fraction | None:
+        """The origin, where that is not the first time of the file itself."""
+        if self.start_s is not None or not self.beside:
+            return None
+        own = beginning_of(self.file)
+        others = map(beginning_of, self.beside)
+        origin = min((one for one in others if one.since_1970 == own.since_1970), default=own)
+        return origin.at_s if origin < own else None
+
+    @property
+    def rate_per_s(self) -> float:
+        """Requests a second from the first to the last. Reads the trace."""
+        return self.trace().rate_per_s * self.speed_up
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """When the first and the last request come. Reads the trace."""
+        first, last = self._played(self.trace().arrival_s[[0, -1]]).tolist()
+        return first, last
+
+    def faster(self, by: float) -> Replay:
+        """Return the same arrivals in 1/`by` of the time."""
+        start_s = None if self.start_s is None else self.start_s / factor(by)
+        return replace(self, speed_up=self.speed_up * factor(by), start_s=start_s)
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds."""
+        arrival_s = self.trace().arrival_s
+        for first in range(0, len(arrival_s), BLOCK):
+            yield self._played(arrival_s[first : first + BLOCK])
+
+    def _played(self, arrival_s: Seconds) -> Seconds:
+        played = arrival_s / self.speed_up
+        return played + self.start_s if self.start_s else played
+
+
+Think = Literal["constant", "exponential"]
+THINKS: tuple[Think, ...] = ("constant", "exponential")
+MAX_CONCURRENCY = 2**20
+TURNS = 64
+"""Turns whose times to think are drawn at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A closed loop: a client thinks, sends a request, waits for its answer, and thinks again.
+
+    When requests come depends on when they are answered, so they cannot be drawn ahead; how long
+    each client thinks before each of its requests can.
+
+    Attributes
+    ----------
+    concurrency : int
+        Clients, so the most requests that are under way.
+    think_time_s : float
+        Mean time from an answer, or the start, to the next request.
+    think : "constant" or "exponential"
+        How that time is distributed.
+    """
+
+    kind: ClassVar[str] = "closed"
+
+    concurrency: int
+    think_time_s: float = 0.0
+    think: Think = "constant"
+
+    def __post_init__(self) -> None:
+        whole(1, MAX_CONCURRENCY)(self.concurrency, "concurrency")
+        not_negative(self.think_time_s, "think_time_s")
+        one_of(*THINKS)(self.think, "think")
+
+    def think_times_s(self, numbers: Numbers, block: int) -> Seconds:
+        """Return how long each client thinks, float64[TURNS, concurrency].
+
+        Row `turn` of block `block` holds the time before request `block * TURNS + turn` of every
+        client. Blocks can be asked for in any order; the times of a client do not depend on when
+        the others are answered.
+        """
+        shape = (TURNS, self.concurrency)
+        if self.think == "constant":
+            return np.full(shape, float(self.think_time_s))
+        drawn = numbers.generator("think", block).standard_exponential(shape)
+        times: Seconds = drawn * self.think_time_s
+        return times
+
+
+Open: TypeAlias = Constant | Poisson | Gamma | Mmpp | Burst | Replay
+"""Arrivals that do not ask what became of the requests before; each is an ``Arrivals``."""
+
+KINDS: Mapping[str, type[Open] | type[Closed]] = MappingProxyType(
+    {kind.kind: kind for kind in (Constant, Poisson, Gamma, Mmpp, Burst, Replay, Closed)}
+)

@@ -1,1 +1,0 @@
-"""When requests arrive, one kind a file."""

@@ -1,1 +1,0 @@
-"""Files of requests that came somewhere, as they are published."""
