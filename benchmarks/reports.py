@@ -25,7 +25,7 @@ import hetsim
 from hetsim.core.text import to_compact_json
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
-from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import page
 from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
@@ -99,7 +99,7 @@ def report(model: hetsim.Model, platform: str) -> tuple[dict[str, Any], str]:
     record = json.loads(to_compact_json(comparison_record(found)))
     begun_s = time.process_time()
     pictures = pictures_of(played_of(found))
-    text = page(comparison_island(record, ("hetsim", "compare"), pictures))
+    text = page(answer_island(record, ("hetsim", "compare"), pictures))
     spent_s = time.process_time() - begun_s
     row = {"model": model.name, "platform": platform, "bytes": len(text.encode()), "cpu_s": spent_s}
     return row, text

@@ -70,8 +70,7 @@ def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None)
         )
     record = load_test_record(found)
     leave_service(found.measured, record, files=load.files, simulated=found.simulated)
-    if invocation.report is not None:
-        report_of_load_test(found, record, invocation.report, force=invocation.force)
+    report_of_load_test(found, record)
     invocation.answer(lambda: record, lambda: load_test_report(found))
     if found.outputs is not None:
         require_equal(found.outputs.mismatches, "the run")

@@ -13,6 +13,8 @@ from hetsim.cli.load import Load, workload_of
 from hetsim.cli.trace_and_out import leave_report
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from hetsim.core.text import Record
     from hetsim.execution.serving.load_test import LoadTest
     from hetsim.hardware.spec import Platform
@@ -51,52 +53,42 @@ def report_of_service(
     service: Service,
     platform: Platform,
     record: Mapping[str, Any],
-    report: Path,
-    *,
-    force: bool,
+    printed: RenderableType,
 ) -> None:
     """Write the page of a workload that was simulated."""
-    from hetsim.reporting.pages.islands.service import service_island
-    from hetsim.reporting.pages.rates import rates_picture
+    from hetsim.reporting.pages.alternatives import rates_picture
 
     invocation = current()
     from_file = load.workload is not None
-    start = load.faster or 1.0
     # A command says a factor on the file, or the rate itself.
     workload = workload_of(replace(load, faster=None if from_file else load.faster))
-    with invocation.progress("playing other rates") as tell:
-        row = rates_picture(
-            invocation.command,
-            "simulate",
-            workload,
-            service.resolved,
-            platform,
-            from_file=from_file,
-            gone=OUTAGES,
-            own=start if from_file else 1.0,
-            tell=tell,
-        )
-    pictures = {"rates": [row], "timeline": _requests(service)}
-    leave_report(
-        lambda read, command: service_island(read, command, pictures),
-        record,
-        report,
-        force=force,
-    )
+
+    def pictures() -> Record:
+        with invocation.progress("playing other rates") as tell:
+            row = rates_picture(
+                invocation.command,
+                "simulate",
+                workload,
+                service.resolved,
+                platform,
+                from_file=from_file,
+                gone=OUTAGES,
+                own=(load.faster or 1.0) if from_file else 1.0,
+                tell=tell,
+            )
+        return {"rates": [row], "timeline": _requests(service)}
+
+    leave_report(record, pictures, lambda: printed)
 
 
-def report_of_load_test(
-    found: LoadTest, record: Mapping[str, Any], report: Path, *, force: bool
-) -> None:
+def report_of_load_test(found: LoadTest, record: Mapping[str, Any]) -> None:
     """Write the page of a workload that was served for real."""
-    from hetsim.reporting.pages.islands.load_test import load_test_island
+    from hetsim.reporting.tables.load_test import load_test_report
 
-    pictures = {"timeline": _requests(found.measured, found.simulated)}
     leave_report(
-        lambda read, command: load_test_island(read, command, pictures),
         record,
-        report,
-        force=force,
+        lambda: {"timeline": _requests(found.measured, found.simulated)},
+        lambda: load_test_report(found),
     )
 
 
@@ -110,48 +102,50 @@ def _requests(service: Service, simulated: Service | None = None) -> list[Record
     return timelines_of_requests(service_trace(service, simulated))
 
 
+def _with_service(report: RenderableType, service: Service | None) -> RenderableType:
+    """What a terminal prints of an answer, and of the service that it found."""
+    from hetsim.reporting.tables.service import service_report
+    from hetsim.reporting.words.console import stack
+
+    return stack(report, None if service is None else service_report(service))
+
+
 def report_of_capacity(
     load: Load,
     named: Mapping[str, Deployment],
     found: Capacity,
     platform: Platform,
     record: Mapping[str, Any],
-    report: Path,
-    *,
-    force: bool,
 ) -> None:
     """Write the page of which rates a platform carries."""
-    from hetsim.reporting.pages.islands.capacity import capacity_island
-    from hetsim.reporting.pages.rates import MOST, rates_picture, short
+    from hetsim.reporting.pages.alternatives import MOST, rates_picture, short
+    from hetsim.reporting.tables.capacity import capacity_report
 
     invocation = current()
     from_file = load.workload is not None
-    workload = found.workload
-    if not from_file:
-        workload = replace(workload, requests=MOST // 2)
-    rows = []
-    with invocation.progress("playing other rates") as tell:
-        for row in [one for one in found.rows if one.resolved][:MOST_ROWS]:
-            picture = rates_picture(
-                invocation.command,
-                "simulate",
-                workload,
-                row.resolved,
-                platform,
-                from_file=from_file,
-                options=_options(load, named, row),
-                gone=("--strategy", "--batching", *OUTAGES),
-                own=short(_start(row) / found.rate_per_s),
-                name=row.name,
-                tell=tell,
-            )
-            rows.append(picture)
-    leave_report(
-        lambda read, command: capacity_island(read, command, {"rates": rows}),
-        record,
-        report,
-        force=force,
-    )
+    workload = found.workload if from_file else replace(found.workload, requests=MOST // 2)
+
+    def pictures() -> Record:
+        with invocation.progress("playing other rates") as tell:
+            rows = [
+                rates_picture(
+                    invocation.command,
+                    "simulate",
+                    workload,
+                    row.resolved,
+                    platform,
+                    from_file=from_file,
+                    options=_options(load, named, row),
+                    gone=("--strategy", "--batching", *OUTAGES),
+                    own=short(_start(row) / found.rate_per_s),
+                    name=row.name,
+                    tell=tell,
+                )
+                for row in [one for one in found.rows if one.resolved][:MOST_ROWS]
+            ]
+        return {"rates": rows}
+
+    leave_report(record, pictures, lambda: _with_service(capacity_report(found), found.best.at))
 
 
 def _start(row: Carried) -> float:
@@ -176,69 +170,53 @@ def report_of_recommendation(
     found: Recommendation,
     comes: Workload,
     record: Mapping[str, Any],
-    report: Path,
     *,
     faster: float | None,
     out: Path | None,
     budget: int,
-    force: bool,
 ) -> None:
     """Write the page of the cheapest platform; `comes` is the workload as its file says it."""
-    from hetsim.reporting.pages.islands.recommendation import recommendation_island
-    from hetsim.reporting.pages.vectors import vectors_picture
+    from hetsim.reporting.pages.alternatives import vectors_picture
+    from hetsim.reporting.tables.recommendation import recommendation_report
 
-    invocation = current()
-    with invocation.progress("trying platforms for other prices") as tell:
-        picture = vectors_picture(found, budget=budget, tell=tell)
-    pictures = {"vectors": picture, **_answer_at_other_rates(found, comes, faster or 1.0, out)}
-    leave_report(
-        lambda read, command: recommendation_island(read, command, pictures),
-        record,
-        report,
-        force=force,
-    )
-
-
-def _answer_at_other_rates(
-    found: Recommendation, comes: Workload, start: float, out: Path | None
-) -> Record:
-    """Requests of the cheapest platform at other rates; nothing where there is none."""
     best = found.best
-    if best is None:
-        return {}
-    folder = out or Path(CHOSEN)
-    files = ["--platform", str(folder / "platform.yaml")]
-    files += ["--deployment", str(folder / "deployment.yaml")]
-    rates = _at_other_rates("recommend", comes, best.service, best.platform, start, files,
-                            OF_SEARCH, folder)  # fmt: skip
-    return {"rates": [rates]}
+
+    def pictures() -> Record:
+        with current().progress("trying platforms for other prices") as tell:
+            vectors = vectors_picture(found, budget=budget, tell=tell)
+        if best is None:
+            return {"vectors": vectors}
+        folder = out or Path(CHOSEN)
+        files = ["--platform", str(folder / "platform.yaml")]
+        files += ["--deployment", str(folder / "deployment.yaml")]
+        rates = _at_other_rates("recommend", comes, best.service, best.platform, faster or 1.0,
+                                files, OF_SEARCH, folder)  # fmt: skip
+        return {"vectors": vectors, "rates": [rates]}
+
+    service = None if best is None else best.service
+    leave_report(record, pictures, lambda: _with_service(recommendation_report(found), service))
 
 
 def report_of_placement(
-    found: Placement,
-    load: Load,
-    record: Mapping[str, Any],
-    report: Path,
-    *,
-    out: Path | None,
-    force: bool,
+    found: Placement, load: Load, record: Mapping[str, Any], *, out: Path | None
 ) -> None:
     """Write the page of where models are placed."""
-    from hetsim.reporting.pages.islands.place import place_island
+    from hetsim.reporting.tables.place import place_report
 
-    pictures: Record = {}
     service = found.rows[0].service if found.rows else None
-    if service is not None:
+
+    def pictures() -> Record:
+        if service is None:
+            return {}
         comes = workload_of(replace(load, faster=None))
         file = out or Path(PLACED)
         row = _at_other_rates(
             "place", comes, service, found.platform, load.faster or 1.0,
             ["--deployment", str(file)], OF_PLACING, file,
         )  # fmt: skip
-        pictures = {"rates": [row]}
-    leave_report(
-        lambda read, command: place_island(read, command, pictures), record, report, force=force
-    )
+        return {"rates": [row]}
+
+    leave_report(record, pictures, lambda: _with_service(place_report(found), service))
 
 
 def _at_other_rates(
@@ -253,8 +231,7 @@ def _at_other_rates(
 ) -> Record:
     """Requests of an answer at other rates, and the command that leaves the answer's files."""
     from hetsim.core.text import plain
-    from hetsim.reporting.pages.commands import without
-    from hetsim.reporting.pages.rates import rates_picture
+    from hetsim.reporting.pages.alternatives import rates_picture, without
 
     invocation = current()
     with invocation.progress("playing other rates") as tell:
@@ -274,15 +251,14 @@ def _at_other_rates(
     return row
 
 
-def report_of_sweep(found: Swept, report: Path, *, force: bool) -> None:
+def report_of_sweep(found: Swept) -> None:
     """Write the page of a grid's points."""
-    from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
-    from hetsim.reporting.tables.sweep import sweep_record
+    from hetsim.reporting.pages.views import rows_picture
+    from hetsim.reporting.tables.sweep import sweep_record, sweep_report
 
-    picture = rows_picture(found.rows, [wish.column for wish in found.wishes])
+    wishes = [wish.column for wish in found.wishes]
     leave_report(
-        lambda read, command: sweep_island(read, command, {"points": picture}),
         sweep_record(found),
-        report,
-        force=force,
+        lambda: {"points": rows_picture(found.rows, wishes)},
+        lambda: sweep_report(found),
     )

@@ -12,9 +12,10 @@ from hetsim.core.text import to_compact_json
 from hetsim.reporting.output import Text, check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from hetsim.problem.plan import Plan
     from hetsim.problem.timeline import Event, Timeline
-    from hetsim.reporting.pages.island import Island
     from hetsim.simulation.service.service import Service
 
 
@@ -75,21 +76,26 @@ def leave(
 
 
 def leave_report(
-    island: Callable[[Mapping[str, Any], Sequence[str]], Island],
     record: Mapping[str, Any],
-    report: Path | None,
-    *,
-    force: bool,
+    pictures: Callable[[], Mapping[str, Any]],
+    printed: Callable[[], RenderableType],
 ) -> None:
-    """Write the page of what `island` makes of a record, as JSON has it, and of the command."""
+    """Write the page of a record with pictures and what a terminal prints, where it is asked for.
+
+    `record` goes into the page as JSON has it.
+    """
+    invocation = current()
+    report = invocation.report
     if report is None:
         return
+    from hetsim.reporting.pages.answers import answer_island
     from hetsim.reporting.pages.page import write_page
 
-    invocation = current()
+    drawn = pictures()
     with invocation.progress(f"writing {report}"):
         read = json.loads(to_compact_json(record))
-        write_page(island(read, invocation.command), report, force=force)
+        island = answer_island(read, invocation.command, drawn, printed())
+        write_page(island, report, force=invocation.force)
     invocation.note(f"wrote the report to {report}; open it in a browser")
 
 

@@ -107,10 +107,9 @@ def play(load: Load) -> None:
         as_it_is.record(record["what_if"])
     outages.record(record)
     leave_service(service, record, files=load.files)
-    if (report := invocation.report) is not None:
-        force = invocation.force
-        report_of_service(load, service, hardware, record, report, force=force)
-    invocation.answer(lambda: record, lambda: service_report(service, worse, cost, beside))
+    printed = service_report(service, worse, cost, beside)
+    report_of_service(load, service, hardware, record, printed)
+    invocation.answer(lambda: record, lambda: printed)
     if not invocation.as_json:
         if was is not None:
             invocation.say("")

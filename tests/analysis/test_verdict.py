@@ -14,7 +14,7 @@ from builders import off_by, problems
 from hetsim.analysis.comparison import Comparison
 from hetsim.analysis.verdict import LIKELY, PAYS, Choice, decide
 from hetsim.problem.problem import Problem
-from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.result import comparison_record
 from hetsim.reporting.tables.comparison import verdict
 from sweeps import examples, sweep
@@ -97,7 +97,7 @@ def check(found: Comparison) -> None:
     told = found.verdict
     whole = comparison_record(found)
     record = whole["verdict"]
-    assert comparison_island(whole, (), {}).verdict.say == record["say"] == verdict(found)
+    assert answer_island(whole, (), {}).verdict.say == record["say"] == verdict(found)
     assert told.take is not None
     assert record["answer"] == told.answer
     assert record["chance"] == told.chance

@@ -14,7 +14,7 @@ from hetsim.core.text import to_compact_json, to_json
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
 from hetsim.reporting.manifest import manifest_json
-from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline import pictures_of, played_of
@@ -50,7 +50,7 @@ def write_comparison(path: Path, problem: Problem, command: Sequence[str]) -> No
     record = json.loads(to_compact_json(comparison_record(found)))
     played = played_of(found)
     pictures = {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
-    write_page(comparison_island(record, command, pictures), path)
+    write_page(answer_island(record, command, pictures), path)
     path.with_suffix(".json").write_text(to_json(record))
 
 

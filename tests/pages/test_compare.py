@@ -12,7 +12,7 @@ from browsing import WIDTHS, Axe, Open
 from hetsim.analysis.comparison import compare
 from hetsim.core.text import to_compact_json
 from hetsim.problem.problem import Problem
-from hetsim.reporting.pages.islands.compare import comparison_island
+from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
@@ -39,7 +39,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record = json.loads(to_compact_json(comparison_record(found)))
     pictures = pictures_of(played_of(found))
     path = tmp_path_factory.mktemp("compare") / "report.html"
-    write_page(comparison_island(record, ("hetsim", "compare", "x"), pictures), path)
+    write_page(answer_island(record, ("hetsim", "compare", "x"), pictures), path)
     return path
 
 

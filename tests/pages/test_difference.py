@@ -16,9 +16,9 @@ from browsing import Axe, Open
 from hetsim.errors import UsageError
 from hetsim.placement.planning import plan
 from hetsim.reporting.pages.difference import causes, difference_island
-from hetsim.reporting.pages.leaves import changes, leaves
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.reading import Left, read_left
+from hetsim.reporting.pages.records import changes, leaves
 from sweeps import examples
 
 COMMAND = ("hetsim", "compare", "a.onnx", "--platform", "p")

@@ -15,9 +15,19 @@ from hypothesis import strategies as st
 
 from browsing import Axe, Open
 from hetsim.errors import UsageError
-from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
-from hetsim.reporting.pages.packing import packed, plotly, unpacked
-from hetsim.reporting.pages.page import BYTES_MOST, page, write_page
+from hetsim.reporting.pages.page import (
+    BYTES_MOST,
+    Island,
+    Section,
+    Tile,
+    Verdict,
+    packed,
+    page,
+    plotly,
+    table,
+    unpacked,
+    write_page,
+)
 from hostile import HOSTILE
 
 
@@ -28,7 +38,7 @@ def island(names: tuple[str, ...] = ("plain",), **about: Any) -> Island:
         "title": names[0],
         "command": ("/usr/bin/hetsim", "simulate", *names),
         "record": {"names": list(names)},
-        "verdict": Verdict(names[0], names[-1], names, names[0]),
+        "verdict": Verdict(names[0], names[-1], names[0]),
         "tiles": tuple(Tile(name, name, name) for name in names),
         "sections": (
             Section(

@@ -27,15 +27,9 @@ from hetsim.core.text import to_compact_json
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.reporting.pages.answers import answer_island, folder_island, island_of
 from hetsim.reporting.pages.difference import difference_island
-from hetsim.reporting.pages.island import Island
-from hetsim.reporting.pages.islands.compare import comparison_island
-from hetsim.reporting.pages.islands.folder import folder_island
-from hetsim.reporting.pages.islands.lint import lint_island
-from hetsim.reporting.pages.islands.nodes import nodes_island
-from hetsim.reporting.pages.islands.of_left import island_of
-from hetsim.reporting.pages.islands.plan import run_island, simulation_island
-from hetsim.reporting.pages.page import page, write_page
+from hetsim.reporting.pages.page import Island, page, write_page
 from hetsim.reporting.pages.reading import Left, read_left
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline import pictures_of, played_of
@@ -123,16 +117,16 @@ def islands(folder: Path, placed: Path, texts: tuple[str, ...]) -> Iterator[tupl
     pictures = {**pictures_of(played), **plans_picture([made for _, made, _ in played])}
     names = {"heft": f"{texts[5]} heft"} | {f"single:{name}": name for name in problem.devices}
     record = poisoned(read(comparison_record(found)), names)
-    yield "compare", comparison_island(record, command, pictures)
+    yield "compare", answer_island(record, command, pictures)
     made = played[0][1]
     one = read(simulation_record(made, simulate(made)))
     one["plan"]["options"] = {texts[1]: texts[2]}
-    yield "simulate", simulation_island(one, command, pictures)
+    yield "simulate", answer_island(one, command, pictures)
     ran = {"executor": texts[0], "bitwise_equal": False, "tolerance": None,
            "mismatches": list(texts), "precision": "graph", "deviations": [],
            "outputs": {each: {"dtype": each, "shape": [1], "sha256": each} for each in texts},
            }  # fmt: skip
-    yield "run", run_island({**one, **ran}, command, pictures)
+    yield "run", answer_island({**one, **ran}, command, pictures)
     saved = json.loads(made.to_json())
     lefts = [
         Left(texts[0], "simulate", one, command, pictures),
@@ -150,12 +144,12 @@ def islands(folder: Path, placed: Path, texts: tuple[str, ...]) -> Iterator[tupl
         "folder",
         folder_island(texts[3], [(one, island_of(one, command)) for one in lefts], command),
     )
-    yield "lint", lint_island(read(lint_record(lint(problem, "heft"))), command, {})
+    yield "lint", answer_island(read(lint_record(lint(problem, "heft"))), command, {})
     problem = replace(problem, origins=tuple((name,) for name in problem.node_names))
-    yield "nodes", nodes_island(read(nodes_record(nodes(problem))), command, {})
+    yield "nodes", answer_island(read(nodes_record(nodes(problem))), command, {})
     made = plan(problem, "heft")
     of_plan = read(nodes_record(nodes(made, device=problem.devices[1])))
-    yield "nodes of a plan", nodes_island(of_plan, command, plans_picture([made]))
+    yield "nodes of a plan", answer_island(of_plan, command, plans_picture([made]))
     yield from of_workloads(placed, texts, command)
 
 

@@ -16,8 +16,8 @@ from deployments import deployed, model_at, poisson
 from exact_devices import exact
 from hetsim.core.text import Record
 from hetsim.execution.serving import serve as serving
-from hetsim.reporting.pages.islands.of_left import island_of
-from hetsim.reporting.pages.packing import unpacked
+from hetsim.reporting.pages.answers import island_of
+from hetsim.reporting.pages.page import unpacked
 from hetsim.reporting.pages.reading import read_left
 from hetsim.reporting.pages.timeline_of_trace import WAITING_MOST, timelines_of_requests
 from hetsim.reporting.service_trace import service_trace
@@ -143,10 +143,10 @@ def test_a_run_is_drawn_by_both_clocks(run_under_load: tuple[object, ...], tmp_p
     # On devices that are exact the run is what was simulated.
     assert drawn(own[0]) == drawn(own[1])
     island = island_of(read_left(tmp_path / "p.html"), ())
-    [beside] = [section for section in island.sections if section.view == "beside"]
-    figures = {row[0]: row[1:] for row in beside.tables[0].rows}
-    assert figures["mean"][0] == figures["mean"][1]
-    assert figures["mean"][2] == "+0 %"
+    beside = next(one for one in island.sections[0].tables if "stream" in one.headings)
+    mean = next(row[2:] for row in beside.rows if row[1] == ["mean"])
+    assert mean[0] == mean[1]
+    assert mean[2] == ["+0.0 %"]
     assert "equal the whole model's" in island.verdict.say
 
 
@@ -156,7 +156,7 @@ def test_it_is_drawn(run_under_load: tuple[object, ...], tmp_path: Path, opened:
     assert call("report", tmp_path / "out", "-o", tmp_path / "again.html").exit_code == 0
     for page in ("p.html", "again.html"):
         one = opened(tmp_path / page)
-        assert {"beside", "timeline", "uses", "queues", "host"} <= set(one.views())
+        assert {"answer", "timeline", "uses", "queues"} <= set(one.views())
         assert "utilization" not in one.views()
         for view in one.views():
             one.show(view)

@@ -15,8 +15,8 @@ from cli_calls import call
 from hetsim.core.text import Record
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.pages.islands.of_left import island_of
-from hetsim.reporting.pages.packing import unpacked
+from hetsim.reporting.pages.answers import island_of
+from hetsim.reporting.pages.page import unpacked
 from hetsim.reporting.pages.reading import LIMIT_BYTES, read_left
 from hetsim.reporting.pages.timeline import pictures_of
 from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace

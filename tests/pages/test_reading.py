@@ -15,12 +15,11 @@ from answers_on_disk import AnswersOnDisk, left_by_verbs
 from cli_calls import call
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput
+from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.difference import difference_island
-from hetsim.reporting.pages.islands.of_left import island_of
-from hetsim.reporting.pages.leaves import headline
-from hetsim.reporting.pages.packing import pack
-from hetsim.reporting.pages.page import page, write_page
+from hetsim.reporting.pages.page import pack, page, write_page
 from hetsim.reporting.pages.reading import KINDS, Left, read_all, read_left
+from hetsim.reporting.pages.records import headline
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +39,11 @@ def test_a_record_alone_gives_verdict_and_tables(answers: AnswersOnDisk) -> None
     island = island_of(read_left(answers.record), ("hetsim", "report", "x"))
     whole = island_of(read_left(answers.page), ())
     assert island.verdict == whole.verdict
-    views = [
-        section.view for section in whole.sections if section.view not in ("subgraphs", "timeline")
-    ]
-    assert [section.view for section in island.sections] == views
+    views = [section.view for section in whole.sections]
+    assert [section.view for section in island.sections] == [views[0], views[-1]]
+    assert island.tiles == whole.tiles
+    rows = next(one for one in island.sections[0].tables if one.title == "rows").rows
+    assert [row[0] for row in rows] == [one["strategy"] for one in island.record["rows"]]
 
 
 def test_a_folder_of_out_has_its_command_and_plan(answers: AnswersOnDisk) -> None:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from browsing import Compared, Open, Opened
 from hetsim.cli.main import main
-from hetsim.reporting.pages.islands.load import latency_text
+from hetsim.reporting.pages.verdicts import latency_text
 from onnx_builders import make_model, op, value
 from platforms import CPU_AND_NPU
 from sweeps import sweep

@@ -17,7 +17,7 @@ from hetsim.errors import Infeasible, PartitionError
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.pages.packing import packed, unpacked
+from hetsim.reporting.pages.page import packed, unpacked
 from hetsim.reporting.pages.subgraphs import plans_picture, subgraphs_section
 from sweeps import examples
 

@@ -14,9 +14,8 @@ from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.pages.islands.plan import simulation_island
-from hetsim.reporting.pages.packing import unpacked
-from hetsim.reporting.pages.page import write_page
+from hetsim.reporting.pages.answers import answer_island
+from hetsim.reporting.pages.page import unpacked, write_page
 from hetsim.reporting.pages.timeline import BINS, STEPS_MOST, pictures_of
 from hetsim.reporting.result import simulation_record
 from hetsim.simulation.clock.memory import memory_profile
@@ -132,7 +131,7 @@ def report(made: Plan, played: Timeline, tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("timeline") / "report.html"
     record = json.loads(to_compact_json(simulation_record(made, played)))
     pictures = pictures_of([("heft", made, played)])
-    write_page(simulation_island(record, ("hetsim", "simulate"), pictures), path)
+    write_page(answer_island(record, ("hetsim", "simulate"), pictures), path)
     return path
 
 

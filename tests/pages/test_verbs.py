@@ -36,8 +36,8 @@ WORDS: dict[str, tuple[str, ...]] = {
 
 VIEWS = {
     "lint": {"findings", "provenance"},
-    "nodes": {"units", "nodes", "refusals", "provenance"},
-    "nodes of a plan": {"units", "nodes", "refusals", "subgraphs", "provenance"},
+    "nodes": {"units", "provenance"},
+    "nodes of a plan": {"units", "subgraphs", "provenance"},
 }
 """Views of those that play nothing."""
 

@@ -115,9 +115,7 @@ def capacity(
         record["target_per_s"] = target_rate
     if was is not None:
         record["as_it_is"] = capacity_record(was)
-    if (report := invocation.report) is not None:
-        force = invocation.force
-        report_of_capacity(load, named, found, hardware, record, report, force=force)
+    report_of_capacity(load, named, found, hardware, record)
     invocation.answer(lambda: record, lambda: capacity_report(found))
     if was is not None and not invocation.as_json:
         invocation.say(f"As it is: {best_sentence(was)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -31,8 +29,8 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row
+    from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
-    from hetsim.reporting.pages.island import Island
 
 
 @click.command(cls=Command)
@@ -178,7 +176,9 @@ def compare(
         measured=measured,
         arrivals_s=[0.0] if weighed == "latency" else None,
     )
-    leave_report(partial(_report, comparison), record, invocation.report, force=invocation.force)
+    leave_report(
+        record, lambda: _pictures(comparison), lambda: comparison_report(comparison, wide=wide)
+    )
     if invocation.as_json:
         invocation.show_json(record)
     for plan, run in done:
@@ -186,20 +186,17 @@ def compare(
     comparison.require(target_s)
 
 
-def _report(comparison: Comparison, record: Mapping[str, Any], command: Sequence[str]) -> Island:
-    """What the report shows: every plan's timeline, the best first, as far as there is room."""
-    from hetsim.reporting.pages.islands.compare import comparison_island
-    from hetsim.reporting.pages.speeds import speeds_picture
+def _pictures(comparison: Comparison) -> Record:
+    """What the page draws: every plan's timeline, the best first, as far as there is room."""
+    from hetsim.reporting.pages.alternatives import speeds_picture
     from hetsim.reporting.pages.subgraphs import plans_picture
     from hetsim.reporting.pages.timeline import pictures_of, played_of
 
-    speeds = None
-    best = comparison.rows[0].plan
+    played, best = played_of(comparison), comparison.rows[0].plan
+    found = {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
     if best is not None and comparison.objective == "latency" and not comparison.sustained:
-        speeds = speeds_picture(best, command, "compare")
-    played = played_of(comparison)
-    pictures = {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
-    return comparison_island(record, command, {**pictures, "speeds": speeds})
+        found["speeds"] = speeds_picture(best, current().command, "compare")
+    return found
 
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,7 +22,6 @@ from hetsim.cli.options.planning import device_option, strategy_options
 
 if TYPE_CHECKING:
     from hetsim.analysis.lint.lint import Lint
-    from hetsim.reporting.pages.island import Island
 
 _LIMIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%|s|ms|us|ns)")
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -101,7 +99,7 @@ def lint(
             problem, name, device=device, objective=invocation.objective or "latency", **options
         )
     record = lint_record(found)
-    leave_report(_report, record, invocation.report, force=invocation.force)
+    leave_report(record, dict, lambda: lint_report(found, wide=True))
     invocation.answer(lambda: record, lambda: lint_report(found, wide=wide))
     if fail_on is not None:
         _check(found, fail_on)
@@ -126,10 +124,3 @@ def _check(found: Lint, limit: Limit) -> None:
                 target_s=0.0 if limit.share else limit.amount,
                 reached_s=one.gain_s,
             )
-
-
-def _report(record: Mapping[str, Any], command: Sequence[str]) -> Island:
-    """What the report shows."""
-    from hetsim.reporting.pages.islands.lint import lint_island
-
-    return lint_island(record, command, {})

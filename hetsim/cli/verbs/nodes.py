@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,9 +23,9 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.nodes.facts import Facts
+    from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
     from hetsim.problem.problem import Problem
-    from hetsim.reporting.pages.island import Island
 
 
 @click.command(cls=Command)
@@ -72,7 +70,7 @@ def nodes(
     from hetsim.analysis.nodes.record import nodes_record, nodes_schema
     from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.tables.nodes import nodes_report
+    from hetsim.reporting.tables.nodes import PAGE_NODES, nodes_report
 
     invocation = current()
     if schema:
@@ -91,17 +89,15 @@ def nodes(
         write_file(path, told.to_file(path), force=invocation.force, option="--out")
         invocation.note(f"wrote {path}")
     record = nodes_record(told)
-    leave_report(partial(_report, told), record, invocation.report, force=invocation.force)
+    leave_report(record, lambda: _pictures(told), lambda: nodes_report(told, most=PAGE_NODES))
     invocation.answer(lambda: record, lambda: nodes_report(told, wide=wide))
 
 
-def _report(told: Facts, record: Mapping[str, Any], command: Sequence[str]) -> Island:
-    """What the report shows: with a plan, its subgraphs."""
-    from hetsim.reporting.pages.islands.nodes import nodes_island
+def _pictures(told: Facts) -> Record:
+    """What the page draws: with a plan, its subgraphs."""
     from hetsim.reporting.pages.subgraphs import plans_picture
 
-    pictures = plans_picture([] if told.plan is None else [told.plan])
-    return nodes_island(record, command, pictures)
+    return plans_picture([] if told.plan is None else [told.plan])
 
 
 def _asked(source: str) -> Problem | Plan:

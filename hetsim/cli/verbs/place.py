@@ -131,8 +131,7 @@ def place(
     invocation.answer(lambda: record, lambda: place_report(found))
     if was is not None and not invocation.as_json:
         invocation.say(f"As it is: {best_sentence(was)}")
-    if (report := invocation.report) is not None:
-        report_of_placement(found, load, record, report, out=out, force=invocation.force)
+    report_of_placement(found, load, record, out=out)
     if out is not None and found.rows:
         about = f"{' '.join(invocation.command)}\n{best_sentence(found)}"
         write_file(

@@ -127,7 +127,7 @@ def recommend(
             "--certificate speaks of the workload as its file says it, and --faster is given",
             hint="write the rate there",
         )
-    force, report = invocation.force, invocation.report
+    force = invocation.force
     check_targets(out)
     factors = AS_SAID if demand is None else demand_of_text(demand)
     as_said = load_workload(workload)
@@ -160,11 +160,9 @@ def recommend(
         invocation.note(f"wrote {certificate_file}")
     if out is not None:
         _leave(record, out, force=force)
-    if report is not None:
-        report_of_recommendation(
-            found, as_said, record, report, faster=faster, out=out, budget=requests or BUDGET,
-            force=force,
-        )  # fmt: skip
+    report_of_recommendation(
+        found, as_said, record, faster=faster, out=out, budget=requests or BUDGET
+    )
     invocation.answer(lambda: record, lambda: recommendation_report(found))
     found.require()
 

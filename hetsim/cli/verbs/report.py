@@ -38,9 +38,8 @@ def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
     the second, and why; several give an index with a section each.
     """
     from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.pages.answers import folder_island, island_of
     from hetsim.reporting.pages.difference import difference_island
-    from hetsim.reporting.pages.islands.folder import folder_island
-    from hetsim.reporting.pages.islands.of_left import island_of
     from hetsim.reporting.pages.page import page
     from hetsim.reporting.pages.reading import read_all
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from click.core import ParameterSource
@@ -23,9 +21,9 @@ from hetsim.cli.verbs.emulate import check_emulate, emulate_options, run_emulate
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
+    from hetsim.core.text import Record
     from hetsim.execution.run import Run
     from hetsim.problem.plan import Plan
-    from hetsim.reporting.pages.island import Island
     from hetsim.workload.failure import Failure
 
 
@@ -128,7 +126,7 @@ def run(
         real=done.events,
         arrivals_s=[0.0] * len(done.timeline.latencies_s),
     )
-    leave_report(partial(_report, plan, done), record, invocation.report, force=invocation.force)
+    leave_report(record, lambda: _pictures(plan, done), lambda: run_report(plan, done, drawn_over))
     if invocation.as_json:
         invocation.note(f"wall clock {format_seconds(done.wall_s)}")
         invocation.show_json(record)
@@ -137,14 +135,13 @@ def run(
     require_equal(done.mismatches, f"plan '{plan.strategy}'")
 
 
-def _report(plan: Plan, done: Run, record: Mapping[str, Any], command: Sequence[str]) -> Island:
-    from hetsim.reporting.pages.islands.plan import run_island
+def _pictures(plan: Plan, done: Run) -> Record:
+    """What the page draws."""
     from hetsim.reporting.pages.subgraphs import plans_picture
     from hetsim.reporting.pages.timeline import pictures_of
 
     played = [(plan.strategy, plan, done.timeline)]
-    pictures = {**pictures_of(played, done.events), **plans_picture([plan])}
-    return run_island(record, command, pictures, wall_s=done.wall_s)
+    return {**pictures_of(played, done.events), **plans_picture([plan])}
 
 
 _FIXED = (

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,9 +24,9 @@ from hetsim.cli.options.running import seed_option
 from hetsim.cli.options.values import from_zero
 
 if TYPE_CHECKING:
+    from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
     from hetsim.problem.timeline import Timeline
-    from hetsim.reporting.pages.island import Island
     from hetsim.workload.failure import Failure
 
 FOLLOWED = 1000
@@ -149,13 +147,11 @@ def simulate(
     if sensitivities:
         show_sensitivities(asked, objective or "latency", record)
     leave(asked, drawn, record, seed=seed, arrivals_s=arrivals_s)
-    speeds = None
-    if invocation.report is not None and requests == 1 and not (failures or sustained):
-        from hetsim.reporting.pages.speeds import speeds_picture
-
-        speeds = speeds_picture(plan, invocation.command, "simulate", contention=contention)
+    one = requests == 1 and not (failures or sustained)
     leave_report(
-        partial(_report, plan, drawn, speeds), record, invocation.report, force=invocation.force
+        record,
+        lambda: _pictures(plan, drawn, alone=one),
+        lambda: simulation_report(plan, timeline, drawn_over, sustained=sustained),
     )
     if invocation.as_json:
         invocation.show_json(record)
@@ -166,16 +162,14 @@ def simulate(
         check_target(weighed, reached_s, target_ms / 1e3, f"plan '{plan.strategy}'")
 
 
-def _report(
-    plan: Plan,
-    timeline: Timeline,
-    speeds: Mapping[str, Any] | None,
-    record: Mapping[str, Any],
-    command: Sequence[str],
-) -> Island:
-    from hetsim.reporting.pages.islands.plan import simulation_island
+def _pictures(plan: Plan, timeline: Timeline, *, alone: bool) -> Record:
+    """What the page draws; of one request `alone` other speeds of devices, too."""
+    from hetsim.reporting.pages.alternatives import speeds_picture
     from hetsim.reporting.pages.subgraphs import plans_picture
     from hetsim.reporting.pages.timeline import pictures_of
 
-    pictures = {**pictures_of([(plan.strategy, plan, timeline)]), **plans_picture([plan])}
-    return simulation_island(record, command, {**pictures, "speeds": speeds})
+    command, contention = current().command, current().contention
+    found = {**pictures_of([(plan.strategy, plan, timeline)]), **plans_picture([plan])}
+    if alone:
+        found["speeds"] = speeds_picture(plan, command, "simulate", contention=contention)
+    return found

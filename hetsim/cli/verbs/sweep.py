@@ -81,6 +81,5 @@ def sweep(
             front=wishes,
             tell=lambda so_far: tell(progress_text(so_far), left_s=so_far.left_s),
         )
-    if invocation.report is not None:
-        report_of_sweep(found, invocation.report, force=invocation.force)
+    report_of_sweep(found)
     invocation.answer(lambda: sweep_record(found), lambda: sweep_report(found))

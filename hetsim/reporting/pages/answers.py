@@ -1,140 +1,349 @@
-"""The report of what a verb left on disk, by its kind."""
+"""Pages of answers: a verb's, that of a record on disk, and an index of several."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hetsim.core.text import Record, tally
+from rich.console import Group, RenderableType
+from rich.table import Table as Printed
+
+from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_bytes
-from hetsim.reporting.pages.island import Island, Section, Verdict, table
-from hetsim.reporting.pages.islands.capacity import capacity_island
-from hetsim.reporting.pages.islands.compare import comparison_island
-from hetsim.reporting.pages.islands.lint import lint_island
-from hetsim.reporting.pages.islands.load_test import load_test_island
-from hetsim.reporting.pages.islands.nodes import nodes_island
-from hetsim.reporting.pages.islands.place import place_island
-from hetsim.reporting.pages.islands.plan import run_island, simulation_island
-from hetsim.reporting.pages.islands.recommendation import recommendation_island
-from hetsim.reporting.pages.islands.service import service_island
-from hetsim.reporting.pages.islands.sweep import rows_picture, sweep_island
-from hetsim.reporting.pages.leaves import leaf_text, leaves, unit_of
-from hetsim.reporting.pages.reading import LIMIT_BYTES, TRACE, Left, whole
-from hetsim.reporting.words.text import count, listed
+from hetsim.reporting.pages.page import Island, Section, Table, Verdict, table
+from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, UNDER_LOAD, Left, whole
+from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
+from hetsim.reporting.pages.subgraphs import subgraphs_section
+from hetsim.reporting.pages.timeline import timeline_section
+from hetsim.reporting.pages.verdicts import SAYS, Found, binds, title
+from hetsim.reporting.pages.views import (
+    CAPTIONS,
+    VIEWS,
+    front_picture,
+    load_picture,
+    load_sections,
+    prices_sections,
+    rows_picture,
+    speeds_sections,
+)
+from hetsim.reporting.words.text import count
 
-Make = Callable[[Mapping[str, Any], Sequence[str], Mapping[str, Any]], Island]
+ROOM_BYTES = 200_000
+"""What the record may take of a page; above, its longest lists are cut."""
 
-ISLANDS: Mapping[str, Make] = {
-    "hetsim-comparison/1": comparison_island,
-    "hetsim-simulation/1": simulation_island,
-    "hetsim-run/1": run_island,
-    "hetsim-service/1": service_island,
-    "hetsim-load-test/1": load_test_island,
-    "hetsim-capacity/1": capacity_island,
-    "hetsim-recommendation/1": recommendation_island,
-    "hetsim-sweep/1": sweep_island,
-    "hetsim-placement/1": place_island,
-    "hetsim-lint/1": lint_island,
-    "hetsim-nodes/1": nodes_island,
+LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
+"""Entries that a list of a large record has at most, as far as is needed."""
+
+ROWS_MOST = 400
+"""Rows of a printed table that a page shows."""
+
+ASKED_TOO = ("what_if", "explanation", "sensitivities", "failures", "autoscaling", "survived")
+"""Entries of a record that are answers to options."""
+
+TASKS = (
+    "What each device and link did, by the virtual clock of the simulation or the wall clock of a "
+    "run."
+)
+REQUESTS = (
+    "Which batch of which instance served each request, and who waited: pick a request, or point "
+    "at one. A batch is drawn once for each of its requests."
+)
+CHANGES = (
+    "What was asked beyond the answer: suppositions, changes that were tried, what moves the "
+    "figures, and failures."
+)
+SUBGRAPHS = (
+    "The plan's subgraphs. What each node takes is in a report that the verb writes (--report)."
+)
+PROVENANCE = (
+    "What each device's and link's times rest on, and by how much they may be off: about eight "
+    "of ten are within the factor that is told."
+)
+
+EVIDENCE = ("of", "status", "before", "precision", "runtime", "within_80", "measured_share",
+            "error", "likely")  # fmt: skip
+"""What is told of the figures of a device or a link."""
+
+STATUSES = {
+    "measured": "measured on the device itself",
+    "datasheet": "its maker's word",
+    "fitted": "fitted to published measurements of the device",
+    "secondary": "another's word",
+    "derived": "computed of other figures",
+    "prior": "what devices of its kin have",
+    "estimate": "a guess",
+    "what if": "supposed by the one who asked",
 }
-"""What makes a report of a record, by its schema; all others are of plans."""
+"""Meaning of the status of a figure."""
 
-ROWS_MOST = 1000
-"""Figures that are told one by one; nodes of subgraphs that are named."""
+
+def answer_island(
+    record: Found,
+    command: Sequence[str],
+    pictures: Found,
+    printed: RenderableType | None = None,
+) -> Island:
+    """Return what a page shows of a record.
+
+    Parameters
+    ----------
+    record : mapping
+        What a verb prints as JSON.
+    command : sequence of str
+    pictures : mapping
+        What the record does not hold: timelines, memory, subgraphs, other rates, ``printed`` of a
+        page that is read back.
+    printed : renderable or None
+        What the verb prints on a terminal; without it tables are made of the record.
+    """
+    schema = record["schema"]
+    made = VIEWS[schema](record) if schema in VIEWS else {}
+    if "vectors" in pictures:
+        made |= front_picture(pictures["vectors"]["tried"], record["unit"])
+    made |= load_picture(pictures.get("rates", []))
+    if printed is not None:
+        made["printed"] = list(_parts(printed))
+    pictures = {**made, **pictures}
+    verdict = record.get("verdict", {})
+    say = verdict["say"] if "say" in verdict else SAYS[schema](record)
+    sure = verdict.get("sure") or ""
+    sections = [
+        _answer_section(record, pictures, (say, sure)),
+        *load_sections(pictures),
+        *speeds_sections(pictures),
+        *prices_sections(pictures),
+        *subgraphs_section(pictures),
+        *timeline_section(pictures, REQUESTS if schema in UNDER_LOAD else TASKS),
+        *(
+            Section(view, name, caption, order=order)
+            for view, (name, caption, order) in CAPTIONS.items()
+            if pictures.get(view)
+        ),
+    ]
+    asked = {key: record[key] for key in ASKED_TOO if key in record}
+    if asked:
+        tables = tuple(record_tables(asked, "Figures"))
+        sections.append(Section("changes", "What if", CHANGES, tables, open=True, order=60))
+    problem, top = _problem(record), headline(record)
+    if problem is not None and "figures" in problem:
+        sections.append(_provenance(problem))
+    return Island(
+        kind=KINDS[schema],
+        title=title(record),
+        command=tuple(command),
+        record=_lean(record),
+        verdict=Verdict(say, binds(record), sure),
+        tiles=tuple(tiles(beside(top, top))),
+        sections=tuple(sections),
+        pictures=pictures,
+    )
+
+
+MAIN = {
+    "compare": "strategies",
+    "lint": "findings",
+    "nodes": "units",
+    "place": "placed",
+    "recommend": "front",
+    "sweep": "points",
+}
+"""The view that is drawn above the answer's tables, by the kind of report."""
+
+CAPTION = {
+    "compare": "Each strategy by the virtual clock, best first, devices alone in orange, with what "
+    "80 % of the Monte Carlo samples are between.",
+    "lint": "What costs time, each by what the plan takes after the change that removes it.",
+    "nodes": "What each device takes, or what the plan has on it.",
+    "place": "How busy devices and links are when the placement carries all that it can.",
+    "recommend": "Platforms that were tried, by what they cost and the latency that comes nearest "
+    "to its limit: filled where it meets, hollow where that is undecided, crossed where each "
+    "policy misses. What is not drawn is excluded by proof, or costs more.",
+    "sweep": "Every point of the grid by any two of its figures; the line joins those that no "
+    "other beats in both. Rows without a figure are not drawn.",
+}
+"""What is told of that view."""
+
+
+def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Section:
+    """What the terminal prints of the answer; where that is not known, tables of the record."""
+    kind = KINDS[record["schema"]]
+    notes, tables = [], []
+    if "printed" in pictures:
+        for part in pictures["printed"]:
+            if "rows" in part:
+                tables.append(table(part["title"], part["headings"], part["rows"], part["marked"]))
+            elif part["text"].removeprefix("How sure: ") not in told:
+                notes.append(part["text"])
+    else:
+        left_out = ("schema", "verdict", "groups", "served", *ASKED_TOO)
+        own = {key: value for key, value in record.items() if key not in left_out}
+        if kind != "plan":
+            own.pop("problem", None)
+        tables = record_tables(own, "Figures")
+    if "lists_most" in record:
+        notes.append(f"Lists of this page's record have {record['lists_most']} entries at most.")
+    left = pictures.get("points", {}).get("left_out")
+    if left:
+        notes.append(f"{left} more rows are in {record['rows']}.")
+    view, caption = MAIN.get(kind, "answer"), CAPTION.get(kind, "As the terminal prints it.")
+    return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
+
+
+def _parts(report: RenderableType) -> Iterator[Record]:
+    """What a terminal prints as plain data: texts, and tables with their cells' lines."""
+    if isinstance(report, Group):
+        for one in report.renderables:
+            yield from _parts(one)
+    elif isinstance(report, Printed):
+        yield _printed_table(report)
+    elif str(report).strip():
+        yield {"text": str(report)}
+
+
+def _printed_table(printed: Printed) -> Record:
+    columns = printed.columns
+    headings = [
+        f"{'#' * (one.justify == 'right')}{' '.join(str(one.header).split())}" for one in columns
+    ]
+    if not printed.show_header:
+        headings = ["", *headings[1:]]
+    cells = [[str(cell).split("\n") for cell in one.cells] for one in columns]
+    rows = list(zip(*cells, strict=True))
+    named = ", ".join([one.removeprefix("#") for one in headings if one.strip("#")][:3])
+    name = f"{named[:1].upper()}{named[1:]}" or "In short"
+    more = f", the first {ROWS_MOST} of {len(rows)}" if len(rows) > ROWS_MOST else ""
+    marked = [place for place, row in enumerate(printed.rows[:ROWS_MOST]) if row.style]
+    return {"title": f"{name}{more}", "headings": headings, "rows": rows[:ROWS_MOST],
+            "marked": marked}  # fmt: skip
+
+
+def _problem(record: Found) -> Found | None:
+    """The problem that a record is of."""
+    if "problem" in record:
+        found: Found | None = record["problem"]
+        return found
+    answer = record.get("answer")
+    return None if answer is None else answer["service"]["problem"]
+
+
+def _provenance(problem: Found) -> Section:
+    """What was asked, where each figure is from, how sure it is, and by how much it is off."""
+    asked = record_tables({key: one for key, one in problem.items() if key != "figures"}, "Asked")
+    figures = problem["figures"]
+    if figures is None:
+        caption = "All figures were given as arrays: nothing is known of where they are from."
+        return Section("provenance", "Provenance", caption, tuple(asked), open=True, order=90)
+    used = {one["status"] for part in ("devices", "links") for one in figures[part].values()}
+    used |= {one.get("before") for one in figures["devices"].values()}
+    meant = [(status, meaning) for status, meaning in STATUSES.items() if status in used]
+    rests = {
+        part: {name: {key: one[key] for key in EVIDENCE if key in one} for name, one in of.items()}
+        for part, of in figures.items()
+        if part != "weakest"
+    }
+    tables = record_tables(rests, "Figures")
+    caption = f"{PROVENANCE} The weakest: {figures['weakest']}."
+    tables += [table("What a status says", ("status", "means"), meant), *asked]
+    return Section("provenance", "Provenance", caption, tuple(tables), open=True, order=90)
+
+
+def _lean(record: Found) -> Found:
+    """The record with its longest lists cut until it fits a page; ``lists_most`` tells how."""
+    for most in LENGTHS:
+        if len(to_compact_json(record)) <= ROOM_BYTES:
+            break
+        record = {**_cut(record, most), "lists_most": most}
+    return record
+
+
+def _cut(value: Any, most: int) -> Any:
+    if isinstance(value, dict):
+        return {key: _cut(one, most) for key, one in value.items()}
+    return [_cut(one, most) for one in value[:most]] if isinstance(value, list) else value
 
 
 def island_of(left: Left, command: Sequence[str]) -> Island:
     """Return what is shown of `left`; `command` where it does not tell its own.
 
-    Raises
-    ------
-    InvalidInput
-        Where its record lacks fields, as one of another version may.
+    Raises InvalidInput where its record lacks fields, as one of another version may.
     """
-    make = ISLANDS.get(left.record["schema"], _plan_island)
     pictures = left.pictures
     with whole(left):
         if left.rows and not pictures:
             pictures = {"points": rows_picture(left.rows)}
         if "timeline" not in pictures:
             pictures = {**pictures, **left.timelines()}
-        island = make(left.record, left.command or tuple(command), pictures)
+        island = answer_island(left.record, left.command or tuple(command), pictures)
+        sections = list(island.sections)
         if left.too_long():
-            island = replace(island, sections=tuple(map(_not_drawn, island.sections)))
+            told = f"{TRACE} is larger than {format_bytes(LIMIT_BYTES)}, and is not drawn here."
+            sections.append(Section("timeline", "Timeline", told, order=30))
         plan = left.record if left.kind == "plan" else left.plan
         if plan is not None and "subgraphs" not in left.pictures:
-            island = replace(island, sections=(*island.sections, _subgraphs(plan)))
-    return island
-
-
-def _plan_island(
-    record: Mapping[str, Any], command: Sequence[str], pictures: Mapping[str, Any]
-) -> Island:
-    """A report of a saved plan: all that it tells but for its subgraphs."""
-    rows = [
-        (" / ".join(path), leaf_text(unit_of(path), value))
-        for key, part in record.items()
-        if key not in ("groups", "schema")
-        for path, value in leaves(part, (key,))
-    ]
-    more = f", the first {ROWS_MOST}" if len(rows) > ROWS_MOST else ""
-    groups = count(len(record["groups"]), "subgraph")
-    return Island(
-        kind="record",
-        title="A plan",
-        command=tuple(command),
-        record=record,
-        verdict=Verdict(f"A plan of {record['strategy']} in {groups}."),
-        sections=(
-            Section(
-                "figures",
-                "Figures",
-                "Every figure of the record, by where it stands in it.",
-                (table(f"Figures{more}", ("figure", "#value"), rows[:ROWS_MOST]),),
-                open=True,
-                order=10,
-            ),
-        ),
-        pictures=pictures,
-    )
-
-
-def _not_drawn(section: Section) -> Section:
-    """Say under the timeline that the trace is too large to be drawn here."""
-    if section.view != "timeline":
-        return section
-    told = f"Its {TRACE} is larger than {format_bytes(LIMIT_BYTES)}, and is not drawn here."
-    return replace(section, caption=f"{section.caption} {told}")
+            sections.append(_subgraphs(plan))
+    return replace(island, sections=tuple(sections))
 
 
 def _subgraphs(plan: Record) -> Section:
     """What a saved plan tells of its subgraphs, without the model."""
-    groups = plan["groups"]
-    devices = tally(str(group["device"]) for group in groups)
+    nodes = [group["nodes"] for group in plan["groups"]]
     rows = [
-        (
-            f"g{index}",
-            str(group["device"]),
-            str(len(group["nodes"])),
-            str(group["nodes"][0]),
-            str(group["nodes"][-1]),
-        )
-        for index, group in enumerate(groups[:ROWS_MOST])
+        (f"g{index}", str(group["device"]), str(len(of)), str(of[0]), str(of[-1]))
+        for index, (group, of) in enumerate(zip(plan["groups"], nodes, strict=True))
     ]
-    more = f", the first {ROWS_MOST} of {len(groups)}" if len(groups) > ROWS_MOST else ""
-    return Section(
-        "subgraphs",
-        "Subgraphs",
-        f"The plan of {plan['strategy']}: {count(len(groups), 'subgraph')}, {listed(devices)}. "
-        f"{plan['reason']}. What each node takes is in a report that the verb writes (--report).",
-        (
-            table(
-                f"Subgraphs{more}",
-                ("subgraph", "device", "#nodes", "first node", "last node"),
-                rows,
+    headings = ("subgraph", "device", "#nodes", "first node", "last node")
+    more = f", the first {ROWS_MOST} of {len(rows)}" if len(rows) > ROWS_MOST else ""
+    told = (table(f"Subgraphs{more}", headings, rows[:ROWS_MOST]),)
+    return Section("subgraphs", "Subgraphs", SUBGRAPHS, told, open=True, order=20)
+
+
+def folder_island(
+    title: str, answers: Sequence[tuple[Left, Island]], command: Sequence[str]
+) -> Island:
+    """Return a page of `answers`, each with the island of its own page: an index, and tables."""
+    named = [(left.source, island.kind, island.title, island.verdict.say)
+             for left, island in answers]  # fmt: skip
+    rows = [(str(number), *one) for number, one in enumerate(named, 1)]
+    caption = (
+        "Every answer with its verdict; the sections after it hold the tables of each. A report of "
+        "one alone has its pictures."
+    )
+    headings = ("#", "from", "kind", "title", "verdict")
+    index = table("Answers", headings, rows)
+    keys = ("source", "kind", "title", "verdict")
+    return Island(
+        kind="folder",
+        title=title,
+        command=tuple(command),
+        record={
+            "schema": "hetsim-folder/1",
+            "answers": [dict(zip(keys, one, strict=True)) for one in named],
+        },
+        verdict=Verdict(f"{count(len(answers), 'answer')}, each with its verdict below."),
+        sections=(
+            Section("index", "Index", caption, (index,), open=True, order=0),
+            *(
+                Section(
+                    f"answer-{number}",
+                    f"{number}. {left.source}",
+                    f"{island.verdict.say}{_made_by(left, island)}",
+                    _tables_of(island),
+                    order=number,
+                )
+                for number, (left, island) in enumerate(answers, 1)
             ),
         ),
-        open=True,
-        order=20,
     )
+
+
+def _made_by(left: Left, island: Island) -> str:
+    return f" Made by: {island.command_line}" if left.command else ""
+
+
+def _tables_of(island: Island) -> tuple[Table, ...]:
+    """All tables of an answer, its figures first."""
+    tiles = [(tile.label, tile.figure, tile.note) for tile in island.tiles]
+    figures = [table("Figures", ("what", "#figure", ""), tiles)] if tiles else []
+    sections = sorted(island.sections, key=lambda one: one.order)
+    return (*figures, *(one for section in sections for one in section.tables))

@@ -9,10 +9,10 @@ from typing import Any
 
 from hetsim.core.text import Record, tally
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.reporting.pages.island import Island, Section, Tile, Verdict, table
-from hetsim.reporting.pages.islands.shared import seconds
-from hetsim.reporting.pages.leaves import Change, beside, changes, headline, same
+from hetsim.reporting.pages.page import Island, Section, Verdict, table
 from hetsim.reporting.pages.reading import Left, whole
+from hetsim.reporting.pages.records import Change, beside, changes, headline, same, tiles
+from hetsim.reporting.pages.verdicts import seconds
 from hetsim.reporting.words.text import ABSENT, count, listed
 from hetsim.sweeping.rows import ASKED
 
@@ -75,7 +75,7 @@ def difference_island(first: Left, second: Left, command: Sequence[str]) -> Isla
             record=_record(first, second, why, figures, moved),
             verdict=Verdict(_say(top, figures, moved), _because(first, second, why, bool(
                 figures or any(one.nodes for one in moved)))),
-            tiles=tuple(_tiles(top)),
+            tiles=tuple(tiles(top, _note)),
             sections=(
                 _why_section(why),
                 *([_nodes_section(moved)] if moved else []),
@@ -332,10 +332,9 @@ def _because(first: Left, second: Left, why: Sequence[Cause], moved: bool) -> st
     return f"The question differs in its {sorts}: {'; '.join(told)}.{effect}"
 
 
-def _tiles(top: Sequence[Change]) -> Iterator[Tile]:
-    for one in top[:6]:
-        was, now, by = one.texts()
-        yield Tile(one.name, now, "as it was" if same(one.was, one.now) else f"was {was}: {by}")
+def _note(one: Change) -> str:
+    was, _, by = one.texts()
+    return "as it was" if same(one.was, one.now) else f"was {was}: {by}"
 
 
 def _why_section(why: Sequence[Cause]) -> Section:

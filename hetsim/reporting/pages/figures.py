@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_seconds, significant
-from hetsim.reporting.pages.island import told
-from hetsim.reporting.pages.packing import packed
+from hetsim.reporting.pages.page import packed, told
 
 BARS_MOST = 30
 """Bars of a figure; the table under it has all."""

@@ -1,32 +1,203 @@
-"""From an island to one HTML file that needs nothing else."""
+"""Reports as one HTML file that needs nothing else: what a page shows, and how it is packed."""
 
 from __future__ import annotations
 
+import base64
 import functools
+import gzip
+import hashlib
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import accumulate, pairwise
 from pathlib import Path
+from shlex import join
+from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from hetsim.core.text import to_compact_json
+from hetsim.core.text import Record, cut, plain, to_compact_json
+from hetsim.core.units import format_bytes
 from hetsim.reporting.output import write_file
-from hetsim.reporting.pages.island import Island, told
-from hetsim.reporting.pages.packing import digest, plotly
 from hetsim.version import __version__
+
+SCHEMA = "hetsim-report/2"
+
+CELL_MOST = 400
+"""Characters of a table's cell that are shown; the record has all."""
 
 BYTES_MOST = 2_500_000
 """A report is at most so large; what does not fit is cut, and the page says so."""
 
+UNPACKED_MOST = 2**26
+"""Bytes that what is packed in a page holds at most, all of it together: as many as a file that is
+read for a report, and ten times what the fullest page has."""
 
+_GZIP = 16 + zlib.MAX_WBITS
 _UNIT = re.compile(r"(?<=\d) (%|[num]?s|[KMG]iB|B|[kmu]?J)(?![\w/])")
-
-
 _OPTION = re.compile(r"(--[a-z][a-z-]*)")
+
+Cell = str | Sequence[str]
+"""One line of a table's cell, or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer in a sentence, what keeps it from being better, and how sure that is."""
+
+    say: str
+    binds: str = ""
+    sure: str = ""
+
+    def __post_init__(self) -> None:
+        _check_texts(self.say, self.binds, self.sure)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure that stands out: what it is, the figure, and what it is to be read with."""
+
+    label: str
+    figure: str
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _check_texts(self.label, self.figure, self.note)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under headings, of which those with ``#`` are of figures; `marked` stand out."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    marked: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        _check_texts(self.title, *self.headings)
+        for row in self.rows:
+            _check_texts(*(line for one in row for line in _lines(one)))
+
+    def columns(self) -> list[tuple[str, bool]]:
+        """Return each heading, and whether it is of figures."""
+        return [(told(name.removeprefix("#")), name.startswith("#")) for name in self.headings]
+
+    def shown(self) -> list[list[str]]:
+        """Return the cells as they are shown: their lines not without end."""
+        return [["\n".join(map(told, _lines(one))) for one in row] for row in self.rows]
+
+
+def table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]], marked: Sequence[int] = ()
+) -> Table:
+    """Return a table; headings of figures begin with ``#``."""
+    return Table(title, tuple(headings), tuple(map(tuple, rows)), frozenset(marked))
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A view's part that is there before any script runs: its captions, and its tables.
+
+    Attributes
+    ----------
+    view : str
+        Name of the pictures that are drawn above the tables, if there are any.
+    title, caption : str
+    tables : tuple of Table
+    open : bool
+        Whether the tables are seen at once, or opened under their picture.
+    order : int
+        Sections stand in ascending order.
+    notes : tuple of str
+        Paragraphs between caption and tables.
+    """
+
+    view: str
+    title: str
+    caption: str
+    tables: tuple[Table, ...] = ()
+    open: bool = False
+    order: int = 50
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_texts(self.title, self.caption, *self.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """What one report shows.
+
+    Attributes
+    ----------
+    kind : str
+        The verb, ``plan``, ``folder`` or ``difference``.
+    title : str
+    command : tuple of str
+        The command line, program first.
+    record : mapping
+        What the verb prints as JSON.
+    verdict : Verdict
+    tiles : tuple of Tile
+    sections : tuple of Section
+    pictures : mapping
+        What views draw and the record does not hold; columns, not rows.
+    """
+
+    kind: str
+    title: str
+    command: tuple[str, ...]
+    record: Mapping[str, Any]
+    verdict: Verdict
+    tiles: tuple[Tile, ...] = ()
+    sections: tuple[Section, ...] = ()
+    pictures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def command_line(self) -> str:
+        """The command as it is typed."""
+        return plain(join(("hetsim", *self.command[1:])))
+
+    def text(self) -> str:
+        """Return what scripts read, as JSON that no HTML parser takes for an end of its element.
+
+        Such JSON is ASCII, so the line ends that scripts know beyond JSON's are escaped, too.
+        """
+        data = {
+            "report": SCHEMA,
+            "kind": self.kind,
+            "title": self.title,
+            "command": self.command_line,
+            "version": __version__,
+            "record": self.record,
+            "pictures": self.pictures,
+        }
+        text = to_compact_json(data)
+        for char in "<>&":
+            text = text.replace(char, f"\\u{ord(char):04x}")
+        return text
+
+
+def told(text: str) -> str:
+    """Return `text` as it is shown: on one line, control characters escaped, not without end."""
+    return cut(plain(text), CELL_MOST)
+
+
+def _lines(one: Cell) -> Sequence[str]:
+    return (one,) if isinstance(one, str) else one
+
+
+def _check_texts(*shown: object) -> None:
+    """Raise TypeError for what is no text: records from files may hold anything in its place."""
+    for one in shown:
+        if not isinstance(one, str):
+            raise TypeError(f"a {type(one).__name__} where there must be a text")
 
 
 def page(island: Island) -> str:
@@ -47,10 +218,15 @@ def page(island: Island) -> str:
         island = replace(island, pictures=pictures)
 
 
+def write_page(island: Island, path: Path, *, force: bool = False) -> None:
+    """Write the report to `path`, whole or not at all; see ``write_file``."""
+    write_file(path, page(island), force=force, option="--report")
+
+
 def _rendered(island: Island, left_out: Sequence[str]) -> str:
     script = _script()
-    packed, of_plotly = plotly()
-    scripts = " ".join(f"'{one}'" for one in (digest(script.encode()), of_plotly))
+    library, of_library = plotly()
+    scripts = " ".join(f"'{one}'" for one in (_digest(script.encode()), of_library))
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src {scripts}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -63,15 +239,10 @@ def _rendered(island: Island, left_out: Sequence[str]) -> str:
         css=Markup(_asset("page.css")),
         data=Markup(island.text()),
         script=Markup(script),
-        packed=Markup(packed),
+        packed=Markup(library),
         sections=sorted(island.sections, key=lambda section: section.order),
         version=__version__,
     )
-
-
-def write_page(island: Island, path: Path, *, force: bool = False) -> None:
-    """Write the report to `path`, whole or not at all; see ``write_file``."""
-    write_file(path, page(island), force=force, option="--report")
 
 
 @functools.cache
@@ -97,19 +268,14 @@ def _options(text: str) -> Markup:
 
 @functools.cache
 def _script() -> str:
-    """The page's script, those of views, and the line that starts them."""
+    """The page's script, those of views, and the line that starts them; comments left out."""
     views = sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
     parts = (_asset("page.js"), *(one.read_text(encoding="utf-8") for one in views))
-    text = "\n".join(map(_lean, (*parts, "hetsim.start();\n")))
+    lines = (line.strip() for part in (*parts, "hetsim.start();\n") for line in part.splitlines())
+    text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</script" in text.lower() or "<!--" in text:
         raise AssertionError("a script of the page would end its element")
     return text
-
-
-def _lean(script: str) -> str:
-    """Return a script without indentation and comments; no text in ours is of several lines."""
-    lines = (line.strip() for line in script.splitlines())
-    return "\n".join(line for line in lines if line and not line.startswith("//"))
 
 
 def _asset(name: str) -> str:
@@ -118,3 +284,97 @@ def _asset(name: str) -> str:
 
 def _assets() -> Traversable:
     return files("hetsim.reporting.pages") / "assets"
+
+
+@functools.cache
+def plotly() -> tuple[str, str]:
+    """Return plotly's own script packed, and the digest that the page lets it run by."""
+    script = (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
+    return pack(script), _digest(script)
+
+
+def _digest(script: bytes) -> str:
+    """Source expression of a content security policy for a script of these bytes."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script).digest()).decode('ascii')}"
+
+
+def pack(content: bytes) -> str:
+    """Return `content` as gzip in base64, the same for the same bytes."""
+    return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
+
+
+def packed(value: Any, differences: Sequence[str] = ()) -> Record:
+    """Return `value` as a record that the page's script unpacks again.
+
+    Columns named by `differences`, of whole numbers, or of lists of them, are kept as the steps
+    from one to the next: those of times take a third of the room so.
+    """
+    if differences:
+        value = {
+            name: _steps(column) if name in differences else column
+            for name, column in value.items()
+        }
+    text = to_compact_json(value).encode("ascii")
+    return {"packed": pack(text), "differences": list(differences)}
+
+
+def _steps(column: Sequence[Any]) -> list[Any]:
+    if column and isinstance(column[0], list):
+        return [_steps(one) for one in column]
+    return [now - before for before, now in pairwise((0, *column))]
+
+
+def unpacked(value: Any) -> Any:
+    """Return what `packed` was given; anything else as it is.
+
+    Raises ValueError on damage, and where it holds more than ``UNPACKED_MOST`` bytes.
+    """
+    if not _is_packed(value):
+        return value
+    try:
+        found = json.loads(_inflated(value["packed"], UNPACKED_MOST))
+        for name in value.get("differences", ()):
+            found[name] = _sums(found[name])
+    except (zlib.error, LookupError, TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    return found
+
+
+def _sums(steps: Sequence[Any]) -> list[Any]:
+    if steps and isinstance(steps[0], list):
+        return [_sums(one) for one in steps]
+    return list(accumulate(steps))
+
+
+def check_packed(value: Any) -> None:
+    """Raise ValueError where something within `value` that is packed is damaged, or all is large.
+
+    At most ``UNPACKED_MOST`` bytes are unpacked, however little they take packed, and none kept.
+    """
+    left, waiting = UNPACKED_MOST, [value]
+    while waiting:
+        one = waiting.pop()
+        if _is_packed(one):
+            try:
+                left -= len(_inflated(one["packed"], left))
+            except zlib.error as error:
+                raise ValueError(str(error)) from None
+        elif isinstance(one, Mapping):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
+def _is_packed(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("packed"), str)
+
+
+def _inflated(text: str, most: int) -> bytes:
+    """Return the bytes of one whole gzip; raises ValueError or zlib.error where it is none."""
+    stream = zlib.decompressobj(_GZIP)
+    found = stream.decompress(base64.b64decode(text, validate=True), most + 1)
+    if len(found) > most:
+        raise ValueError(f"it unpacks to more than {format_bytes(UNPACKED_MOST)}")
+    if not stream.eof or stream.unused_data:
+        raise ValueError("what is packed is cut, or goes on behind its end")
+    return found

@@ -13,8 +13,7 @@ from typing import Any
 from hetsim.core.files import read_regular
 from hetsim.core.text import Record
 from hetsim.errors import InvalidInput, nearest
-from hetsim.reporting.pages.island import SCHEMA
-from hetsim.reporting.pages.packing import check_packed, unpacked
+from hetsim.reporting.pages.page import SCHEMA, check_packed, unpacked
 from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace, timelines_of_requests
 
 RESULT, MANIFEST, PLAN, ROWS = "result.json", "manifest.json", "plan.json", "rows.jsonl"

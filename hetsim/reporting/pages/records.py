@@ -1,15 +1,27 @@
-"""Records as paths to their figures, so that any two can be put beside each other."""
+"""Records as figures by their paths: differences, headlines, and tables of any record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
 from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
+from hetsim.reporting.pages.page import Table, Tile, table
 from hetsim.reporting.words.text import ABSENT, joules, percent, relative_change
+
+ROWS_MOST = 200
+"""Rows of a table of a record."""
+
+COLUMNS_MOST = 16
+"""Columns of such a table; the record has all."""
+
+PARTS_MOST = 8
+"""Entries of a table up to which each gets tables of its parts."""
+
+TILES_MOST = 6
 
 _NAMES = ("strategy", "key", "stream", "name", "device", "model", "figure", "change")
 _SHARES = (
@@ -202,6 +214,76 @@ def headline(record: Mapping[str, Any]) -> dict[tuple[str, ...], Leaf]:
         if not (of_one and keys[-1] in _OF_MANY):
             found.update(_at(record, keys, ()))
     return found
+
+
+def tiles(top: Sequence[Change], note: Callable[[Change], str] = lambda one: "") -> Iterator[Tile]:
+    """Yield the first figures that an answer is about, as they are now, each with a note."""
+    for one in top[:TILES_MOST]:
+        yield Tile(one.name.replace("_", " "), one.texts()[1], note(one))
+
+
+def record_tables(record: Mapping[str, Any], title: str) -> list[Table]:
+    """Return a record as tables: its own figures, and one for each part with several entries."""
+    own: list[tuple[str, str]] = []
+    tables: list[Table] = []
+    waiting: list[tuple[tuple[str, ...], Any]] = [((key,), one) for key, one in record.items()]
+    while waiting:
+        path, value = waiting.pop(0)
+        entries = _entries(value)
+        if entries:
+            tables.append(_entries_table(" / ".join(path), path[-1], entries))
+            if len(entries) <= PARTS_MOST:
+                waiting += [((*path, name, key), inner) for name, one in entries
+                            for key, inner in one.items() if _entries(inner)]  # fmt: skip
+        elif isinstance(value, Mapping):
+            waiting[:0] = [((*path, str(key)), one) for key, one in value.items()]
+        elif value is not None and value != []:
+            own.append((" / ".join(map(_words, path)), _text(path, value)))
+    more = f", the first {ROWS_MOST} of {len(own)}" if len(own) > ROWS_MOST else ""
+    figures = [table(f"{title}{more}", ("figure", "#value"), own[:ROWS_MOST])] if own else []
+    return [*figures, *tables]
+
+
+def _entries(value: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """The records that a list or a mapping holds by their names; none where it holds others."""
+    held: list[Any] = []
+    if isinstance(value, Mapping):
+        held = list(value.items())
+    elif isinstance(value, list):
+        held = [(_name(one) or str(place), one) for place, one in enumerate(value)]
+    return held if held and all(isinstance(one, Mapping) for _, one in held) else []
+
+
+def _entries_table(title: str, key: str, entries: list[tuple[str, Mapping[str, Any]]]) -> Table:
+    rows = [(name, _cells(one)) for name, one in entries[:ROWS_MOST]]
+    known = dict.fromkeys(path for _, one in rows for path in one)
+    paths = sorted(known, key=len)[:COLUMNS_MOST]
+    texts = [[str(name), *(one.get(path, ABSENT) for path in paths)] for name, one in rows]
+    more = f", the first {ROWS_MOST} of {len(entries)}" if len(entries) > ROWS_MOST else ""
+    headings = [" / ".join(map(_words, path)).replace("_", " ") for path in paths]
+    return table(f"{title}{more}", (_words(key), *headings), texts)
+
+
+def _cells(entry: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """Figures of an entry and of its parts by their paths; what it is called by is left out."""
+    name = _name(entry)
+    found: dict[tuple[str, ...], str] = {}
+    for key, value in entry.items():
+        parts = value.items() if isinstance(value, Mapping) else [("", value)]
+        for inner, one in parts:
+            path = (key, inner) if inner else (key,)
+            held = one.values() if isinstance(one, Mapping) else one if one != [] else ()
+            nested = isinstance(one, Mapping) or (
+                isinstance(one, list) and any(isinstance(each, (Mapping, list)) for each in held)
+            )
+            if one is not None and one != [] and one != name and not nested:
+                found[path] = _text(path, one)
+    return found
+
+
+def _text(path: tuple[str, ...], value: Any) -> str:
+    values = value if isinstance(value, list) else [value]
+    return ", ".join(leaf_text(unit_of(path), leaf(one)) for one in values)
 
 
 def _at(value: Any, keys: list[str], names: tuple[str, ...]) -> dict[tuple[str, ...], Leaf]:

@@ -13,9 +13,8 @@ from hetsim.partitioning.borders import crossings
 from hetsim.problem.parts import shared_out
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.pages.island import Section, Table, table
-from hetsim.reporting.pages.leaves import leaf_text
-from hetsim.reporting.pages.packing import packed, unpacked
+from hetsim.reporting.pages.page import Section, Table, packed, table, unpacked
+from hetsim.reporting.pages.records import leaf_text
 from hetsim.reporting.words.text import ABSENT, listed
 
 PLAIN_BYTES = 100_000

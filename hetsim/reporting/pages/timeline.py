@@ -15,8 +15,7 @@ from hetsim.errors import InvalidInput
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
 from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
-from hetsim.reporting.pages.island import Section, Table, table, told
-from hetsim.reporting.pages.packing import packed, unpacked
+from hetsim.reporting.pages.page import Section, Table, packed, table, told, unpacked
 from hetsim.reporting.words.text import listed, percent
 from hetsim.simulation.clock.memory import memory_profile
 

@@ -1,28 +1,321 @@
-"""Latency over rate: a slider's stops, the figure, and the tables of each deployment."""
+"""Figures of records by their views, and what is said above each."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from shlex import join
+from typing import Any
+
+import numpy as np
 
 from hetsim.core.text import Record
 from hetsim.reporting.pages.figures import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    ORANGE,
+    RED,
+    SECONDS,
+    Bar,
+    bars,
     colour,
     figure,
     label,
     logarithmic,
+    pattern,
     remark,
     rule,
 )
-from hetsim.reporting.pages.island import Section, Table, table, told
-from hetsim.reporting.pages.islands.shared import Found, seconds
-from hetsim.reporting.words.text import ABSENT, percent
+from hetsim.reporting.pages.page import Section, Table, table, told
+from hetsim.reporting.pages.records import leaf
+from hetsim.reporting.pages.verdicts import Found, latency_text, seconds
+from hetsim.reporting.tables.recommendation import amount, counts_text
+from hetsim.reporting.words.text import ABSENT, count, percent
+from hetsim.sweeping.front import LARGER, NUMBERS
+from hetsim.sweeping.rows import ASKED, OF_LOAD, OF_PLAN, Row
+
+SPANS_MOST = 256
+"""Spans of time of which queue lengths are drawn."""
+
+LINKS_MOST = 8
+"""Links that are drawn beside the devices of a placement, those that are busiest."""
+
+SORTS = (("meets", "circle", GREEN), ("undecided", "circle-open", ORANGE), ("misses", "x", RED))
+"""Answers for a platform, and how each is drawn."""
+
+CAPTIONS: Mapping[str, tuple[str, str, int]] = {
+    "utilization": (
+        "Utilization",
+        "How much of each span of time a device computed, or a link carried something; virtual "
+        "time, by the clock of the simulation.",
+        40,
+    ),
+    "memory": (
+        "Memory",
+        "What each device holds: weights, which stay, and activations from when they exist to "
+        "their last use. The dashed line is what the device has, where that is in sight.",
+        45,
+    ),
+    "uses": (
+        "Use",
+        "How much of the run each device computed, each link carried something, and each instance "
+        "had a batch under way.",
+        40,
+    ),
+    "queues": (
+        "Queues",
+        "How many requests wait before an instance takes them, and how many are waiting or "
+        "served: means over spans of time.",
+        45,
+    ),
+}
+"""Titles and captions of views without tables, and where they stand."""
 
 
-def load_sections(rates: Sequence[Found]) -> list[Section]:
-    """View of latency over rate, with a table a deployment; none where no rate was simulated."""
-    tables = [one for row in rates for one in _curve_tables(row, len(rates) > 1)]
-    if not tables:
+def _strategies(record: Found) -> Record:
+    """Strategies by their cost with its interval, and the bound that no plan is left of."""
+    counted = "latency" if record["objective"] == "latency" else "time a request"
+    bound = record["lower_bound_s"]
+    rows = [
+        Bar(
+            row["strategy"],
+            row["cost_s"],
+            seconds(row["cost_s"]),
+            ORANGE if row["strategy"].startswith("single:") else GREEN if place else "--strong",
+            low=row["sure"] and row["sure"]["cost_s"]["p10"],
+            high=row["sure"] and row["sure"]["cost_s"]["p90"],
+        )
+        for place, row in enumerate(record["rows"])
+    ]
+    line = "" if bound is None else f"lower bound {seconds(bound)}"
+    return {"strategies": bars(rows, axis=counted, unit="seconds", line=bound, line_text=line)}
+
+
+def _findings(record: Found) -> Record:
+    made = [
+        Bar(
+            one["what"],
+            one["after_s"],
+            seconds(one["after_s"]),
+            colour=BLUE if place else GREEN,
+            more=f"{one['what']}; {one['change']['what']}",
+        )
+        for place, one in enumerate(record["findings"])
+    ]
+    before_s = record["before_s"]
+    line = "" if before_s is None else f"as it is: {seconds(before_s)}"
+    counted = "latency" if record["objective"] == "latency" else "time a request"
+    axis = f"{counted} after the change"
+    return {"findings": bars(made, axis=axis, unit="seconds", line=before_s, line_text=line)}
+
+
+def _units(record: Found) -> Record:
+    """How many nodes each device takes; with a plan the time of its kernels."""
+    nodes, devices = record["nodes"], record["problem"]["devices"]
+    made = []
+    for place, name in enumerate(devices):
+        if record["strategy"] is None:
+            able = sum(
+                one["device"] == name and one["takes"] != "no"
+                for node in nodes
+                for one in node["devices"]
+            )
+            value, text = float(able), f"{able} of {len(nodes)}"
+        else:
+            own = [node["seconds"] or 0.0 for node in nodes if node["device"] == name]
+            value, text = float(sum(own)), f"{seconds(sum(own))}, {count(len(own), 'node')}"
+        made.append(Bar(name, value, text, colour(place), pattern(place)))
+    if record["strategy"] is None:
+        return {"units": bars(made, axis="nodes that it takes", unit="count")}
+    return {"units": bars(made, axis="time of its kernels", unit="seconds")}
+
+
+def _placed(record: Found) -> Record:
+    if not record["rows"]:
+        return {}
+    use = record["rows"][0]["utilization_at_factor"]
+    devices = [name for name in use if name.startswith("device ")]
+    links = sorted((name for name in use if name not in devices), key=lambda name: -use[name])
+    shown = devices + [name for name in links if use[name] >= 0.0005][:LINKS_MOST]
+    made = [Bar(name, use[name], percent(use[name])) for name in shown]
+    placed = bars(made, axis="busy at what it carries", unit="share")
+    return {"placed": placed, **_use(record["service"])}
+
+
+def _use(service: Found | None) -> Record:
+    """``uses`` and ``queues`` of a service, as far as there is anything to draw."""
+    if service is None:
+        return {}
+    kinds = {"device": (BLUE, ""), "link": (ORANGE, "/"), "instance": (GREEN, "x")}
+    rows = [("device", name, one) for name, one in service["devices"].items()]
+    rows += [("link", name, one) for name, one in service["links"].items()]
+    rows += [
+        ("instance", f"{k} of {model['model']}", one)
+        for model in service["models"]
+        for k, one in enumerate(model["instances"])
+    ]
+    drawn = []
+    for kind, name, one in rows:
+        within = one["utilization_interval"]
+        ends = (within["low"], within["high"]) if within and within["enough"] else (None, None)
+        share = one["utilization"]
+        drawn.append(Bar(f"{kind} {name}", share, percent(share), *kinds[kind], *ends))
+    found = {"uses": bars(drawn, axis="of the time", unit="share"), "queues": _queues(service)}
+    return {view: figures for view, figures in found.items() if figures}
+
+
+def _queues(service: Found) -> list[Record]:
+    traces: list[Record] = []
+    for at, model in enumerate(service["models"]):
+        queue = model["queue"]
+        each = max(-(-len(queue["inside"]) // SPANS_MOST), 1)
+        starts = np.arange(0, len(queue["inside"]), each)
+        x = ((starts + each / 2) * queue["window_s"]).tolist()
+        for key, what, dash in (("inside", "waiting or served", "solid"),
+                                ("waiting", "waiting", "dot")):  # fmt: skip
+            spans = [queue[key][start : start + each] for start in starts]
+            means = [float(f"{sum(span) / len(span):.6g}") for span in spans]
+            line = {"color": COLOURS[at % len(COLOURS)], "width": 2, "dash": dash}
+            name = label(f"{model['model']}: {what}", 50)
+            traces.append({"type": "scatter", "mode": "lines", "x": x, "y": means,
+                           "line": line, "name": name})  # fmt: skip
+    if not any(trace["x"] for trace in traces):
+        return []
+    layout = {
+        "showlegend": True,
+        "margin": {"t": 40},
+        "xaxis": {"title": {"text": "virtual time"}, **SECONDS},
+        "yaxis": {"title": {"text": "requests"}, "rangemode": "tozero"},
+    }
+    return [figure(traces, layout, alt="Requests that wait, over time", height=360)]
+
+
+VIEWS: Mapping[str, Callable[[Found], Record]] = {
+    "hetsim-comparison/1": _strategies,
+    "hetsim-lint/1": _findings,
+    "hetsim-nodes/1": _units,
+    "hetsim-placement/1": _placed,
+    "hetsim-service/1": _use,
+    "hetsim-load-test/1": lambda record: _use(record["measured"]),
+    "hetsim-capacity/1": lambda record: _use(record["rows"][0]["at"]),
+    "hetsim-recommendation/1": lambda record: _use((record["answer"] or {}).get("service")),
+}
+"""Pictures that are made of a record, by its schema."""
+
+
+def front_picture(tried: Sequence[Found], unit: str) -> Record:
+    """Platforms that were tried by cost and latency; the line joins those that none beats."""
+    tried = [one for one in tried if one["latency_s"]]
+    if not tried:
+        return {}
+    traces: list[Record] = []
+    for sort, symbol, hue in SORTS:
+        mine = [one for one in tried if one["answer"] == sort]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": sort,
+                "x": [one["cost"] for one in mine],
+                "y": [one["latency_s"] for one in mine],
+                "marker": {
+                    "symbol": symbol,
+                    "size": [18 if one["chosen"] else 11 for one in mine],
+                    "color": hue,
+                    "line": {"width": 2, "color": hue},
+                },
+                "customdata": [
+                    [label(counts_text(one["counts"])), label(amount(one["cost"], unit)),
+                     seconds(one["latency_s"])]
+                    for one in mine
+                ],
+                "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}<br>"
+                f"{sort}<extra></extra>",
+            }
+        )  # fmt: skip
+    best: list[Found] = []
+    meets = [one for one in tried if one["answer"] == "meets"]
+    for one in sorted(meets, key=lambda one: (one["cost"], one["latency_s"])):
+        if not best or one["latency_s"] < best[-1]["latency_s"]:
+            best.append(one)
+    line = {"color": GREEN, "width": 2, "shape": "hv"}
+    traces.append({"type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
+                   "x": [one["cost"] for one in best], "y": [one["latency_s"] for one in best],
+                   "line": line})  # fmt: skip
+    limits = sorted({one["limit_s"] for one in tried})
+    shapes = [rule("y", limit, "--bad") for limit in limits]
+    notes = [
+        remark(f"asked: {seconds(limit)}", "--bad", xref="paper", x=1, xanchor="right",
+               y=math.log10(limit), yanchor="bottom")
+        for limit in limits
+    ]  # fmt: skip
+    layout = {
+        "shapes": shapes,
+        "annotations": notes,
+        "showlegend": True,
+        "margin": {"t": 46},
+        "legend": {"y": 1.1},
+        "xaxis": {"title": {"text": f"cost, {unit}"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "latency nearest to its limit (logarithmic)"},
+                  **logarithmic([*(one["latency_s"] for one in tried), *limits])},
+    }  # fmt: skip
+    alt = "Platforms by cost and latency; the table has them"
+    return {"front": [figure(traces, layout, alt=alt, height=420)]}
+
+
+def speeds_sections(pictures: Found) -> list[Section]:
+    """Return the plan's latency on devices of other speeds; nothing where it is not known."""
+    speeds = pictures.get("speeds")
+    if not speeds:
+        return []
+    stops = [f"#x{stop:g}" for stop in speeds["stops"]]
+    rows = [(one["name"], *map(seconds, one["latency_s"])) for one in speeds["devices"]]
+    leave = "" if speeds["leave"] is None else f"`{join(speeds['leave'])}` leaves the plan; "
+    return [
+        Section(
+            "speeds",
+            "Other speeds",
+            "The plan as it is, with one device so many times as fast. A new plan may do better. "
+            f"{leave}`{join(speeds['play'])} --what-if 'device NAME.speed xF'` says the same.",
+            (table("Latency by device and speed", ("device", *stops), rows),),
+            open=True,
+            order=15,
+        )
+    ]
+
+
+def prices_sections(pictures: Found) -> list[Section]:
+    """Return the cheapest platform at other prices; nothing where none were tried."""
+    rows = [
+        (
+            str(one["kind"]),
+            f"{one['price']:.4g}",
+            "not known: ask again at this price"
+            if one["counts"] is None
+            else counts_text(one["counts"]),
+            ABSENT if one["cost"] is None else f"{one['cost']:.4g}",
+        )
+        for one in pictures.get("vectors", {}).get("prices", [])
+    ]
+    if not rows:
+        return []
+    return [
+        Section(
+            "prices",
+            "Other prices",
+            "The cheapest platform where one kind costs a quarter, half, twice or four times as "
+            "much. `hetsim recommend --price KIND=PRICE/h` says the same.",
+            (table("Other prices", ("kind", "#USD/h", "cheapest", "#USD/h of all"), rows),),
+            open=True,
+            order=12,
+        )
+    ]
+
+
+def load_sections(pictures: Found, title: str = "Latency over rate") -> list[Section]:
+    """View of latency over rate with what each stop of the slider says; none without a rate."""
+    if "load" not in pictures:
         return []
     text = (
         "The same requests closer together or further apart, on the virtual clock: the percentile "
@@ -32,41 +325,23 @@ def load_sections(rates: Sequence[Found]) -> list[Section]:
     )
     left = dict.fromkeys(
         f"{one['name']}: {one['why_not']}" if one["name"] else str(one["why_not"])
-        for one in rates
+        for one in pictures["rates"]
         if one.get("why_not")
     )
     if left:
         text += f" Not simulated at other rates: {'; '.join(left)}."
-    return [Section("load", "Latency over rate", text, tuple(tables), order=5)]
+    tables = tuple(map(_stops_table, pictures["load"]))
+    return [Section("load", title, text, tables, order=5)]
 
 
-def _curve_tables(row: Found, several: bool) -> list[Table]:
-    curve = row.get("curve")
-    if curve is None:
-        return []
-    found = []
-    for stream in curve["streams"]:
-        names = ["#requests a second", f"#p{stream['percentile']:g}", "#95 % interval", "verdict",
-                 "it is", "busiest", "#used"]  # fmt: skip
-        rows = []
-        for k, factor in enumerate(curve["factor"]):
-            one = {key: stream[key][k] for key in ("latency_s", "low_s", "high_s", "enough")}
-            rows.append(
-                (
-                    f"{factor * row['rate_per_s']:.4g}",
-                    seconds(one["latency_s"]),
-                    interval_text(one),
-                    ", ".join(stream["verdict"][k]) or ABSENT,
-                    curve["state"][k],
-                    curve["bottleneck"][k],
-                    percent(curve["used"][k]),
-                )
-            )
-        of = f" of {stream['name']}" if len(curve["streams"]) > 1 else ""
-        by = f", {row['name']}" if several else ""
-        count = "all its" if row["requests"] is None else f"the first {row['requests']}"
-        found.append(table(f"Latency{of} over rate{by}: {count} requests", names, rows))
-    return found
+def _stops_table(row: Found) -> Table:
+    names = dict.fromkeys(name for stop in row["stops"] for name, _ in stop["figures"])
+    rows = []
+    for stop in row["stops"]:
+        known = dict(stop["figures"])
+        rows.append([stop["rate"], *(known.get(name, ABSENT) for name in names)])
+    by = f" of {row['name']}" if row["name"] else ""
+    return table(f"Latency over rate{by}", ["#rate", *names], rows)
 
 
 def load_picture(rates: Sequence[Found]) -> Record:
@@ -182,18 +457,40 @@ def _latency_traces(one: Found, curve: Found, rates: Sequence[float], hue: str) 
     return [area, line]
 
 
-def latency_text(one: Found) -> str:
-    """Return a percentile with its interval."""
-    if one["latency_s"] is None:
-        return "beyond what was answered"
-    interval = interval_text(one)
-    if interval == ABSENT:
-        return f"{seconds(one['latency_s'])} (too few for an interval)"
-    return f"{seconds(one['latency_s'])} ({interval})"
+POINTS_MOST = 8000
+"""Rows that a page holds; their file has all."""
+
+USUAL = ("p99_s", "latency_s", "energy_per_1000_j", "energy_j", "request_s")
+"""Figures that are drawn first, where nothing is wished."""
 
 
-def interval_text(one: Found) -> str:
-    """Return both ends of a percentile's interval; a dash where a run is too short for one."""
-    if not one["enough"] or one["high_s"] is None:
-        return ABSENT
-    return f"{seconds(one['low_s'])} to {seconds(one['high_s'])}"
+def rows_picture(rows: Sequence[Row], wished: Sequence[str] = ()) -> Record:
+    """Return rows as columns: those that say something, and what of them is a number.
+
+    The two `first` that are drawn are the `wished` ones, else those that are usual.
+    """
+    kept = rows[:POINTS_MOST]
+    names = [
+        name
+        for name in (*ASKED, *OF_PLAN, *OF_LOAD, "error")
+        if any(row[name] is not None for row in kept)
+    ]
+    numbers = [name for name in NUMBERS if name in names]
+    picked = list(
+        dict.fromkeys([*(name for name in (*wished, *USUAL) if name in numbers), *numbers])
+    )
+    return {
+        "columns": {name: [_shown(row[name]) for row in kept] for name in names},
+        "axes": [
+            name for name in ASKED if name in names and len({str(row[name]) for row in kept}) > 1
+        ],
+        "numbers": numbers,
+        "larger": [name for name in NUMBERS if name in LARGER],
+        "first": [*picked[:2], *picked[:1]][:2],
+        "colours": list(COLOURS),
+        "left_out": len(rows) - len(kept),
+    }
+
+
+def _shown(value: Any) -> Any:
+    return told(value) if isinstance(value, str) else leaf(value)

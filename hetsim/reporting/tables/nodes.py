@@ -20,13 +20,17 @@ SHOWN = 20
 """Nodes that are listed: those that cost most, or that some device does not take."""
 
 
-def nodes_report(facts: Facts, *, wide: bool = False) -> RenderableType:
+PAGE_NODES = 300
+"""Nodes that a page lists."""
+
+
+def nodes_report(facts: Facts, *, wide: bool = False, most: int = SHOWN) -> RenderableType:
     """Return a header, and the nodes that fall back, or that not every device takes.
 
-    `wide`: every node, in the graph's order.
+    `wide`: every node, in the graph's order; else at most `most`.
     """
     listed = _listed(facts)
-    shown = facts.nodes if wide else listed[:SHOWN]
+    shown = facts.nodes if wide else listed[:most]
     told: list[RenderableType] = []
     if shown:
         told.append(_of_plan(shown) if facts.plan is not None else _of_problem(facts, shown))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from cli_calls import Cli
-from hetsim.reporting.pages.islands.plan import _binds
+from hetsim.reporting.pages.verdicts import busiest_text
 
 
 def test_table_and_record_tell_the_share_of_the_latency(cli: Cli, tmp_path: Path) -> None:
@@ -20,5 +20,5 @@ def test_table_and_record_tell_the_share_of_the_latency(cli: Cli, tmp_path: Path
     assert abs(npu["busy_share"] - share) < 1e-9
     assert abs(npu["utilization"] - share / 3) < 1e-9
     assert f"npu {100 * share:.0f}" in cli(*words).stdout
-    said = _binds({**row["timeline"], "critical_path": None})
+    said = busiest_text({**row["timeline"], "critical_path": None})
     assert said == f"npu is busy the longest: {100 * share:.0f} % of the time."

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli_calls import Cli
-from hetsim.reporting.pages.islands.of_left import island_of
+from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.reading import read_left
 
 WORKLOAD = """\

@@ -29,7 +29,7 @@ from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, placed, policies_of
 from hetsim.provisioning.platforms.recommend import question_of
 from hetsim.provisioning.platforms.verification import verify
-from hetsim.reporting.pages.islands.recommendation import recommendation_island
+from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.recommendation_record import recommendation_record
 from hetsim.reporting.tables.recommendation import recommendation_report
 from hetsim.simulation.service.cost import Prices
@@ -154,10 +154,9 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
     share = f"{100 * told.doubt.meets:.3g} % of {told.doubt.draws} Monte Carlo samples"
     assert f"It meets every objective in {share} of what" in record["verdict"]["say"]
     assert record["doubt"]["right"] is None
-    page = recommendation_island(record, (), {})
+    page = answer_island(record, (), {})
     assert page.verdict.say == record["verdict"]["say"]
-    (section,) = [one for one in page.sections if one.view == "priced"]
-    assert "estimate" in section.caption
+    assert "priced" in [one.title for one in page.sections[0].tables]
     shown_in = io.StringIO()
     console = Console(width=300, file=shown_in)
     console.print(recommendation_report(told))

@@ -1,4 +1,4 @@
-"""Latency over rate of a deployment: the same requests, closer together or further apart."""
+"""Answers to other questions beside a page's own: other rates, speeds of devices, and prices."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from shlex import join
 
 from hetsim.core.text import Record, plain
 from hetsim.errors import HetsimError
+from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform
+from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
+from hetsim.problem.repriced import repriced
+from hetsim.provisioning.platforms.answer import Recommendation
+from hetsim.provisioning.platforms.question import UNIT, Counts
+from hetsim.provisioning.platforms.question import Question as PlatformQuestion
+from hetsim.provisioning.platforms.search import BUDGET, Search, Tried
 from hetsim.provisioning.rates.carrying import Question
 from hetsim.provisioning.rates.ceiling import rates_of
-from hetsim.reporting.pages.commands import RATE, without
 from hetsim.reporting.tables.service import busiest
 from hetsim.simulation.service.layout import Setup, set_up
 from hetsim.simulation.service.memory import check_together
@@ -20,7 +27,46 @@ from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.running import Run, engine_of, expected
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import service_of
+from hetsim.simulation.simulate import simulate
 from hetsim.workload.workload import Workload
+
+FLAGS = ("--force", "--json", "--quiet", "-q", "--debug", "--sensitivities", "--wide", "--run",
+         "--explain")  # fmt: skip
+"""Options without a value that change nothing of an answer."""
+
+VALUES = ("--report", "--out", "--trace", "--certificate")
+"""Options with one that only leave files."""
+
+RATE = ("--rate", "--requests", "--duration", "--within", "--slo", "--faster", "--target-rate")
+"""Options that a slider says, or that say how long a run is."""
+
+
+def without(command: Sequence[str], verb: str, options: Sequence[str] = ()) -> list[str]:
+    """Return the command line, program first, as one of another verb without these options.
+
+    Those that leave files, or only say how an answer is printed, are left out as well.
+    """
+    found = ["hetsim", verb]
+    gone = (*VALUES, *options)
+    words = iter(_after_verb(command))
+    for word in words:
+        if word in FLAGS:
+            continue
+        if word in gone:
+            next(words, None)
+            continue
+        if any(word.startswith(f"{option}=") for option in gone):
+            continue
+        found.append(word)
+    return found
+
+
+def _after_verb(command: Sequence[str]) -> list[str]:
+    words = list(command[1:])
+    while words and words[0].startswith("-"):
+        del words[0]
+    return words[1:]
+
 
 SHARES = (0.1, 0.3, 0.5, 0.65, 0.75, 0.82, 0.88, 0.93, 0.97, 1.05)
 """Rates that are simulated, as shares of the ceiling."""
@@ -203,3 +249,153 @@ def _played(workload: Workload, resolved: Sequence[Resolved], setup: Setup, comi
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+STOPS = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
+"""Factors on a device's speed."""
+
+KEPT = "kept"
+"""Folder that the command leaves the plan in."""
+
+
+def speeds_picture(
+    plan: Plan, command: Sequence[str], verb: str, *, contention: Contention | None = None
+) -> Record | None:
+    """Latency of one request by device and factor of STOPS on its speed, and the commands for it.
+
+    None for plans of several replicas and of problems from arrays, whose devices have no figures to
+    change.
+
+    Complexity: one pricing and one simulation for each device that the plan uses and each factor.
+    """
+    problem = plan.problem
+    platform = problem.platform
+    if platform is None or problem.model is None or plan.sizes:
+        return None
+    devices = [
+        {
+            "name": name,
+            "latency_s": [
+                _speed_latency_s(plan, f"device {name}.speed x{factor:g}", contention)
+                for factor in STOPS
+            ],
+        }
+        for name in plan.devices_used
+    ]
+    return {"stops": list(STOPS), "devices": devices, **_speed_commands(command, verb)}
+
+
+def _speed_latency_s(plan: Plan, change: str, contention: Contention | None) -> float | None:
+    platform = plan.problem.platform
+    assert platform is not None
+    try:
+        problem = repriced(plan.problem, what_if(platform, change))
+    except HetsimError:
+        return None
+    again = replace(plan, problem=problem)
+    return simulate(again, contention=contention, trace=False).latency_s
+
+
+def _speed_commands(command: Sequence[str], verb: str) -> Record:
+    """Commands that leave the plan on disk, and that simulate it."""
+    words = without(command, verb, ("--draws",))
+    if any(word.endswith(".json") for word in words[2:3]):
+        return {"leave": None, "play": words}
+    return {
+        "leave": [*words, "--draws", "0", "--out", KEPT],
+        "play": ["hetsim", "simulate", f"{KEPT}/plan.json"],
+    }
+
+
+FACTORS = (0.25, 0.5, 2.0, 4.0)
+"""Factors on the price of each kind: what is the cheapest then is tried for the page as well."""
+
+MOST_PLAYED = 12
+"""Platforms that are played for that."""
+
+
+def vectors_picture(
+    found: Recommendation,
+    *,
+    budget: int = BUDGET,
+    tell: Callable[[str], None] | None = None,
+) -> Record:
+    """Platforms that were tried, as ``tried``, and the cheapest at other prices, as ``prices``.
+
+    Whether a platform meets does not depend on prices: the order in which they are tried does.
+
+    Complexity: that of playing up to MOST_PLAYED platforms.
+    """
+    question = found.found.question
+    known = {one.counts: one for one in found.found.tried}
+    for one in (found.found.answer, found.found.runner_up):
+        if one is not None:
+            known[one.counts] = one
+    prices: list[Record] = []
+    if question.aim == "cost" and question.given:
+        prices = _at_other_prices(found, known, budget, tell)
+    answer = found.found.answer
+    rows = sorted(known.values(), key=lambda one: question.key(one.counts))
+    return {"tried": [_row(question, one, answer) for one in rows], "prices": prices}
+
+
+def _row(question: PlatformQuestion, one: Tried, answer: Tried | None) -> Record:
+    best = one.best(question)
+    latency_s = limit_s = None
+    if best is not None and best.played is not None:
+        said = best.played.worst(question)
+        latency_s = said.latency_s
+        limit_s = question.streams[said.stream].slos[said.slo].latency_s
+    return {
+        "vector": list(one.counts),
+        "counts": question.named(one.counts),
+        "cost": question.amount(one.counts),
+        "devices": question.key(one.counts)[1],
+        "latency_s": latency_s,
+        "limit_s": limit_s,
+        "answer": one.answer,
+        "chosen": answer is not None and one.counts == answer.counts,
+    }
+
+
+def _at_other_prices(
+    found: Recommendation,
+    known: dict[Counts, Tried],
+    budget: int,
+    tell: Callable[[str], None] | None,
+) -> list[Record]:
+    """The cheapest platform with one kind cheaper or dearer; None of what was not played.
+
+    What is played for it is added to `known`.
+    """
+    question = found.found.question
+    search = Search(question, found.workload, budget=budget)
+    left = MOST_PLAYED
+    rows = []
+    for at, kind in enumerate(question.kinds):
+        for factor in FACTORS if kind.cost else ():
+            kinds = list(question.kinds)
+            kinds[at] = replace(kind, cost=round(kind.cost * factor))
+            other = replace(question, kinds=tuple(kinds))
+            best = None
+            for counts in search.left(other):
+                if counts not in known and left:
+                    left -= 1
+                    if tell is not None:
+                        named = question.named(counts)
+                        tell(" + ".join(f"{n} {name}" for name, n in named.items()))
+                    known[counts] = search.play(counts)
+                if counts not in known or known[counts].answer == "undecided":
+                    break
+                if known[counts].answer == "meets":
+                    best = counts
+                    break
+            rows.append(
+                {
+                    "kind": kind.name,
+                    "price": float(kinds[at].cost * UNIT[question.aim]),
+                    "counts": None if best is None else question.named(best),
+                    "cost": None if best is None else other.amount(best),
+                }
+            )
+    return rows

@@ -1,1 +1,0 @@
-"""From a verb's record to what its report shows."""
