@@ -2,8 +2,7 @@
 
 A pipeline of stages on two devices, asked again and again. Each line is of a process of its own, as
 peaks of memory are. ``arrays`` is what stands: events are columns, and the trace is written in
-pieces. ``plain`` makes each event and each entry, and the whole text: by ``tests/oracles``, whose
-bytes are the same (`sha256`). Playing the clock is not counted.
+pieces. ``plain`` makes each event, by ``tests/oracles``. Playing the clock is not counted.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,9 +37,9 @@ from hetsim.simulation.clock.metrics import (
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.simulate import simulate
-from oracles import plain_timeline, plain_trace  # type: ignore[import-not-found]
+from oracles import plain_timeline  # type: ignore[import-not-found]
 
-REQUESTS = {"arrays": (300, 3_000, 32_000), "plain": (300, 3_000)}
+REQUESTS = {"arrays": (300, 3_000, 32_000)}
 """By way, of 53 events each: the largest is 1.7 million."""
 
 EVENTS_ALONE = {"arrays": (32_000,), "plain": (32_000,)}
@@ -95,12 +93,8 @@ def measure(way: str, requests: int, *, file: bool) -> dict[str, Any]:
     if file:
         digest, size = hashlib.sha256(), 0
         began = time.process_time()
-        make: dict[str, Callable[[], Any]] = {
-            "arrays": lambda: trace_pieces(made, timeline, (), arrival.tolist()),
-            "plain": lambda: [plain_trace.trace_json(made, timeline, (), arrival.tolist())],
-        }
         with open(os.devnull, "w", encoding="utf-8") as stream:
-            for piece in make[way]():
+            for piece in trace_pieces(made, timeline, (), arrival.tolist()):
                 stream.write(piece)
                 digest.update(piece.encode())
                 size += len(piece)

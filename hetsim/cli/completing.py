@@ -257,7 +257,7 @@ NAMES: Mapping[str, Names] = {
     "priority": _devices,
     "settings": _settings,
     "method": _methods,
-    "front": _of("hetsim.sweeping.front:NUMBERS"),
+    "front": _of("hetsim.sweeping.rows:NUMBERS"),
     "provider": _of("hetsim.device.kernels.timing:PROVIDERS"),
     "models": _MODELS,
 }

@@ -79,23 +79,23 @@ class Outages:
     def record(self, record: dict[str, Any]) -> None:
         """Put the answers into a record."""
         if self.survived is not None:
-            from hetsim.reporting.tables.surviving import surviving_record
+            from hetsim.reporting.tables.redundancy import surviving_record
 
             record["survive"] = surviving_record(self.survived)
         if self.available is not None:
-            from hetsim.reporting.tables.availability import availability_record
+            from hetsim.reporting.tables.redundancy import availability_record
 
             record["availability"] = availability_record(self.available)
 
     def show(self) -> None:
         """Print the answers."""
         if self.survived is not None:
-            from hetsim.reporting.tables.surviving import surviving_report
+            from hetsim.reporting.tables.redundancy import surviving_report
 
             current().say("")
             current().show(surviving_report(self.survived))
         if self.available is not None:
-            from hetsim.reporting.tables.availability import availability_report
+            from hetsim.reporting.tables.redundancy import availability_report
 
             current().say("")
             current().show(availability_report(self.available))
@@ -103,11 +103,11 @@ class Outages:
     def show_as_it_is(self) -> None:
         """Print the answers in short, where something is supposed of the platform."""
         if self.survived is not None:
-            from hetsim.reporting.tables.surviving import surviving_sentence
+            from hetsim.reporting.tables.redundancy import surviving_sentence
 
             current().say(f"As it is: {surviving_sentence(self.survived)}")
         if self.available is not None:
-            from hetsim.reporting.tables.availability import availability_lines
+            from hetsim.reporting.tables.redundancy import availability_lines
 
             current().say(f"As it is: {availability_lines(self.available)[0]}")
 

@@ -54,7 +54,7 @@ def leave(
     drawn = trace_pieces(plan, timeline, real, arrivals_s)
     if out is not None:
         from hetsim.core.text import to_json
-        from hetsim.reporting.manifest import manifest_json
+        from hetsim.reporting.output import manifest_json
 
         files: dict[str, Text] = {
             "plan.json": plan.to_json(),
@@ -128,7 +128,7 @@ def leave_service(
     if out is None:
         return
     from hetsim.core.text import to_json
-    from hetsim.reporting.manifest import manifest_json
+    from hetsim.reporting.output import manifest_json
 
     first, *others = (one.problem for one in service.resolved)
     made = {

@@ -1,15 +1,22 @@
-"""Files that reports leave behind: whole or not at all, and never over what is there."""
+"""Files that reports leave behind, whole or not at all, and the manifest of what made them."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+import platform as host
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from hetsim.core.files import create, draft_folder, whole_file
+from hetsim.core.files import create, draft_folder, sha256_of, whole_file
 from hetsim.core.room import out_of_room
 from hetsim.errors import InvalidInput, UsageError
+from hetsim.problem.problem import Problem
+from hetsim.problem.record import supposed_record
+from hetsim.version import __version__
 
 Text = str | Iterable[str]
 """What a file is to hold, whole or in pieces, of which each is forgotten when it is written."""
@@ -54,16 +61,10 @@ def check_folder(folder: Path, *, force: bool) -> None:
 def write_folder(folder: Path, files: Mapping[str, Text], *, force: bool = False) -> None:
     """Write `files` (text by name, of ``OWN_FILES``) to `folder`, all of them or none.
 
-    All are written to a folder beside it first. That folder is then renamed where `folder`
-    is new or empty; otherwise, with `force`, its files are moved in one by one, each whole,
-    and nothing else in `folder` is touched.
-
-    Raises
-    ------
-    UsageError
-        Where `folder` is a file, or has files and `force` is not given.
-    InvalidInput, OutOfRoom
-        Where the disk refuses, or is full.
+    All are written to a folder beside it first. That is then renamed where `folder` is new or
+    empty; otherwise, with `force`, its files are moved in one by one, each whole, and nothing else
+    in `folder` is touched. Raises UsageError where `folder` is a file, or has files and `force` is
+    not given; InvalidInput, OutOfRoom where the disk refuses, or is full.
     """
     unknown = sorted(set(files) - set(OWN_FILES))
     if unknown:
@@ -105,12 +106,8 @@ def check_file(path: Path, *, force: bool, option: str = "--trace") -> None:
 def write_file(path: Path, text: Text, *, force: bool = False, option: str = "--trace") -> None:
     """Write `text` to `path`, whole or not at all; over a file only with `force`.
 
-    Raises
-    ------
-    UsageError
-        As ``check_file`` does.
-    InvalidInput, OutOfRoom
-        Where the disk refuses, or is full.
+    Raises UsageError as ``check_file`` does; InvalidInput, OutOfRoom where the disk refuses, or is
+    full.
     """
     check_file(path, force=force, option=option)
     # Path.resolve raises RuntimeError for a link that leads to itself.
@@ -134,3 +131,71 @@ def _listing(folder: Path) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError as error:
         raise InvalidInput(f"cannot read: {error.strerror}", where=f"--out {folder}") from error
+
+
+PACKAGES = ("onnx", "onnxruntime", "numpy", "ray")
+
+
+def manifest_json(
+    problem: Problem,
+    command: Sequence[str],
+    seed: int,
+    measured: Mapping[str, float] | None = None,
+    *,
+    others: Sequence[Problem] = (),
+    files: Mapping[str, str] | None = None,
+) -> str:
+    """Return versions, digests, seed, command line, time in UTC, and what was measured.
+
+    `seed` is that of the random inputs of a run; `measured` has figures that differ from run to
+    run, such as wall-clock seconds; `others` are the problems of further models on the platform,
+    `files` what else was read, by what it is.
+    """
+    platform = problem.platform
+    record: dict[str, Any] = {
+        "schema": "hetsim-manifest/1",
+        "created_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": list(command),
+        "seed": seed,
+        "model": _model(problem),
+        **({"other_models": [_model(one) for one in others]} if others else {}),
+        "platform": None
+        if platform is None
+        else {
+            "source": platform.source,
+            "sha256": platform.sha256,
+            **supposed_record(platform),
+        },
+        "profiles": {
+            device: {"source": share.profile.source, "sha256": share.profile.sha256}
+            for device, share in problem.profiles.items()
+        },
+        **({"files": {what: _file(path) for what, path in files.items()}} if files else {}),
+        "problem": {"name": problem.name, "fingerprint": problem.fingerprint},
+        "versions": {
+            "python": host.python_version(),
+            "hetsim": __version__,
+            **{name: _installed(name) for name in PACKAGES},
+        },
+        "machine": {"system": host.system(), "architecture": host.machine()},
+        "measured": dict(sorted((measured or {}).items())),
+    }
+    return json.dumps(record, indent=1) + "\n"
+
+
+def _model(problem: Problem) -> dict[str, str] | None:
+    model = problem.model
+    if model is None:
+        return None
+    return {"source": model.source, "sha256": model.sha256, "canonical": model.canonical}
+
+
+def _file(path: str) -> dict[str, str]:
+    return {"source": path, "sha256": sha256_of(path)}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -20,9 +20,13 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
-from hetsim.reporting.tables.comparison import verdict
+from hetsim.reporting.tables.comparison import (
+    spread_record,
+    sureness_record,
+    sureness_text,
+    verdict,
+)
 from hetsim.reporting.tables.plan import critical_path, latency_spread
-from hetsim.reporting.tables.sureness import spread_record, sureness_record, sureness_text
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Plain, Run

@@ -17,8 +17,16 @@ import numpy as np
 
 from hetsim.core.text import Record, plain
 from hetsim.reporting.trace import FIRST_THREAD, REAL, SIMULATED
-from hetsim.reporting.trace_counters import Changes, counted, microseconds, nanoseconds
-from hetsim.reporting.trace_tracks import Entry, Track, metadata, rows
+from hetsim.reporting.trace_tracks import (
+    Changes,
+    Entry,
+    Track,
+    counted,
+    metadata,
+    microseconds,
+    nanoseconds,
+    rows,
+)
 from hetsim.simulation.service.service import Kept, Service
 from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL
@@ -84,14 +92,8 @@ def service_trace_json(service: Service, simulated: Service | None = None) -> st
 def service_trace(service: Service, simulated: Service | None = None) -> Record:
     """Return the requests that were kept of `service` (``serve(keep=)``) as a record.
 
-    O(K log K) for K of them; the same in every process.
-
-    Parameters
-    ----------
-    service : Service
-    simulated : Service, optional
-        What was simulated of `service`, which a run for real then gave: it is drawn below it. Both
-        are in seconds of the workload.
+    `simulated` is what was simulated of a run for real, which is drawn below it, in seconds of the
+    workload. O(K log K) for K requests; the same in every process.
     """
     kept = service.kept
     assert kept is not None

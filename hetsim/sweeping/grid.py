@@ -15,16 +15,7 @@ STREAM = "requests"
 
 @dataclass(frozen=True, slots=True)
 class ModelAxis:
-    """A model, with dimensions bound.
-
-    Attributes
-    ----------
-    source : str
-        A path, or ``zoo:NAME``.
-    dims : mapping of str to int
-    shown : str
-        As the grid has it.
-    """
+    """A model (a path, or ``zoo:NAME``), with dimensions bound, and as the grid has it."""
 
     source: str
     dims: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -52,15 +43,7 @@ class WhatIfAxis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadAxis:
-    """Which requests come.
-
-    Attributes
-    ----------
-    workload : Workload
-        Of one stream, whose model is that of the point.
-    shown : str
-        What rows call it.
-    """
+    """Which requests come: a workload of one stream for any model, and what rows call it."""
 
     workload: Workload
     shown: str
@@ -75,15 +58,7 @@ class LoadAxis:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One question: a place on each axis.
-
-    Attributes
-    ----------
-    index : int
-        Place in the grid.
-    model, platform, what_if, precision, strategy, batching, load : int
-        Places on the axes, the slowest first.
-    """
+    """One question: its index in the grid, and its place on each axis, the slowest first."""
 
     index: int
     model: int

@@ -1,20 +1,30 @@
-"""The folder of a sweep: rows as they come, all rows in order at the end, and nothing twice."""
+"""The folder of a sweep: rows by the digest of their question, in order at the end, none twice."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hetsim.core.files import append, read_regular, whole_file
+from hetsim.core.files import append, read_regular, sha256_of, whole_file
 from hetsim.core.locks import try_lock
 from hetsim.core.room import out_of_room
 from hetsim.core.systems import need
 from hetsim.errors import HetsimError, SweepError
+from hetsim.execution.transports.processes import end_if_abandoned
+from hetsim.graph.loading import read_source
+from hetsim.hardware.spec import Platform
+from hetsim.sweeping.grid import Grid, LoadAxis, ModelAxis
 from hetsim.sweeping.rows import BROKEN, COLUMNS, TEXT, WHOLE, Row, line
+from hetsim.version import package_folder
+from hetsim.workload.arrivals import Replay
 
 ROWS = "rows.jsonl"
 PARQUET = "rows.parquet"
@@ -175,3 +185,123 @@ def write_parquet(folder: Path, rows: Sequence[Row]) -> Path | None:
             hint="name another -o",
         ) from error
     return target
+
+
+SCHEMA = "hetsim-sweep/1"
+
+
+def keys_of(grid: Grid, platforms: Sequence[Platform]) -> tuple[str, ...]:
+    """Return the key of every point of a grid, SHA-256 in hex.
+
+    The models' files, the platforms with all that their files name, the traces that are replayed,
+    and hetsim's own code are in it, so that a row is never taken for the answer to another
+    question. O(bytes of the files + points).
+    """
+    parts: tuple[Sequence[object], ...] = (
+        [_of_model(axis) for axis in grid.models],
+        [
+            [axis.shown, platform.sha256]
+            for axis, platform in zip(grid.platforms, platforms, strict=True)
+        ],
+        [[list(axis.changes), list(axis.without)] for axis in grid.what_ifs],
+        [dict(sorted(execute.items())) for execute in grid.precisions],
+        grid.strategies,
+        [None if axis is None else asdict(axis) for axis in grid.batchings],
+        [_of_load(axis) for axis in grid.loads],
+    )
+    told = [[json.dumps(part, sort_keys=True) for part in axis] for axis in parts]
+    common = json.dumps([SCHEMA, code_digest(), grid.objective, grid.bound])
+    found = []
+    for point in grid.points():
+        places = (point.model, point.platform, point.what_if, point.precision, point.strategy,
+                  point.batching, point.load)  # fmt: skip
+        digest = hashlib.sha256(common.encode())
+        for axis, place in zip(told, places, strict=True):
+            digest.update(b"\0" + axis[place].encode())
+        found.append(digest.hexdigest())
+    return tuple(found)
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256, in hex, of this hetsim's code and data: another one may answer otherwise."""
+    digest = hashlib.sha256()
+    folder = package_folder()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _of_model(axis: ModelAxis) -> Mapping[str, object]:
+    sha256 = "of the code"
+    if not axis.source.startswith("zoo:"):
+        try:
+            sha256 = read_source(axis.source)[1].sha256
+        except HetsimError as error:
+            # The row will say so; once it can be read, that is another question.
+            sha256 = str(error)
+    return {"shown": axis.shown, "sha256": sha256, "dims": dict(sorted(axis.dims.items()))}
+
+
+def _of_load(axis: LoadAxis | None) -> object:
+    if axis is None:
+        return None
+    workload = axis.workload
+    (stream,) = workload.streams
+    assert stream.arrivals is not None
+    trace = None
+    if isinstance(stream.arrivals, Replay):
+        trace = sha256_of(stream.arrivals.path)
+        arrivals = {**asdict(stream.arrivals), "path": None}
+    else:
+        arrivals = {"kind": type(stream.arrivals).__name__, **asdict(stream.arrivals)}
+    return {
+        "shown": axis.shown,
+        "arrivals": arrivals,
+        "trace": trace,
+        "slos": [asdict(slo) for slo in stream.slos],
+        "duration_s": workload.duration_s,
+        "requests": workload.requests,
+        "warm_up_s": workload.warm_up_s,
+        "seed": workload.seed,
+    }
+
+
+RUNNING = "running.json"
+
+
+@contextmanager
+def told_in(folder: Path) -> Iterator[None]:
+    """Clear what a killed sweep left, and drop the note of this one's files at the end."""
+    note = folder / RUNNING
+    clear_files(note)
+    try:
+        yield
+    finally:
+        note.unlink(missing_ok=True)
+
+
+def tell_files(folder: Path, files: Path | None) -> None:
+    """Note in the sweep's folder where a private Ray has its files; None: it has none."""
+    if files is None:
+        return
+    try:
+        with whole_file(folder / RUNNING) as draft:
+            told = json.dumps({"pid": os.getpid(), "files": str(files)})
+            draft.write(told.encode("utf-8"))
+    except OSError as error:
+        raise out_of_room(error, folder) or SweepError(
+            f"cannot be written: {error.strerror or error}", where=str(folder)
+        ) from error
+
+
+def clear_files(note: Path) -> None:
+    """Remove the files that a note names, where they are a Ray's of this user that is gone.
+
+    A note is data, which may be from anywhere: see ``end_if_abandoned``.
+    """
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        files = Path(json.loads(read_regular(note))["files"])
+        roots = {Path(root).resolve() for root in (tempfile.gettempdir(), "/tmp", "/var/tmp")}
+        if files.parent.resolve() in roots:
+            end_if_abandoned(files)

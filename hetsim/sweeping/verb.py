@@ -14,14 +14,10 @@ from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.execution.ray_tasks import spread, spread_here
 from hetsim.hardware.catalog import load_platform
-from hetsim.sweeping import leftovers
-from hetsim.sweeping.answering import Shared, answer
-from hetsim.sweeping.chunks import Dealing, Progress
-from hetsim.sweeping.front import Wish, front_of, read_front
+from hetsim.sweeping.answering import Dealing, Progress, Shared, answer
 from hetsim.sweeping.grid import Grid
-from hetsim.sweeping.keys import keys_of
-from hetsim.sweeping.rows import Row, line
-from hetsim.sweeping.store import Store, write_parquet
+from hetsim.sweeping.rows import Row, Wish, front_of, line, read_front
+from hetsim.sweeping.store import Store, keys_of, tell_files, told_in, write_parquet
 
 Spreading = Literal["ray", "threads"]
 EXECUTORS = get_args(Spreading)
@@ -120,7 +116,7 @@ def sweep(
     folder = Path(out)
     platforms = tuple(load_platform(axis.source) for axis in grid.platforms)
     keys = keys_of(grid, platforms)
-    with Store(folder) as store, leftovers.told_in(folder):
+    with Store(folder) as store, told_in(folder):
         asked: dict[str, int] = {}
         for index, key in enumerate(keys):
             # Points may be the same question: what is supposed may change nothing of its text.
@@ -138,7 +134,7 @@ def sweep(
         work = Dealing(shared, keys, places, keep, tell or (lambda so_far: None), known)
         if asked and executor == "ray":
             spread(answer, shared, work, address=address,
-                   started=lambda files: leftovers.tell(folder, files))  # fmt: skip
+                   started=lambda files: tell_files(folder, files))  # fmt: skip
         elif asked:
             spread_here(answer, shared, work)
         lines = [store.known.get(key) or line(told[key]) for key in keys]

@@ -17,8 +17,7 @@ from hetsim.cost.calibration.record import Setting, Taken
 from hetsim.errors import InvalidInput, SweepError, UsageError
 from hetsim.partitioning.export.onnx_saving import save as save_onnx
 from hetsim.reporting.output import write_file
-from hetsim.sweeping.leftovers import RUNNING, told_in
-from hetsim.sweeping.store import JOURNAL, Store
+from hetsim.sweeping.store import JOURNAL, RUNNING, Store, told_in
 from onnx_builders import make_model, op, save, value
 
 VICTIM = "somebody's own text, without an end of its line"

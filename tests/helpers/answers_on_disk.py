@@ -13,7 +13,7 @@ from hetsim.analysis.comparison import compare
 from hetsim.core.text import to_compact_json, to_json
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
-from hetsim.reporting.manifest import manifest_json
+from hetsim.reporting.output import manifest_json
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
 from hetsim.reporting.pages.subgraphs import plans_picture

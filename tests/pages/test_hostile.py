@@ -34,9 +34,8 @@ from hetsim.reporting.pages.reading import Left, read_left
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline import pictures_of, played_of
 from hetsim.reporting.result import comparison_record, simulation_record
+from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report
 from hetsim.reporting.tables.comparison import comparison_report
-from hetsim.reporting.tables.lint import lint_record, lint_report
-from hetsim.reporting.tables.nodes import nodes_report
 from hetsim.reporting.tables.plan import simulation_report
 from hetsim.reporting.trace import trace_json
 from hetsim.reporting.words.console import console, whole

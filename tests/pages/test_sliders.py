@@ -122,19 +122,6 @@ def test_rates_of_a_simulation(seed: int, folder: Path, opened: Open, compared: 
     check_stops(opened(path), rng, 2 if not seed else 5, "simulate", "rate", compared=compared)
 
 
-@sweep("seed", quick=[], full=range(6))
-def test_rates_of_a_capacity(seed: int, folder: Path, opened: Open, compared: Compared) -> None:
-    rng = random.Random(100 + seed)
-    path = folder / f"capacity{seed}.html"
-    hetsim(
-        "capacity", folder / "dense.onnx", "--dim", "batch=1", "--platform", folder / "pair.yaml",
-        "--strategy", rng.choice(["single:cpu", "single:npu"]),
-        "--slo", f"p90={rng.choice([0.1, 0.2, 0.5, 1])}ms", "--seed", rng.randrange(99),
-        "--requests", 4096, "--report", path, codes=(0, 4, 5, 6),
-    )  # fmt: skip
-    check_stops(opened(path), rng, 4, "capacity", "rate", compared=compared)
-
-
 STREAMS = """\
 streams:
   first:

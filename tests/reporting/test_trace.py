@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -22,9 +20,9 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Event, Timeline
-from hetsim.reporting import trace_counters, trace_entries
-from hetsim.reporting.trace import trace_json, trace_pieces
-from hetsim.reporting.trace_counters import all_microseconds, microseconds
+from hetsim.reporting import trace_tracks
+from hetsim.reporting.trace import trace_json
+from hetsim.reporting.trace_tracks import all_microseconds, microseconds
 from hetsim.simulation.clock.metrics import (
     build_events,
     critical_path,
@@ -35,8 +33,7 @@ from hetsim.simulation.clock.metrics import (
 from hetsim.simulation.clock.playing import play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.simulate import simulate
-from hetsim.workload.failure import Failure
-from oracles import plain_timeline, plain_trace
+from oracles import plain_timeline
 from oracles.clock_plans import arrivals, dealt_plans
 from oracles.trace_import import imported
 from sweeps import examples
@@ -173,11 +170,6 @@ def test_each_transfer_is_tied_to_its_maker_and_its_readers(problem: Problem) ->
     assert drawn == wanted
 
 
-def test_docstring_examples() -> None:
-    done = doctest.testmod(trace_counters)
-    assert (done.failed, done.attempted) == (0, 1)
-
-
 @pytest.mark.parametrize("scale", [1e-9, 1e-7, 1e-4, 1.0, 3600.0])
 def test_rounding_never_makes_neighbours_overlap(scale: float) -> None:
     rng = np.random.default_rng(0)
@@ -199,7 +191,7 @@ def test_rounding_never_makes_neighbours_overlap(scale: float) -> None:
 
 @given(st.integers(0, 2**50))
 def test_readers_agree_on_nanoseconds(nanoseconds: int) -> None:
-    written = trace_counters.microseconds(nanoseconds)
+    written = trace_tracks.microseconds(nanoseconds)
     assert [read(written) for read in READERS] == [nanoseconds] * 3
 
 
@@ -314,54 +306,6 @@ def test_slices_without_duration_keep_their_own_arrows() -> None:
         if bound(entries, tail)["cat"] == "compute"
     }
     assert tails == {"g0": "n0:n3", "g2": "n2:n3"}
-
-
-def test_the_text_is_ascii_and_repeatable() -> None:
-    made = split(two_devices("fifo"))
-    assert trace_json(made, simulate(made)).isascii()
-    assert trace_json(made, simulate(made)) == trace_json(made, simulate(made))
-
-
-def both(
-    plan: Plan,
-    timeline: Timeline,
-    real: Sequence[Event] = (),
-    arrivals_s: Sequence[float] | None = None,
-) -> None:
-    text = trace_json(plan, timeline, real, arrivals_s)
-    plain = replace(timeline, events=tuple(timeline.events))
-    assert text == plain_trace.trace_json(plan, plain, tuple(real), arrivals_s)
-
-
-@examples(quick=20, full=250)
-@given(dealt_plans(), arrivals(), st.sampled_from(["fifo", "none"]), st.booleans(), st.data())
-def test_traces_are_the_same_bytes(
-    plan: Plan, times: list[float], contention: str, powered: bool, data: st.DataObject
-) -> None:
-    n = plan.problem.n
-    problem = replace(
-        plan.problem,
-        contention=contention,
-        node_names=tuple(f"node é {v}" for v in range(n)),
-        op_types=tuple("AB"[v % 2] for v in range(n)),
-    )
-    if powered:
-        watts = tuple(3.0 + 1 / 3 * p for p in range(len(problem.devices)))
-        problem = replace(problem, idle_w=watts, busy_w=tuple(7.7 * one for one in watts))
-    plan = replace(plan, problem=problem)
-    timeline = simulate(plan, arrivals_s=times)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_entries, "AT_A_TIME", data.draw(st.integers(1, 40)))
-        both(plan, timeline, arrivals_s=times)
-        both(plan, timeline)
-        # Any events do for the real ones: others of the same plan, and one lost call.
-        done = simulate(plan, arrivals_s=[*times, times[-1]]).events
-        first = done[0]
-        lost = replace(first, start_s=first.end_s + 1.0, end_s=first.end_s + 2.5, lost=True)
-        both(plan, timeline, (*done, lost), times)
-        failure = Failure("d0", data.draw(st.integers(0, 9)) / 2 + 1 / 8, "kill", 2.0)
-        both(plan, simulate(plan, arrivals_s=times, failures=[failure]), arrivals_s=times)
-    assert "".join(trace_pieces(plan, timeline)) == trace_json(plan, timeline)
 
 
 @examples(quick=40, full=250)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import UsageError
-from hetsim.sweeping.front import front_of, read_front
-from hetsim.sweeping.rows import COLUMNS
+from hetsim.sweeping.rows import COLUMNS, front_of, read_front
 
 FIGURES = st.one_of(st.none(), st.integers(0, 4).map(float))
 

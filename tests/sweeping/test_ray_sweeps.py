@@ -15,7 +15,7 @@ import pytest
 
 import hetsim
 from hetsim.execution.transports.processes import INSIDE, OWNER, owned
-from hetsim.sweeping import leftovers
+from hetsim.sweeping import store
 
 THOUSAND = """\
 models: [zoo:squeezenet, zoo:mobilenet_v2, zoo:resnet50, zoo:alexnet, zoo:inception_v1]
@@ -135,19 +135,19 @@ def test_what_a_killed_sweep_left_is_cleared(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="other-") as other:
         files = Path(tempfile.mkdtemp(prefix="hetsim-"))
         (files / INSIDE / "sockets").mkdir(parents=True)
-        leftovers.tell(tmp_path, files)
+        store.tell_files(tmp_path, files)
         # That of a Ray that lives, whoever wrote the note.
         with owned(files):
-            leftovers.clear(tmp_path / leftovers.RUNNING)
+            store.clear_files(tmp_path / store.RUNNING)
             assert files.exists()
         assert (files / OWNER).exists()
-        leftovers.tell(tmp_path, None)
-        with leftovers.told_in(tmp_path):
+        store.tell_files(tmp_path, None)
+        with store.told_in(tmp_path):
             assert not files.exists()
             # Whatever a note says, nothing else is removed.
-            leftovers.tell(tmp_path, Path(other))
+            store.tell_files(tmp_path, Path(other))
         assert not list(tmp_path.iterdir())
         for text in (f'{{"files": "{other}"}}', "[]", "no", '{"files": 3}'):
-            (tmp_path / leftovers.RUNNING).write_text(text)
-            with leftovers.told_in(tmp_path):
+            (tmp_path / store.RUNNING).write_text(text)
+            with store.told_in(tmp_path):
                 assert Path(other).exists()

@@ -19,12 +19,10 @@ from hetsim.errors import SweepError, UsageError
 from hetsim.hardware.catalog import load_platform
 from hetsim.placement.objective import kept_s
 from hetsim.sweeping import verb
-from hetsim.sweeping.answering import Shared, broken
-from hetsim.sweeping.chunks import MOST, Dealing, Progress
+from hetsim.sweeping.answering import MOST, Dealing, Progress, Shared, broken
 from hetsim.sweeping.grid import Grid, ModelAxis, PlatformAxis
-from hetsim.sweeping.keys import keys_of
 from hetsim.sweeping.rows import COLUMNS, line
-from hetsim.sweeping.store import Store
+from hetsim.sweeping.store import Store, keys_of
 
 LAPTOP = (PlatformAxis("laptop", "laptop"),)
 

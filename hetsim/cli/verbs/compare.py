@@ -201,7 +201,7 @@ def _pictures(comparison: Comparison) -> Record:
 
 def _explain(comparison: Comparison, plan: Plan, record: dict[str, Any]) -> None:
     from hetsim.analysis.explanation import explain
-    from hetsim.reporting.tables.explanation import explanation_record, explanation_report
+    from hetsim.reporting.tables.analysis import explanation_record, explanation_report
 
     invocation = current()
     with invocation.progress(f"explaining {plan.strategy}"):

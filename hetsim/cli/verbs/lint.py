@@ -86,7 +86,7 @@ def lint(
         with_affinity,
     )
     from hetsim.cli.trace_and_out import check_targets, leave_report
-    from hetsim.reporting.tables.lint import lint_record, lint_report
+    from hetsim.reporting.tables.analysis import lint_record, lint_report
 
     invocation = current()
     check_targets()

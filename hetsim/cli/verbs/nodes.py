@@ -70,7 +70,7 @@ def nodes(
     from hetsim.analysis.nodes.record import nodes_record, nodes_schema
     from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.tables.nodes import PAGE_NODES, nodes_report
+    from hetsim.reporting.tables.analysis import PAGE_NODES, nodes_report
 
     invocation = current()
     if schema:

@@ -168,7 +168,7 @@ def _compare(
 ) -> None:
     from hetsim.errors import OutOfMemory
     from hetsim.problem.plan import Plan
-    from hetsim.reporting.tables.methods import method_row, methods_record, methods_report
+    from hetsim.reporting.tables.plan import method_row, methods_record, methods_report
     from hetsim.simulation.simulate import simulate
 
     invocation = current()

@@ -111,8 +111,7 @@ def recommend(
     from hetsim.provisioning.platforms.recommend import recommended
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.recommendation_record import recommendation_record
-    from hetsim.reporting.tables.recommendation import recommendation_report
+    from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
     from hetsim.simulation.service.asked import Asked
     from hetsim.simulation.service.cost import Prices
     from hetsim.workload.files.reader import load_workload

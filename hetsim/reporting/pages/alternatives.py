@@ -94,23 +94,11 @@ def rates_picture(
 ) -> Record:
     """Ceiling of one deployment and ``curve``, what becomes of its requests at each of some rates.
 
-    ``curve`` is None where rates do not tell: devices fail, replicas come and go, or clients wait
-    for answers; ``why_not`` says which.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The reader's own; `verb` stands for its verb, `options` are added, `gone` left out.
-    workload : Workload
-    resolved : sequence of Resolved
-        As ``resolve`` gives them.
-    platform : Platform
-    from_file : bool
-        Whether a file says what comes, so that a command speaks of factors on it; else of a rate.
-    own : float
-        Factor on the workload's rate at which the slider starts.
-    name : str
-        Name of the deployment, where there are several.
+    ``curve`` is None where rates do not tell, and ``why_not`` says why: devices fail, replicas come
+    and go, or clients wait for answers. `command` is the reader's own; `verb` stands for its verb,
+    `options` are added, `gone` left out. `from_file`: a file says what comes, so that a command
+    speaks of factors on it, else of a rate. `own` is the factor at which the slider starts, `name`
+    that of the deployment where there are several.
     """
     if any(one.served.autoscaling for one in resolved) or workload.failures is not None:
         return {"name": name, "curve": None, "why_not": "devices or replicas change"}
@@ -263,10 +251,7 @@ def speeds_picture(
 ) -> Record | None:
     """Latency of one request by device and factor of STOPS on its speed, and the commands for it.
 
-    None for plans of several replicas and of problems from arrays, whose devices have no figures to
-    change.
-
-    Complexity: one pricing and one simulation for each device that the plan uses and each factor.
+    None for plans of several replicas and of problems from arrays, whose devices have no figures.
     """
     problem = plan.problem
     platform = problem.platform
@@ -322,9 +307,8 @@ def vectors_picture(
 ) -> Record:
     """Platforms that were tried, as ``tried``, and the cheapest at other prices, as ``prices``.
 
-    Whether a platform meets does not depend on prices: the order in which they are tried does.
-
-    Complexity: that of playing up to MOST_PLAYED platforms.
+    Whether a platform meets does not depend on prices: the order in which they are tried does. Up
+    to MOST_PLAYED more platforms are played.
     """
     question = found.found.question
     known = {one.counts: one for one in found.found.tried}

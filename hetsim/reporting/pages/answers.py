@@ -86,16 +86,9 @@ def answer_island(
 ) -> Island:
     """Return what a page shows of a record.
 
-    Parameters
-    ----------
-    record : mapping
-        What a verb prints as JSON.
-    command : sequence of str
-    pictures : mapping
-        What the record does not hold: timelines, memory, subgraphs, other rates, ``printed`` of a
-        page that is read back.
-    printed : renderable or None
-        What the verb prints on a terminal; without it tables are made of the record.
+    `pictures` are what the record does not hold: timelines, memory, subgraphs, other rates, and
+    ``printed`` of a page that is read back. `printed` is what the verb prints on a terminal;
+    without it tables are made of the record.
     """
     schema = record["schema"]
     made = VIEWS[schema](record) if schema in VIEWS else {}

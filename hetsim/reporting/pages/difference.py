@@ -45,12 +45,7 @@ _TARGETS = ("--report", "--trace", "--out", "-o", "--force", "--json", "--quiet"
 def difference_island(first: Left, second: Left, command: Sequence[str]) -> Island:
     """Return what moved from the first answer to the second.
 
-    Raises
-    ------
-    UsageError
-        Where they are of two kinds.
-    InvalidInput
-        Where one is damaged.
+    Raises UsageError where they are of two kinds, InvalidInput where one is damaged.
     """
     if first.kind != second.kind:
         raise UsageError(

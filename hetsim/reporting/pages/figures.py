@@ -67,20 +67,11 @@ def figure(
     name: str = "",
     note: str = "",
 ) -> Record:
-    """Return a figure; packed where it is large.
+    """Return a figure, as plotly takes it; packed where it is large. ``--ink`` is a colour of the
+    theme.
 
-    Parameters
-    ----------
-    data, layout : sequence of Record, Record
-        As plotly takes them; ``--ink`` is the theme's colour of that name.
-    alt : str
-        What is said of it to those who do not see it.
-    height : int
-        In pixels.
-    name : str
-        What it is chosen by where a view has several.
-    note : str
-        What stands under it.
+    `alt` is said of it to those who do not see it, `name` what it is chosen by where a view has
+    several, `note` what stands under it.
     """
     made = {"name": told(name), "note": told(note), "alt": told(alt), "height": height,
             "data": list(data), "layout": layout}  # fmt: skip
@@ -197,22 +188,9 @@ def bars(
 class Area:
     """A row of a stacked figure: steps of a figure over time, from each time to the next.
 
-    Attributes
-    ----------
-    name, title : str
-        What it is, and what stands above it.
-    times_s, values : sequence of float
-        The last time is the end of the last value.
-    device : int
-        Whose colour and pattern it has; below 0: grey.
-    top : float
-        Of its axis.
-    axis : Record
-        More of its axis.
-    line, base : float or None
-        A limit, and a part that stays.
-    hover : sequence of str
-        What each value is in words.
+    The last time is the end of the last value; `device` says whose colour and pattern it has, below
+    0 grey; `top` ends its axis, of which `axis` says more; `line` is a limit, `base` a part that
+    stays; `hover` is what each value is in words.
     """
 
     name: str

@@ -102,20 +102,10 @@ def table(
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A view's part that is there before any script runs: its captions, and its tables.
+    """A view's part that is there before any script runs: captions and tables, in ascending order.
 
-    Attributes
-    ----------
-    view : str
-        Name of the pictures that are drawn above the tables, if there are any.
-    title, caption : str
-    tables : tuple of Table
-    open : bool
-        Whether the tables are seen at once, or opened under their picture.
-    order : int
-        Sections stand in ascending order.
-    notes : tuple of str
-        Paragraphs between caption and tables.
+    `view` names the pictures that are drawn above the tables, if there are any; `open`: the tables
+    are seen at once; `notes` are paragraphs between caption and tables.
     """
 
     view: str
@@ -134,20 +124,8 @@ class Section:
 class Island:
     """What one report shows.
 
-    Attributes
-    ----------
-    kind : str
-        The verb, ``plan``, ``folder`` or ``difference``.
-    title : str
-    command : tuple of str
-        The command line, program first.
-    record : mapping
-        What the verb prints as JSON.
-    verdict : Verdict
-    tiles : tuple of Tile
-    sections : tuple of Section
-    pictures : mapping
-        What views draw and the record does not hold; columns, not rows.
+    `kind` is the verb, ``plan``, ``folder`` or ``difference``, `record` what the verb prints as
+    JSON; `pictures` are what views draw and the record does not hold, as columns.
     """
 
     kind: str

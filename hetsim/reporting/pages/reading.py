@@ -66,24 +66,10 @@ def whole(*read: Left) -> Iterator[None]:
 class Left:
     """What one verb left on disk.
 
-    Attributes
-    ----------
-    source : str
-        The file or folder, as it was named.
-    kind : str
-        Of ``KINDS``.
-    record : mapping
-        What the verb prints as JSON.
-    command : tuple of str
-        The command line that made it, program first; empty where that is not known.
-    pictures : mapping
-        Of a report: what its views draw.
-    manifest, plan : mapping or None
-        Of a folder of ``--out``; of a page, the version that made it.
-    rows : tuple of mapping
-        Of a sweep.
-    trace : path or None
-        Of a folder of ``--out``: where it has a trace.
+    `source` is the file or folder as it was named, `kind` of ``KINDS``, `command` the command line
+    that made it, program first, where that is known; `pictures` of a report are what its views
+    draw, `manifest` and `plan` of a folder of ``--out`` (of a page the version that made it),
+    `rows` of a sweep, `trace` a file.
     """
 
     source: str
@@ -148,10 +134,8 @@ _MOST = 10**300
 def read_left(path: Path) -> Left:
     """Read what a verb left in a file or folder.
 
-    Raises
-    ------
-    InvalidInput
-        Where it cannot be read, is damaged, or is nothing that there is a report of.
+    Raises InvalidInput where it cannot be read, is damaged, or is nothing that there is a report
+    of.
     """
     if path.is_dir():
         found = _folder(path)

@@ -45,14 +45,7 @@ def leaf(value: Any) -> Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One figure, or text, of both records.
-
-    Attributes
-    ----------
-    path : tuple of str
-    was, now : number, text or None
-        None: it is not there.
-    """
+    """One figure, or text, of both records; None where it is not there."""
 
     path: tuple[str, ...]
     was: Leaf

@@ -36,17 +36,11 @@ _DIGITS = 5
 
 
 def plans_picture(plans: Sequence[Plan], budget_bytes: int = BUDGET_BYTES) -> Record:
-    """Return ``subgraphs`` of `plans`, the one to show first leading, as a part of pictures.
+    """Return ``subgraphs`` of plans of one problem, the one to show first leading, as pictures.
 
-    Parameters
-    ----------
-    plans : sequence of Plan
-        Of one problem. One of several replicas gives one for each.
-    budget_bytes : int
-        More than that it does not take: plans behind the first are left out, then times and
-        reasons elsewhere, then all of it; ``cut`` says so.
-
-    Nothing where there is no node. Complexity: O((V + E) P) a plan.
+    A plan of several replicas gives one for each. Beyond `budget_bytes` plans behind the first are
+    left out, then times and reasons elsewhere, then all of it; ``cut`` says so. O((V + E) P) a
+    plan.
     """
     if not plans or not plans[0].problem.n:
         return {}

@@ -168,25 +168,11 @@ def timeline_picture(
     note: str = "",
     of: str = "plan",
 ) -> Record:
-    """Return what the timeline's view draws.
+    """Return what the timeline's view draws: rows, and tasks as packed columns.
 
-    Parameters
-    ----------
-    name : str
-        What it is called where a page has several.
-    tracks : sequence of Track
-        Its rows; of many those on which nothing happens are named in the note.
-    tasks : sequence of Task
-    note : str
-        What is told under it.
-    of : "plan" or "requests"
-
-    Returns
-    -------
-    Record
-        ``{name, of, note, alt, end_s, tracks: [{name, label, colour}], texts, tasks}``. ``tasks``
-        is packed columns, an entry a task and track that it holds: ``track``, ``start_ns``,
-        ``duration_ns``, ``request``, ``text`` (into `texts`: what it is, and where), ``critical``.
+    ``tasks`` has an entry a task and track that it holds: ``track``, ``start_ns``, ``duration_ns``,
+    ``request``, ``text`` (into ``texts``: what it is, and where), ``critical``. Of many `tracks`
+    those on which nothing happens are named in the note.
     """
     used = {track for task in tasks for track in task.tracks}
     idle = [track.name for track in tracks if track not in used]

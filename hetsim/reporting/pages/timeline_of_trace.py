@@ -22,8 +22,7 @@ from hetsim.reporting.pages.timeline import (
     whole_requests,
 )
 from hetsim.reporting.trace import REAL, SIMULATED
-from hetsim.reporting.trace_counters import read_nanoseconds
-from hetsim.reporting.trace_tracks import rows
+from hetsim.reporting.trace_tracks import read_nanoseconds, rows
 
 Event = Mapping[str, Any]
 
@@ -40,16 +39,8 @@ _MODEL, _STREAM, _DOWN = "model ", "requests of ", "devices that were down"
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """What one clock of a trace says.
-
-    Attributes
-    ----------
-    processes, devices : mapping of int to str
-        Names by process; devices are some of these.
-    threads : mapping of (int, int) to str
-        Names by process and thread.
-    slices, memory : sequence of mapping
-        Events of these processes in the trace's order, and counters of devices' memory.
+    """What one clock of a trace says: names by process and thread, slices, and counters of
+    memory.
     """
 
     processes: Mapping[int, str]
@@ -105,19 +96,11 @@ def _same(event: Event) -> tuple[Any, ...]:
 
 
 def pictures_of_trace(trace: Record, name: str, timeline: Mapping[str, Any]) -> Record:
-    """Return the pictures of a trace, as ``pictures_of`` has them of a plan.
+    """Return the pictures of a trace that ``trace_json`` wrote, as ``pictures_of`` has them of a
+    plan.
 
-    Parameters
-    ----------
-    trace : Record
-        As ``trace_json`` writes it.
-    name : str
-        The plan's.
-    timeline : mapping
-        Of the record beside it.
-
-    Raises LookupError, TypeError, ValueError or ArithmeticError where the trace is damaged.
-    Complexity: O(E log E) for E events.
+    `name` is the plan's, `timeline` that of the record beside it. Raises LookupError, TypeError,
+    ValueError or ArithmeticError where the trace is damaged. O(E log E).
     """
     both = trace["otherData"]["clock"] != "virtual"
     clocks = {SIMULATED: f"{name}, virtual clock", REAL: f"{name}, wall clock"}
@@ -198,24 +181,12 @@ def _memory(clock: _Clock, name: str, timeline: Mapping[str, Any]) -> list[Recor
 
 
 def timelines_of_requests(trace: Record, *, most: int = REQUESTS_MOST) -> list[Record]:
-    """Return what the timeline's view draws of a trace of requests under load.
+    """Return what the timeline's view draws of a trace of requests under load, a timeline a clock.
 
-    Parameters
-    ----------
-    trace : Record
-        As ``service_trace_json`` writes it.
-    most : int
-        Requests that are drawn, the first ones.
-
-    Returns
-    -------
-    list of Record
-        A timeline a clock, as ``timeline_picture`` has them. A row is an instance, in the colour of
-        its model, with an entry for each request of a batch; below are rows of requests that wait,
-        and of devices that were down.
-
-    Raises LookupError, TypeError, ValueError or ArithmeticError where the trace is damaged.
-    Complexity: O(E log E) for E events.
+    A row is an instance, in the colour of its model, with an entry for each request of a batch;
+    below are rows of requests that wait, and of devices that were down. `most` requests are drawn.
+    Raises LookupError, TypeError, ValueError or ArithmeticError where the trace is damaged. O(E log
+    E).
     """
     about = trace["otherData"]
     clocks = {REAL: "wall", SIMULATED: "virtual"}

@@ -32,8 +32,7 @@ from hetsim.reporting.pages.records import leaf
 from hetsim.reporting.pages.verdicts import Found, latency_text, seconds
 from hetsim.reporting.tables.recommendation import amount, counts_text
 from hetsim.reporting.words.text import ABSENT, count, percent
-from hetsim.sweeping.front import LARGER, NUMBERS
-from hetsim.sweeping.rows import ASKED, OF_LOAD, OF_PLAN, Row
+from hetsim.sweeping.rows import ASKED, LARGER, NUMBERS, OF_LOAD, OF_PLAN, Row
 
 SPANS_MOST = 256
 """Spans of time of which queue lengths are drawn."""

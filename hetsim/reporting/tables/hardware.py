@@ -21,7 +21,7 @@ from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.problem.evidence import Evidence
 from hetsim.problem.evidence_of_platform import float_evidence, link_evidence
 from hetsim.problem.record import evidence_record, figures_record
-from hetsim.reporting.tables.kernel_figures import (
+from hetsim.reporting.tables.kernels import (
     errors_table,
     kernels_record,
     kernels_table,

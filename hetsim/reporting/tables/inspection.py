@@ -34,21 +34,11 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class OpFacts:
-    """All nodes of one op type.
+    """All nodes of one op type, with its domain outside the ONNX standard.
 
-    Attributes
-    ----------
-    op : str
-        Op type, with its domain outside the ONNX standard.
-    op_class : str
-    count : int
-    flops, read_bytes, write_bytes, weight_bytes : int or None
-        Sums over the nodes; None where a dimension that they need is not bound. A weight
-        that several nodes read counts at each; `read_bytes` leaves weights out.
-    costed : bool
-        Whether all that its nodes compute is known; what is not is costed by its bytes.
-    why : str
-        Why it is not; ``""`` where it is.
+    Sums are None where a dimension that they need is not bound. A weight that several nodes read
+    counts at each; `read_bytes` leaves weights out. What is not `costed`, and `why`, is costed by
+    its bytes.
     """
 
     op: str
@@ -64,16 +54,7 @@ class OpFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSupport:
-    """What one device says of the model.
-
-    Attributes
-    ----------
-    device : str
-    supported : int
-        Number of nodes it takes.
-    refused : mapping of str to mapping of str to int
-        By op type: the reasons, and how many nodes are refused for each.
-    """
+    """How many nodes a device takes, and by op type the reasons why others are refused, counted."""
 
     device: str
     supported: int
@@ -84,27 +65,11 @@ class DeviceSupport:
 class Inspection:
     """Facts of a model.
 
-    Attributes
-    ----------
-    model : Model
-    parameters, weight_bytes : int
-        Elements and bytes of the constants of floating-point or quantized type that nodes
-        read, or carry: in the branches of control flow, bodies of functions, trees.
-    flops : int or None
-        None where a dimension is not bound.
-    unbound : tuple of str
-        Dimensions of inputs that are not bound, by name or place, sorted; then inputs of
-        unknown rank, as ``x[...]``.
-    needs : str or None
-        What is open of the shapes that costs need, and what binds it.
-    ops : tuple of OpFacts
-        Most FLOPs first, then most bytes, then by name.
-    support : tuple of DeviceSupport
-        By device of the platform; empty without one.
-    executed : mapping of str to str
-        The precision, by device, that the model is executed in as if.
-    supposed : Supposed or None
-        What is supposed of the platform.
+    `parameters` and `weight_bytes` are of the constants of floating-point or quantized type that
+    nodes read, or carry: in branches of control flow, bodies of functions, trees. `flops` is None
+    where a dimension is not bound; `unbound` has dimensions by name or place, then inputs of
+    unknown rank as ``x[...]``; `needs` is what is open of the shapes that costs need, and what
+    binds it. `ops` have most FLOPs first; `support` is empty without a platform.
     """
 
     model: Model

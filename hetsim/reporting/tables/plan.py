@@ -1,9 +1,10 @@
-"""One plan: its subgraphs, and what the clock says of it."""
+"""One plan: its subgraphs, what the clock says of it, and merge methods side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isinf
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -11,13 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.sureness import Interval, Spread
-from hetsim.core.text import plain, tally
+from hetsim.core.text import Record, fields, plain, tally
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.partitioning.borders import crossings
 from hetsim.partitioning.partition import Partition
-from hetsim.problem.groups import Group
+from hetsim.problem.groups import Group, owners
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.record import problem_record
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.question import device_as_if, question, slower_text, sustained_rows
 from hetsim.reporting.words.console import bold, pairs, stack, table
@@ -358,3 +361,71 @@ def deal_text(plan: Plan) -> str:
         each = "" if len(names) == 1 else " each"
         told.append(f"{share}{each} to {', '.join(folded(names))}")
     return f"of {len(plan.deal)} requests {'; '.join(told)}"
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRow:
+    """One method's partition, and what making it took.
+
+    Cut tensors leave their group and count once each; `largest` is in nodes; `latency_s` is of one
+    request on the virtual clock, inf where it does not fit the devices.
+    """
+
+    partition: Partition
+    cut_tensors: int
+    cut_bytes: int
+    largest: int
+    latency_s: float
+    cpu_s: float
+
+
+def method_row(problem: Problem, partition: Partition, latency_s: float, cpu_s: float) -> MethodRow:
+    """Measure the cuts of a partition. O(V + E)."""
+    owner = owners(problem.n, partition.groups)
+    cut = [
+        value.nbytes
+        for value in problem.values
+        if value.producer != GRAPH_INPUT
+        and any(owner[node] != owner[value.producer] for node in value.consumers)
+    ]
+    largest = max((len(group.nodes) for group in partition.groups), default=0)
+    return MethodRow(partition, len(cut), sum(cut), largest, latency_s, cpu_s)
+
+
+def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableType:
+    """Return one row a method, in the order given."""
+    figures = "#groups", "#cut tensors", "#cut bytes", "#largest", "#latency", "#CPU time"
+    made = table(
+        ("|method", *figures, "note"),
+        (
+            (
+                row.partition.method,
+                str(len(row.partition.groups)),
+                str(row.cut_tensors),
+                format_bytes(row.cut_bytes),
+                count(row.largest, "node"),
+                "does not fit" if isinf(row.latency_s) else format_seconds(row.latency_s),
+                format_seconds(row.cpu_s),
+                row.partition.notes,
+            )
+            for row in rows
+        ),
+    )
+    return stack(pairs(question(problem)), made)
+
+
+def methods_record(problem: Problem, rows: Sequence[MethodRow]) -> Record:
+    """Return the same as JSON, but for CPU time, which is another in every process."""
+    return {
+        "schema": "hetsim-methods/1",
+        "problem": problem_record(problem),
+        "methods": [
+            {
+                "method": row.partition.method,
+                "groups": len(row.partition.groups),
+                **fields(row, "cut_tensors cut_bytes largest_nodes=largest latency_s"),
+                "notes": list(row.partition.notes),
+            }
+            for row in rows
+        ],
+    }

@@ -27,17 +27,9 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class OpAnswer:
-    """What the device says of all nodes of one op type.
+    """What the device says of all nodes of one op type, and why nodes are refused, most first.
 
-    Attributes
-    ----------
-    op : str
-        Op type, with its domain outside the ONNX standard.
-    nodes, alone, in_pattern, refused : int
-        `nodes` is the sum of those taken alone, those taken only within a pattern, and those
-        not taken.
-    reasons : mapping of str to int
-        Why nodes are refused, and how many; most first.
+    `nodes` is the sum of those taken alone, those taken only within a pattern, and those not taken.
     """
 
     op: str
@@ -50,18 +42,11 @@ class OpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a device says of a model.
+    """What a device says of a model: op types, most nodes first; of patterns matches and their
+    nodes.
 
-    Attributes
-    ----------
-    ops : tuple of OpAnswer
-        Most nodes first, then by name.
-    patterns : mapping of str to (int, int)
-        Matches of each pattern of the device, and the nodes in them; in its order.
-    reasons : mapping of str to mapping of str to int
-        By reason, without the names of tensors: refused nodes by op type. Most nodes first.
-    refused : mapping of int to str
-        By node id: the reason in full.
+    `reasons` has by reason, without the names of tensors, the refused nodes by op type; `refused`
+    the reason in full by node id.
     """
 
     ops: tuple[OpAnswer, ...]

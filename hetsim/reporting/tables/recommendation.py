@@ -1,26 +1,32 @@
-"""The cheapest platform as a table: what it is, what comes next, and what excludes the rest."""
+"""The cheapest platform as tables and as a record: what it is, and what excludes the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import exp
+from typing import Any
 
-from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from hetsim.analysis.verdict import LIKELY
-from hetsim.core.text import plain
+from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
+from hetsim.problem.evidence import Z80
+from hetsim.problem.record import weakest_of
 from hetsim.provisioning.platforms.answer import Binding, Recommendation, devices_of, nearest
 from hetsim.provisioning.platforms.doubt import Doubt
+from hetsim.provisioning.platforms.pieces import deployment_file, platform_file
 from hetsim.provisioning.platforms.policies import Policy
 from hetsim.provisioning.platforms.question import UNITS, Question
 from hetsim.reporting.tables.question import figures_text
+from hetsim.reporting.tables.redundancy import surviving_record, surviving_report
 from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.tables.surviving import surviving_report
-from hetsim.reporting.words.console import cell, new_table, pairs
-from hetsim.reporting.words.text import big, latency_text, percent
+from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.tables.workload import objectives_record
+from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
 from hetsim.simulation.service.resolving import Resolved
 
 MOST_EXCUSES = 12
@@ -67,20 +73,18 @@ def recommendation_report(found: Recommendation) -> RenderableType:
     rows += priced_rows(question)
     if best is not None:
         rows += [("figures", text) for text in _figures(best.service.resolved)]
-    parts: list[RenderableType] = [pairs(rows)]
-    if best is not None:
-        parts += ["", _latencies(found)]
-    parts += ["", _excuses(found)]
-    if found.binding is not None:
-        parts += ["", *_binding(found.binding)]
-    if found.doubt is not None and found.doubt.near:
-        parts += ["", _near(found, found.doubt)]
-    if best is not None and best.survived is not None:
-        parts += ["", surviving_report(best.survived)]
-    parts += ["", Text(sentence(found), style="bold")]
-    if found.doubt is not None and found.doubt.near:
-        parts.append(Text(plain(sure_sentence(found, found.doubt))))
-    return Stack(*parts)
+    doubt = found.doubt if found.doubt is not None and found.doubt.near else None
+    survived = None if best is None else best.survived
+    sure = [] if doubt is None else [Text(plain(sure_sentence(found, doubt)))]
+    return stack(
+        pairs(rows),
+        None if best is None else _latencies(found),
+        _excuses(found),
+        None if found.binding is None else _binding(found.binding),
+        None if doubt is None else _near(found, doubt),
+        None if survived is None else surviving_report(survived),
+        [Text(sentence(found), style="bold"), *sure],
+    )
 
 
 def priced_rows(question: Question) -> list[tuple[str, str]]:
@@ -132,20 +136,20 @@ def sure_sentence(found: Recommendation, doubt: Doubt) -> str:
 
 
 def _near(found: Recommendation, doubt: Doubt) -> Table:
-    table = new_table()
-    table.add_column("near it", overflow="fold")
     unit = UNITS[found.found.question.aim]
-    for name in (unit, "meets", "cheapest", "regret"):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
-    for one in doubt.candidates:
-        table.add_row(
-            cell(counts_text(one.counts)),
-            f"{one.cost:.4g}",
-            percent(one.meets),
-            percent(one.cheapest),
-            f"{one.regret:.3g}",
-        )
-    return table
+    return table(
+        ("near it", f"#{unit}", "#meets", "#cheapest", "#regret"),
+        (
+            (
+                counts_text(one.counts),
+                f"{one.cost:.4g}",
+                percent(one.meets),
+                percent(one.cheapest),
+                f"{one.regret:.3g}",
+            )
+            for one in doubt.candidates
+        ),
+    )
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
@@ -227,46 +231,31 @@ def _asked(found: Recommendation) -> str:
 
 
 def _latencies(found: Recommendation) -> Table:
-    table = new_table()
-    table.add_column("stream")
-    for name in ("requests", "asked", "on time", "there"):
-        table.add_column(Text(name, justify="right"), justify="right", no_wrap=True)
     assert found.best is not None
+    rows = []
     for stream in found.best.service.streams:
         known = {one.percentile: one.estimate_s for one in stream.percentiles}
         for at, one in enumerate(stream.objectives):
-            estimate = known.get(one.slo.percentile)
-            table.add_row(
-                cell(stream.name if not at else ""),
-                big(stream.requests) if not at else "",
-                str(one.slo),
-                percent(one.on_time),
-                "-" if estimate is None else latency_text(estimate),
-            )
-    return table
+            estimate_s = known.get(one.slo.percentile)
+            there = ABSENT if estimate_s is None else latency_text(estimate_s)
+            named = ("", "") if at else (stream.name, big(stream.requests))
+            rows.append((*named, str(one.slo), percent(one.on_time), there))
+    return table(("stream", "#requests", "#asked", "#on time", "#there"), rows)
 
 
 def _excuses(found: Recommendation) -> Table:
-    table = new_table()
-    table.add_column("not", overflow="fold")
-    table.add_column("because", overflow="fold")
-    table.add_column("", no_wrap=True)
-    proved = [one for one in found.excuses if one.proved]
     tried = [one for one in found.excuses if not one.proved]
-    for one in proved:
-        table.add_row(_platforms(one.vectors), cell(one.what), "proved")
-    for one in tried[:MOST_EXCUSES]:
-        table.add_row(
-            cell(counts_text(one.counts or {})),
-            cell(one.what),
-            "undecided" if one.undecided else "tried",
-        )
+    rows = [(_platforms(one.vectors), one.what, "proved") for one in found.excuses if one.proved]
+    rows += [
+        (counts_text(one.counts or {}), one.what, "undecided" if one.undecided else "tried")
+        for one in tried[:MOST_EXCUSES]
+    ]
     if len(tried) > MOST_EXCUSES:
-        table.add_row(f"{len(tried) - MOST_EXCUSES} more", "each misses an objective", "tried")
+        rows.append((f"{len(tried) - MOST_EXCUSES} more", "each misses an objective", "tried"))
     if found.dearer:
         dearer = "cost more" if found.best is not None else "not looked at"
-        table.add_row(_platforms(found.dearer), dearer, "")
-    return table
+        rows.append((_platforms(found.dearer), dearer, ""))
+    return table(("not", "because", "|"), rows)
 
 
 def _platforms(number: int) -> str:
@@ -287,3 +276,85 @@ def _binding(binding: Binding) -> list[RenderableType]:
         how = "lets in" if lever.enough else "at least"
         found.append(Text(plain(f"  {how}: {lever.what}")))
     return found
+
+
+def recommendation_record(found: Recommendation) -> dict[str, Any]:
+    """Return the record for ``to_json``."""
+    question = found.found.question
+    best, binding = found.best, found.binding
+    answer = found.found.answer
+    return {
+        "schema": "hetsim-recommendation/1",
+        "verdict": {"say": sentence(found)},
+        "objective": question.aim,
+        "unit": UNITS[question.aim],
+        "max_devices": question.max_devices,
+        "losses": question.losses,
+        "seed": found.workload.seed,
+        "kinds": [fields(kind, "name cost most") for kind in question.kinds],
+        "objectives": objectives_record(question.streams),
+        "vectors": found.vectors,
+        "weakest": None if best is None else _weakest(best.service.resolved),
+        "priced": [
+            {
+                "model": question.models[of_model],
+                "device": device_name(question, of_type),
+                "precision": one.precision or None,
+                "as_if": one.as_if,
+                "status": one.evidence.status,
+                "within_80": exp(Z80 * one.evidence.sd),
+            }
+            for (of_type, of_model), one in sorted(question.priced.items())
+        ],
+        "splits": [
+            {
+                "model": question.models[one.model],
+                "strategy": one.strategy,
+                "devices": list(devices_of(question, one)),
+            }
+            for one in question.splits
+        ],
+        "policies": [str(policy) for policy in found.policies],
+        "answer": None
+        if best is None or answer is None
+        else {
+            **fields(best, "counts cost"),
+            "policy": str(best.policy),
+            "platform": platform_file(question, found.pieces, answer.counts),
+            "deployment": deployment_file(best.deployment),
+            "service": service_record(best.service),
+            "survived": None if best.survived is None else surviving_record(best.survived),
+        },
+        "runner_up": None
+        if found.runner_up is None
+        else fields(found, "counts=runner_up cost=runner_up_cost"),
+        **fields(found, "undecided"),
+        "excuses": [fields(one, "because=what vectors proved counts") for one in found.excuses],
+        **fields(found, "dearer impossible"),
+        "doubt": None if found.doubt is None else _doubt_record(found.doubt),
+        "binding": None
+        if binding is None
+        else {
+            **fields(binding, "what needs has gap unit counts proved"),
+            "levers": [fields(lever, "sort what to enough") for lever in binding.levers],
+        },
+    }
+
+
+def _doubt_record(doubt: Doubt) -> dict[str, Any]:
+    return {
+        **fields(doubt, "draws demand near meets"),
+        "right": doubt.right if doubt.near else None,
+        **fields(doubt, "none answer"),
+        "least_regret": doubt.candidates.index(doubt.least_regret),
+        "candidates": [
+            fields(one, "counts cost meets cheapest regret") for one in doubt.candidates
+        ],
+    }
+
+
+def _weakest(resolved: Sequence[Resolved]) -> str | None:
+    """The weakest status of what the answer's times rest on; None of arrays."""
+    devices = [each for one in resolved for each in one.problem.evidence]
+    links = [each for one in resolved for each in one.problem.link_evidence]
+    return weakest_of(devices, links) if devices or links else None

@@ -7,8 +7,7 @@ from typing import Any
 
 from hetsim.core.text import fields
 from hetsim.problem.record import problem_record
-from hetsim.reporting.tables.scaled import Fixed
-from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.tables.service import Fixed, served_text
 from hetsim.reporting.tables.workload import failing_record
 from hetsim.simulation.service.cost import Cost
 from hetsim.simulation.service.failed import Failed, Period

@@ -12,7 +12,7 @@ from hetsim.core.text import Record, plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
-from hetsim.sweeping.chunks import Progress
+from hetsim.sweeping.answering import Progress
 from hetsim.sweeping.rows import ASKED
 from hetsim.sweeping.verb import Swept
 

@@ -115,17 +115,6 @@ class Heading:
     least: int | None = None
 
 
-def new_table() -> Table:
-    """Return an empty table in the house style."""
-    return Table(
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        show_edge=False,
-        header_style="bold",
-    )
-
-
 def table(
     headings: Iterable[str | Heading],
     rows: Iterable[Iterable[Cell]],
@@ -135,14 +124,16 @@ def table(
 ) -> Table:
     """Return a table in the house style.
 
-    Parameters
-    ----------
-    headings : of each column, as ``Heading`` takes them
-    rows : of each row its cells, which are freed of characters that steer a terminal
-    style : of a row, by its number
-    lines : whether a rule stands below each row
+    Cells of `rows` are freed of characters that steer a terminal; `style` is that of a row by its
+    number; `lines`: a rule stands below each row.
     """
-    made = new_table()
+    made = Table(
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        header_style="bold",
+    )
     for heading in headings:
         one = Heading(heading) if isinstance(heading, str) else heading
         figures, names = one.text.startswith("#"), one.text.startswith("|")

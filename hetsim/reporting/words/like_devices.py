@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from itertools import combinations, groupby
+from itertools import combinations
 from typing import TypeVar
 
 from hetsim.hardware.spec import Link
@@ -36,29 +36,17 @@ def fold_rows(
 ) -> list[tuple[str, Row]]:
     """Return the rows with neighbours that look alike as one, under their folded name.
 
-    Parameters
-    ----------
-    name : of a row, ``gpu.0`` or ``single:gpu.0``
-    looks : what a row shows besides its name; rows are joined where it is equal and their
-        names are numbered siblings.
+    Rows are joined where `looks`, what a row shows besides its name, is equal and their names are
+    numbered siblings.
     """
-    found: list[tuple[str, Row]] = []
-    for _, like in groupby(enumerate(rows), _run_key(rows, name, looks)):
-        run = [row for _, row in like]
-        found.append((_range([name(row) for row in run]), run[0]))
-    return found
-
-
-def _run_key(
-    rows: Sequence[Row], name: Callable[[Row], str], looks: Callable[[Row], Hashable]
-) -> Callable[[tuple[int, Row]], int]:
-    first = list(range(len(rows)))
-    for index in range(1, len(rows)):
-        if _follows(name(rows[index - 1]), name(rows[index])) and (
-            looks(rows[index - 1]) == looks(rows[index])
-        ):
-            first[index] = first[index - 1]
-    return lambda place: first[place[0]]
+    runs: list[list[Row]] = []
+    for row in rows:
+        last = runs[-1][-1] if runs else None
+        if last is not None and _follows(name(last), name(row)) and looks(last) == looks(row):
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return [(_range([name(row) for row in run]), run[0]) for run in runs]
 
 
 def fold_links(links: Sequence[Link]) -> list[tuple[str, Link]]:

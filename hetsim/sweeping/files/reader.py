@@ -1,4 +1,4 @@
-"""The file of a grid read, with everything that is wrong with it by line."""
+"""Files of grids: their schema, and the grid that is read of one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,38 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import model_validator as validated
 
 from hetsim.core import checks
-from hetsim.errors import HetsimError, SweepError
+from hetsim.core.text import to_json
+from hetsim.errors import HetsimError, InvalidInput, SweepError
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.executing import platform_executing
+from hetsim.hardware.files.catalog_files import is_path
 from hetsim.hardware.files.complaints import parse_file
+from hetsim.hardware.files.figures import (
+    Name,
+    NotNegative,
+    OneOf,
+    OrOne,
+    Positive,
+    Strict,
+    Text,
+    refusal,
+)
 from hetsim.hardware.files.json_schema import definitions_of, document
+from hetsim.hardware.files.kernels_schema import Precision
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
-from hetsim.sweeping.files.grid_schema import GridModel
-from hetsim.sweeping.grid import Grid
+from hetsim.placement.objective import OBJECTIVES
+from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, PlatformAxis, WhatIfAxis
+from hetsim.workload.arrivals import MAX_SEED
 from hetsim.workload.files.reader import Replayed, trace_errors, workload_schema
+from hetsim.workload.files.schema import ArrivalsModel, DynamicBatchingModel, SloModel, model_at
+from hetsim.workload.workload import MAX_REQUESTS, Stream, Workload
 
 
 @checks.takes(source=checks.path)
@@ -119,3 +138,170 @@ def grid_schema() -> dict[str, Any]:
         if listed is not whole:
             whole["anyOf"][0] = listed["items"]
     return document("hetsim sweep", definitions, GridModel)
+
+
+MAX_POINTS = 1_000_000
+"""More points than anybody waits for: a grid has them by a slip."""
+
+Size = Annotated[StrictInt, Field(ge=0)]
+
+
+def _in_short(key: str) -> BeforeValidator:
+    """Take text in the place of a mapping that has it under `key`."""
+    return BeforeValidator(lambda given: {key: given} if isinstance(given, str) else given)
+
+
+class ModelEntry(Strict):
+    """An entry of ``models:``."""
+
+    model: Text
+    """Path of an ONNX file, from the folder of this one, or zoo:NAME."""
+    dims: dict[Text, Size] = Field(default_factory=dict)
+    """Open dimensions, by name."""
+
+    def to_record(self, base: Path) -> ModelAxis:
+        """Return the model; a path starts from the folder `base`."""
+        bound = ", ".join(f"{name}={size}" for name, size in sorted(self.dims.items()))
+        shown = f"{self.model} ({bound})" if bound else self.model
+        return ModelAxis(model_at(self.model, base), self.dims, shown)
+
+
+class WhatIfEntry(Strict):
+    """An entry of ``what_ifs:``."""
+
+    changes: Annotated[tuple[Text, ...], OrOne()] = ()
+    """WHAT.FIGURE AMOUNT each, as --what-if takes it."""
+    without: Annotated[tuple[Text, ...], OrOne()] = ()
+    """Devices or links that are not there, as --without takes them."""
+
+    @validated(mode="before")
+    @classmethod
+    def _none(cls, given: Any) -> Any:
+        return {} if given is None else given
+
+    def to_record(self) -> WhatIfAxis:
+        """Return what is supposed."""
+        return WhatIfAxis(self.changes, self.without)
+
+
+class LoadEntry(Strict):
+    """An entry of ``workloads:``: which requests come to each model."""
+
+    name: Name | None = None
+    """What rows call it; absent: what it says."""
+    arrivals: ArrivalsModel
+    """When requests come."""
+    slos: Annotated[tuple[SloModel, ...], OrOne()] = ()
+    """What is asked of their latencies, e.g. p99=50ms; each must hold."""
+    duration_s: Positive | None = None
+    """When requests no longer come, in seconds."""
+    requests: Annotated[StrictInt, Field(ge=1, le=MAX_REQUESTS)] | None = None
+    """How many come in all."""
+    warm_up_s: NotNegative = 0.0
+    """What comes before it is played and not counted, in seconds."""
+    seed: Annotated[StrictInt, Field(ge=0, le=MAX_SEED)] = 0
+    """Of all random numbers."""
+
+    @validated(mode="after")
+    def _fits(self) -> LoadEntry:
+        try:
+            self.to_record(Path())
+        except InvalidInput as error:
+            raise refusal(error.what, error.hint or "") from None
+        return self
+
+    def to_record(self, base: Path) -> LoadAxis:
+        """Return what comes; paths start from the folder `base`."""
+        stream = Stream(
+            STREAM, "model", self.arrivals.to_record(base),
+            slos=tuple(slo.to_record() for slo in self.slos),
+        )  # fmt: skip
+        workload = Workload(
+            (stream,), self.duration_s, self.requests, warm_up_s=self.warm_up_s, seed=self.seed
+        )
+        given = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        return LoadAxis(workload, self.name or " ".join(to_json(given).split()))
+
+
+def _none_or(entry: Any) -> Any:
+    return None if entry in (None, "none") else entry
+
+
+class GridModel(Strict):
+    """The file of a grid."""
+
+    models: Annotated[
+        tuple[Annotated[ModelEntry, _in_short("model")], ...], Field(min_length=1), OrOne()
+    ]
+    """Paths of ONNX files, from the folder of this one, or zoo:NAME."""
+    platforms: Annotated[tuple[Text, ...], Field(min_length=1), OrOne()]
+    """Names of the catalog, or paths; a device stands for the platform of it."""
+    what_ifs: Annotated[
+        tuple[Annotated[WhatIfEntry, _in_short("changes")], ...], Field(min_length=1)
+    ] = (WhatIfEntry(),)
+    """What is supposed of each platform; {} is the platform as it is."""
+    precisions: Annotated[tuple[dict[Name, Precision], ...], Field(min_length=1)] = ({},)
+    """By device, what float models are executed in as if; {}: as they are."""
+    strategies: Annotated[tuple[Text, ...], Field(min_length=1), OrOne()] = ("heft",)
+    """What plans, as --strategy takes it."""
+    batchings: Annotated[
+        tuple[Annotated[DynamicBatchingModel | None, BeforeValidator(_none_or)], ...],
+        Field(min_length=1),
+    ] = (None,)
+    """How requests that wait become one batch; none: they do not."""
+    workloads: Annotated[
+        tuple[Annotated[LoadEntry | None, BeforeValidator(_none_or)], ...], Field(min_length=1)
+    ] = (None,)
+    """Which requests come; none: one request alone."""
+    objective: Annotated[StrictStr, OneOf("objective", OBJECTIVES)] = "latency"
+    """What plans are for."""
+    bound: StrictBool = False
+    """Whether the lower bound of one request is stated, too."""
+
+    @validated(mode="after")
+    def _fits(self) -> GridModel:
+        size = self.to_record(Path()).size
+        if size > MAX_POINTS:
+            raise refusal(f"the grid has {size} points, more than {MAX_POINTS}", "split it")
+        if any(self.batchings) and None in self.workloads:
+            raise refusal(
+                "batches are of requests that come", "write workloads: without none", ("batchings",)
+            )
+        for at, strategy in enumerate(self.strategies):
+            try:
+                _check_strategy(strategy)
+            except HetsimError as error:
+                raise refusal(error.what, error.hint or "", ("strategies", str(at))) from None
+        return self
+
+    def to_record(self, base: Path) -> Grid:
+        """Return the grid; paths start from the folder `base`."""
+        objective: Literal["latency", "throughput"] = (
+            "latency" if self.objective == "latency" else "throughput"
+        )
+        return Grid(
+            models=tuple(entry.to_record(base) for entry in self.models),
+            platforms=tuple(_platform_at(name, base) for name in self.platforms),
+            what_ifs=tuple(entry.to_record() for entry in self.what_ifs),
+            precisions=tuple(self.precisions),
+            strategies=self.strategies,
+            batchings=tuple(
+                None if entry is None else entry.to_record() for entry in self.batchings
+            ),
+            loads=tuple(
+                None if entry is None else entry.to_record(base) for entry in self.workloads
+            ),
+            objective=objective,
+            bound=self.bound,
+        )
+
+
+def _check_strategy(name: str) -> None:
+    from hetsim.placement.registry import resolve
+
+    resolve(name)
+
+
+def _platform_at(given: str, base: Path) -> PlatformAxis:
+    """A path starts from the folder of the grid; a name of the catalog is itself."""
+    return PlatformAxis(str(base / given) if is_path(given) else given, given)

@@ -10,7 +10,7 @@ import pytest
 
 import hetsim
 from cli_calls import Cli, told
-from hetsim.reporting.tables.lint import lint_record
+from hetsim.reporting.tables.analysis import lint_record
 
 
 @pytest.fixture

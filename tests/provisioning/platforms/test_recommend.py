@@ -30,8 +30,7 @@ from hetsim.provisioning.platforms.policies import Placed, placed, policies_of
 from hetsim.provisioning.platforms.recommend import question_of
 from hetsim.provisioning.platforms.verification import verify
 from hetsim.reporting.pages.answers import answer_island
-from hetsim.reporting.recommendation_record import recommendation_record
-from hetsim.reporting.tables.recommendation import recommendation_report
+from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
 from hetsim.simulation.service.cost import Prices
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals import Constant, Replay

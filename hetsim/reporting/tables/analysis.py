@@ -1,0 +1,398 @@
+"""What bounds a plan, what costs it time, and which device takes each node, as tables."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.analysis.explanation import Explanation, Step
+from hetsim.analysis.lint.lint import Finding, Lint
+from hetsim.analysis.lint.suspects import Change
+from hetsim.analysis.nodes.facts import CHOICE, Facts, NodeFacts
+from hetsim.core.text import Record, fields, plain, tally
+from hetsim.core.units import format_bytes, format_seconds
+from hetsim.problem.problem import Problem
+from hetsim.problem.record import measured_record, problem_record, unpriced_record
+from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
+from hetsim.reporting.words.console import Heading, cell, pairs, stack, table
+from hetsim.reporting.words.like_devices import fold_rows
+from hetsim.reporting.words.text import (
+    ABSENT,
+    count,
+    difference_text,
+    more_text,
+    percent,
+    time_text,
+)
+
+STEPS_SHOWN = 12
+"""Steps of the critical path that are listed: the longest, in their order."""
+
+
+def explanation_report(explanation: Explanation) -> RenderableType:
+    """Return what the plan costs, what it is made of, its critical path, and what would help."""
+    return stack(_explained(explanation), _path_table(explanation), _changes_table(explanation))
+
+
+def _explained(explanation: Explanation) -> RenderableType:
+    of = "latency" if explanation.objective == "latency" else "seconds a request"
+    bound_s = explanation.bound_s
+    above = "no lower bound"
+    if bound_s is not None:
+        gap = explanation.cost_s / bound_s - 1.0 if bound_s > 0 else None
+        above = f"{percent(gap)} above the lower bound"
+    rows = [
+        ("plan", plain(explanation.plan.strategy)),
+        (of, f"{format_seconds(explanation.cost_s)}, {above}"),
+    ]
+    whole = explanation.cost_s
+    shares = ", ".join(
+        f"{plain(name)} {percent(seconds / whole if whole > 0 else None)}"
+        for name, seconds in list(explanation.shares.items())[:6]
+    )
+    label = "critical path" if explanation.objective == "latency" else "load"
+    rows.append((label, shares or ABSENT))
+    rows += [*measured_rows(explanation.plan.problem)[:1]]
+    rows += unpriced_rows(explanation.plan.problem)
+    if explanation.limited_by:
+        rows.append(("limited by", plain(explanation.limited_by)))
+    return pairs(rows)
+
+
+def _path_table(explanation: Explanation) -> RenderableType:
+    longest = sorted(explanation.path, key=lambda step: (-step.seconds, step.start_s))
+    shown = set(longest[:STEPS_SHOWN])
+    made = table(
+        ("#start", "#takes", "on", "critical path"),
+        (
+            (
+                format_seconds(step.start_s),
+                format_seconds(step.seconds),
+                step.where,
+                _named(explanation.plan.problem, step),
+            )
+            for step in explanation.path
+            if step in shown
+        ),
+    )
+    left = len(explanation.path) - len(shown)
+    if left <= 0:
+        return made
+    rest = sum(step.seconds for step in explanation.path if step not in shown)
+    note = f"and {count(left, 'shorter step')}, {format_seconds(rest)} in all"
+    return Group(made, Text(note))
+
+
+def _named(problem: Problem, step: Step) -> str:
+    if step.kind == "transfer":
+        return step.what
+    names = [problem.node_names[v] for v in (step.nodes[0], step.nodes[-1])]
+    ends = names[0] if len(step.nodes) == 1 else f"{names[0]} to {names[1]}"
+    return f"{step.what}: {count(len(step.nodes), 'node')}, {ends}"
+
+
+def _changes_table(explanation: Explanation) -> RenderableType:
+    if not explanation.changes:
+        return Text(f"None of {count(explanation.tried, 'change')} tried would make it better.")
+    return table(
+        ("what would help most", "#then", "#saves", "planned by"),
+        (
+            (change.what, format_seconds(change.cost_s), percent(change.gain), change.strategy)
+            for change in explanation.changes
+        ),
+    )
+
+
+def explanation_record(explanation: Explanation) -> Record:
+    """Return an explanation for JSON; nodes by name."""
+    problem = explanation.plan.problem
+    return {
+        **fields(explanation, "strategy=plan.strategy objective cost_s lower_bound_s=bound_s"),
+        "unpriced": unpriced_record(problem),
+        "profiles": measured_record(problem),
+        **fields(explanation, "limited_by shares_s=shares"),
+        "critical_path": [
+            {
+                **fields(step, "kind where what"),
+                "nodes": [problem.node_names[v] for v in step.nodes],
+                **fields(step, "start_s seconds"),
+            }
+            for step in explanation.path
+        ],
+        "changes": [
+            fields(change, "kind what cost_s gain strategy") for change in explanation.changes
+        ],
+        "changes_tried": explanation.tried,
+    }
+
+
+NAMED = 3
+"""Nodes that are named; JSON has all."""
+
+
+def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
+    """Return what the plan takes, and the findings that are worth a change, most first.
+
+    `wide`: those too that gain less, or nothing.
+    """
+    shown = (*lint.findings, *lint.others) if wide else lint.findings
+    commands = dict.fromkeys(one.change for one in shown if options_of(one.change))
+    return stack(
+        pairs(_header(lint)),
+        _table(shown) if shown else None,
+        _commands(commands) if commands else None,
+        Text(_summary(lint, wide=wide)),
+    )
+
+
+def _header(lint: Lint) -> list[tuple[str, str]]:
+    problem = lint.problem
+    rows = [*question(problem), *unpriced_rows(problem), ("plan", plain(lint.asked.strategy))]
+    if lint.before_s is None:
+        rows.append(("infeasible", plain(lint.why)))
+    else:
+        name = "latency" if lint.asked.objective == "latency" else "seconds a request"
+        rows.append((name, format_seconds(lint.before_s)))
+    return rows
+
+
+def _table(shown: Sequence[Finding]) -> Table:
+    return table(
+        ("#saves", "#then", "finding", "#costs", "change, planned again"),
+        (
+            (
+                _saves(one),
+                format_seconds(one.after_s) if math.isfinite(one.after_s) else "no plan",
+                (one.what, *_nodes(one)),
+                time_text(one.cost_s),
+                one.change.say,
+            )
+            for one in shown
+        ),
+    )
+
+
+def _commands(changes: Iterable[Change]) -> Table:
+    """Options that make each change, to be copied: below what they do, on a line of their own."""
+    table = Table.grid()
+    table.add_column(no_wrap=True)
+    for change in changes:
+        table.add_row(cell(change.say))
+        table.add_row(cell(f"  {shlex.join(options_of(change))}"))
+    return table
+
+
+def _saves(one: Finding) -> str:
+    if not math.isfinite(one.after_s):
+        return ABSENT
+    return "all" if one.before_s is None else percent(one.gain)
+
+
+def _nodes(one: Finding) -> list[str]:
+    if not one.nodes:
+        return []
+    return [more_text(", ".join(one.nodes[:NAMED]), len(one.nodes) - NAMED)]
+
+
+def _summary(lint: Lint, *, wide: bool) -> str:
+    total = len(lint.findings) + len(lint.others)
+    if not total:
+        return "Nothing was found that could cost time."
+    says = "gains" if len(lint.findings) == 1 else "gain"
+    least = percent(lint.least)
+    text = f"{len(lint.findings)} of {count(total, 'change')} {says} {least} or more"
+    text += " by the point estimates"
+    if lint.before_s is None:
+        text = f"{len(lint.findings)} of {count(total, 'change')} would make it run"
+    if lint.others and not wide:
+        text += f"; --wide has the {'other' if len(lint.others) == 1 else 'others'}"
+    return f"{text}. Each is planned for itself, by {plain(lint.asked.strategy)}."
+
+
+def lint_record(lint: Lint) -> Record:
+    """Return what was found, in seconds; ``findings`` gain at least ``least``, most first."""
+    return {
+        "schema": "hetsim-lint/1",
+        "problem": problem_record(lint.problem),
+        "strategy": lint.asked.strategy,
+        "options": {} if lint.plan is None else dict(sorted(lint.plan.options.items())),
+        "objective": lint.asked.objective,
+        "before_s": lint.before_s,
+        "infeasible": lint.why or None,
+        "least": lint.least,
+        "findings": [_finding(lint.problem, one) for one in lint.findings],
+        "others": [_finding(lint.problem, one) for one in lint.others],
+    }
+
+
+def _finding(problem: Problem, one: Finding) -> Record:
+    gains = one.before_s is not None and math.isfinite(one.after_s)
+    return {
+        "kind": one.kind,
+        "device": one.device or None,
+        **fields(one, "what nodes file_nodes cost_s"),
+        "change": {
+            "what": one.change.say,
+            "options": options_of(one.change),
+            "pins": dict(one.change.pins),
+            "takes": {
+                device: [problem.node_names[node] for node in nodes]
+                for device, nodes in one.change.takes
+            },
+        },
+        "after_s": one.after_s if math.isfinite(one.after_s) else None,
+        "gain_s": one.gain_s if gains else None,
+        "gain": one.gain if gains else None,
+    }
+
+
+def options_of(change: Change) -> Sequence[str]:
+    """Return the words that ask for the change on the command line; pins are for a file."""
+    words = [word for text in change.what_if for word in ("--what-if", text)]
+    if change.execute:
+        words += ["--execute", ",".join(f"{name}={how}" for name, how in change.execute)]
+    return words
+
+
+SHOWN = 20
+"""Nodes that are listed: those that cost most, or that some device does not take."""
+
+
+PAGE_NODES = 300
+"""Nodes that a page lists."""
+
+
+def nodes_report(facts: Facts, *, wide: bool = False, most: int = SHOWN) -> RenderableType:
+    """Return a header, and the nodes that fall back, or that not every device takes.
+
+    `wide`: every node, in the graph's order; else at most `most`.
+    """
+    listed = _listed(facts)
+    shown = facts.nodes if wide else listed[:most]
+    told: list[RenderableType] = []
+    if shown:
+        told.append(_of_plan(shown) if facts.plan is not None else _of_problem(facts, shown))
+    left = 0 if wide else len(facts.nodes) - len(shown)
+    if left:
+        more = len(listed) - len(shown)
+        what = "falls back" if facts.plan is not None else "is refused somewhere"
+        whats = "fall back" if facts.plan is not None else "are refused somewhere"
+        those = f", of which {more} {what if more == 1 else whats}" if more else ""
+        told.append(Text(f"and {count(left, 'more node')}{those}: --wide lists all"))
+    header = pairs(_nodes_header(facts))
+    return stack(header, told) if shown else stack([header, *told])
+
+
+def _nodes_header(facts: Facts) -> list[tuple[str, str]]:
+    problem = facts.problem
+    folded = sum(not standing for standing in facts.standing_for.values())
+    rows = [
+        *question(problem),
+        *unpriced_rows(problem),
+        (
+            "nodes",
+            f"{problem.n} canonical of {len(facts.file_nodes)} in the file, {folded} folded",
+        ),
+    ]
+    if facts.wanted is not None:
+        able = sum(facts.wanted in node.able for node in facts.nodes[: problem.n])
+        rows.append(("wanted on", f"{plain(facts.wanted)}, which takes {able} of {problem.n}"))
+    if facts.plan is None:
+        able_of = fold_rows(
+            [(name, sum(name in node.able for node in facts.nodes)) for name in problem.devices],
+            lambda one: one[0],
+            lambda one: one[1],
+        )
+        rows.append(("takes", ", ".join(f"{plain(name)} {able}" for name, (_, able) in able_of)))
+        return rows
+    replicas = f", {facts.replicas} replicas" if facts.replicas > 1 else ""
+    rows.append(("plan", plain(facts.plan.strategy) + replicas))
+    runs = tally(node.device for node in facts.nodes if node.device is not None)
+    seconds = {
+        name: sum(node.seconds or 0.0 for node in facts.nodes if node.device == name)
+        for name in runs
+    }
+    rows.append(
+        (
+            "runs",
+            "; ".join(
+                f"{plain(name)} {count(number, 'node')}, {format_seconds(seconds[name])}"
+                for name, number in runs.items()
+            ),
+        )
+    )
+    fallen = [node for node in facts.nodes if node.falls_back]
+    moves_s = sum(node.moves_s for node in fallen)
+    moved = sum(node.moved_bytes for node in fallen)
+    lasts_s = sum((node.cost_s or 0.0) - node.moves_s for node in fallen if node.cost_s is not None)
+    rows.append(
+        (
+            "fall back",
+            f"{count(len(fallen), 'node')}: {difference_text(lasts_s)} in kernels, "
+            f"{difference_text(moves_s)} in transfers ({format_bytes(round(moved))})"
+            if fallen
+            else "none",
+        )
+    )
+    return rows
+
+
+def _listed(facts: Facts) -> list[NodeFacts]:
+    """What is worth a line: what falls back, the dearest first; or what is refused."""
+    if facts.plan is not None:
+        fallen = [node for node in facts.nodes if node.falls_back]
+        return sorted(fallen, key=lambda node: -(node.cost_s or 0.0))
+    return [
+        node
+        for node in facts.nodes
+        if any(one.takes == "no" and facts.wanted in (None, one.device) for one in node.devices)
+    ]
+
+
+def _of_plan(shown: Sequence[NodeFacts]) -> Table:
+    figures = "#runs on", "#wanted on", "#moves", "#cost"
+    return table(
+        (Heading("node", 8), Heading("op", 6), *figures, Heading("why not", 9)),
+        (
+            (
+                node.name,
+                node.op,
+                _on(node.device, node.seconds),
+                _on(node.preferred, node.preferred_s, supposed=node.supposed),
+                format_seconds(node.moves_s) if node.falls_back else ABSENT,
+                difference_text(node.cost_s) if node.falls_back else ABSENT,
+                "by choice" if node.why.startswith(CHOICE) else node.why,
+            )
+            for node in shown
+        ),
+    )
+
+
+def _on(device: str | None, seconds: float | None, *, supposed: bool = False) -> str:
+    """Return a device and a time on it, in brackets where the device does not take the node."""
+    if device is None or seconds is None:
+        return device or ABSENT
+    told = format_seconds(seconds)
+    return f"{device} ({told})" if supposed else f"{device} {told}"
+
+
+def _of_problem(facts: Facts, shown: Sequence[NodeFacts]) -> Table:
+    devices = fold_rows(
+        range(len(facts.problem.devices)),
+        lambda p: facts.problem.devices[p],
+        lambda p: tuple((one.takes, one.seconds) for one in (n.devices[p] for n in facts.nodes)),
+    )
+    refused = any(one.takes == "no" for node in shown for one in node.devices)
+    rows = []
+    for node in shown:
+        said = [(name, node.devices[p]) for name, p in devices]
+        reasons = [f"{name}: {one.reason}" for name, one in said if one.takes == "no"]
+        times = [time_text(one.seconds) for _, one in said]
+        rows.append((node.name, node.op, *times, *([reasons] if refused else [])))
+    why = [Heading("why not", 12)] * refused
+    return table((Heading("node", 8), Heading("op", 6), *(f"#{d}" for d, _ in devices), *why), rows)

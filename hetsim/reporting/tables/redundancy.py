@@ -1,0 +1,249 @@
+"""Objectives without some devices: the worst losses, and how much of the time they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from hetsim.core.text import plain
+from hetsim.core.units import format_seconds
+from hetsim.provisioning.rates.answer import Choice, nearest_miss
+from hetsim.provisioning.rates.redundancy.answer import Availability, Loss, State, Survived
+from hetsim.reporting.words.console import stack, table
+from hetsim.reporting.words.like_devices import fold_rows, folded
+from hetsim.reporting.words.text import ABSENT, count, latency_text, share_text
+from hetsim.simulation.service.service import Service
+
+CHOICES_SHOWN = 3
+"""Choices of what is down that a line has room for."""
+
+
+def choice_text(choice: Choice) -> str:
+    """Return ``2 of gpu.0-7 and cpu``; ``none`` where all are up."""
+    parts = [
+        plain(", ".join(folded(names)))
+        if count == len(names)
+        else f"{count} of {plain(', '.join(folded(names)))}"
+        for count, names in choice
+    ]
+    return " and ".join(parts) or "none"
+
+
+def choices_text(choices: Sequence[Choice]) -> str:
+    """Return several such choices."""
+    shown = [choice_text(one) for one in choices[:CHOICES_SHOWN]]
+    if len(choices) > CHOICES_SHOWN:
+        shown.append(f"{len(choices) - CHOICES_SHOWN} more")
+    return "; or ".join(shown)
+
+
+SHOWN = 12
+"""Losses that are listed."""
+
+
+def surviving_report(found: Survived) -> RenderableType:
+    """Return a row a loss, the worst first, what is not lost with a device, and the answer."""
+    made = table(
+        ("without", "answer", "nearest to its limit", "busiest"),
+        (
+            (
+                choices_text(one.sets),
+                one.answer,
+                nearest_text(one.service),
+                ABSENT if one.service is None else one.service.bottleneck,
+            )
+            for one in (found.intact, *found.losses[:SHOWN])
+        ),
+    )
+    left = len(found.losses) - SHOWN
+    more = [Text(f"{left} more losses are less bad.")] * (left > 0)
+    told = [Text(line) for line in _notes(found)]
+    return stack(made, [*more, *told, Text(surviving_sentence(found), style="bold")])
+
+
+def nearest_text(service: Service | None) -> str:
+    """Return the percentile that is nearest to its limit, or beyond it."""
+    if service is None:
+        return "cannot be served"
+    nearest = nearest_miss(service)
+    if nearest is None:
+        return service.state
+    slo, one = nearest
+    return f"p{slo.percentile:g} {latency_text(one.estimate_s)} of {format_seconds(slo.latency_s)}"
+
+
+def _notes(found: Survived) -> list[str]:
+    notes = []
+    if found.unused:
+        names = plain(", ".join(folded(found.unused)))
+        notes.append(f"Nothing runs on {names}: to lose one of them changes nothing.")
+    for one in found.losses[:SHOWN]:
+        if one.anew and one.refused is None:
+            models = plain(", ".join(one.anew))
+            notes.append(f"Without {choices_text(one.sets)} {models} is planned again.")
+    notes.append(
+        "What is lost of a device is what runs there; its links stay, and what the host holds."
+    )
+    return notes
+
+
+def surviving_sentence(found: Survived) -> str:
+    """Return the answer, and the worst loss, in one sentence."""
+    of = "one device" if found.most == 1 else count(found.most, "device")
+    if found.intact.answer == "misses":
+        return f"Missed with all devices: {nearest_text(found.intact.service)}."
+    worst = found.worst
+    if not worst.lost:
+        same = f"which leaves as much as with all: {nearest_text(worst.service)}"
+        if found.answer == "meets":
+            return f"The objectives hold without any {of}, {same}."
+        return f"Whether the objectives hold without any {of}, {same}, is undecided."
+    named = f"without {choices_text(worst.sets)} {_worst_text(worst)}"
+    if found.answer == "meets":
+        return f"The objectives hold without any {of}; worst {named}."
+    if found.answer == "undecided":
+        return f"Whether the objectives hold without any {of} is undecided; worst {named}."
+    proof = f": {plain(found.impossible)}" if found.impossible is not None else ""
+    return f"The objectives do not hold without any {of}: {named}{proof}."
+
+
+def _worst_text(one: Loss) -> str:
+    if one.refused is not None:
+        return f"it cannot be served: {plain(one.refused.what)}"
+    return f"{one.answer}, {nearest_text(one.service)}"
+
+
+def surviving_record(found: Survived) -> dict[str, Any]:
+    """Return the record for ``to_json``."""
+    return {
+        "most": found.most,
+        "answer": found.answer,
+        "worst": list(found.worst.lost),
+        "impossible": found.impossible,
+        "unused": list(found.unused),
+        "losses": [_loss_record(one) for one in (found.intact, *found.losses)],
+    }
+
+
+def _loss_record(one: Loss) -> dict[str, Any]:
+    nearest = None if one.service is None else nearest_miss(one.service)
+    return {
+        "without": list(one.lost),
+        "stands_for": choices_record(one.sets),
+        "choices": one.choices,
+        "answer": one.answer,
+        "percentile": None if nearest is None else nearest[0].percentile,
+        "latency_s": None if nearest is None else nearest[1].estimate_s,
+        "limit_s": None if nearest is None else nearest[0].latency_s,
+        "bottleneck": None if one.service is None else one.service.bottleneck,
+        "state": None if one.service is None else one.service.state,
+        "requests": 0 if one.service is None else one.service.requests,
+        "planned_again": list(one.anew),
+        "refused": None if one.refused is None else str(one.refused),
+    }
+
+
+def choices_record(sets: Sequence[Choice]) -> list[list[dict[str, Any]]]:
+    """Return choices of what is down as a record."""
+    return [[{"down": down, "of": list(names)} for down, names in one] for one in sets]
+
+
+STATES_SHOWN = 12
+"""States, and devices, that are listed."""
+
+HOW = {
+    "refused": "cannot be served",
+    "not asked": "too rare to be asked",
+}
+
+
+def availability_report(found: Availability) -> RenderableType:
+    """Return the states, the likeliest first, the devices that matter, and the answer."""
+    states = table(
+        ("down", "#of the time", "answer", "nearest to its limit"),
+        (
+            (choices_text(one.sets), _rare(one.chance), one.answer, _why(one))
+            for one in found.states[:STATES_SHOWN]
+        ),
+    )
+    rows = fold_rows(found.devices, lambda one: one.device, lambda one: (one.share, one.source))
+    devices = table(
+        ("device", "#up", "by"),
+        ((name, share_text(one.share), one.source) for name, one in rows[:STATES_SHOWN]),
+    )
+    left = len(found.states) - STATES_SHOWN
+    more = [Text(f"{left} more states are rarer.")] * (left > 0)
+    text = (
+        "Devices fail independently, and each state lasts; what is lost of a device is what "
+        "runs there."
+    )
+    lines = [Text(line, style="bold") for line in availability_lines(found)]
+    return stack(states, [*more, devices], [Text(text), *lines])
+
+
+def _why(one: State) -> str:
+    return HOW[one.how] if one.service is None else nearest_text(one.service)
+
+
+def _rare(chance: Fraction) -> str:
+    return share_text(chance) if chance > Fraction(1, 2) else f"{100 * float(chance):.3g} %"
+
+
+def _digits(minutes: float) -> str:
+    return f"{minutes:.0f}" if minutes >= 100 else f"{minutes:.3g}"
+
+
+def availability_lines(found: Availability) -> list[str]:
+    """Return the answer in a sentence."""
+    low, high = found.low, found.high
+    between = share_text(low)
+    least, most = found.minutes_a_month
+    lost = _digits(most)
+    if low != high:
+        between += f" to {share_text(high)}"
+        lost = f"{_digits(least)} to {lost}"
+    answer = {"meets": "met", "misses": "missed", "undecided": "undecided"}[found.answer]
+    proof = f": {plain(found.impossible)}" if found.impossible is not None else ""
+    return [
+        f"The objectives hold {between} of the time, all but {lost} minutes a month: "
+        f"{float(100 * found.target):.12g} % is {answer}{proof}."
+    ]
+
+
+def availability_record(found: Availability) -> dict[str, Any]:
+    """Return the record for ``to_json``; shares are fractions, as text, and floats beside."""
+    least, most = found.minutes_a_month
+    return {
+        "target": _share(found.target),
+        "answer": found.answer,
+        "low": _share(found.low),
+        "high": _share(found.high),
+        "missed_minutes_a_month": [least, most],
+        "impossible": found.impossible,
+        "states": [
+            {
+                "down": list(one.lost),
+                "stands_for": choices_record(one.sets),
+                "chance": _share(one.chance),
+                "answer": one.answer,
+                "how": one.how,
+                "planned_again": list(one.anew),
+                "p99_s": None
+                if one.service is None
+                else [stream.p99_s for stream in one.service.streams],
+            }
+            for one in found.states
+        ],
+        "devices": [
+            {"device": one.device, "up": _share(one.share), "source": one.source}
+            for one in found.devices
+        ],
+    }
+
+
+def _share(share: Fraction) -> dict[str, Any]:
+    return {"exact": str(share), "share": float(share)}
