@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.hardware.spec import Route
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.plan import Plan

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.simulation.clock.playing import Layout, laid_out, run
 from hetsim.simulation.clock.templates import PlanTasks, template_of
 from hetsim.simulation.failures.serving import FailingServing

@@ -78,10 +78,10 @@ if TYPE_CHECKING:
     from hetsim.partitioning.partition import Partition
     from hetsim.partitioning.regions import annotate
     from hetsim.partitioning.sizes import SizeRules
-    from hetsim.placement.bounding import lower_bound
-    from hetsim.placement.bounds.max_load import max_load
-    from hetsim.placement.entries import strategies
+    from hetsim.placement.bounds.lower_bound import lower_bound
+    from hetsim.placement.objective import max_load
     from hetsim.placement.planning import plan
+    from hetsim.placement.registry import strategies
     from hetsim.problem.groups import Group
     from hetsim.problem.parts import Staging
     from hetsim.problem.plan import Plan
@@ -202,8 +202,8 @@ _HOMES = {
     "load_plan": "hetsim.problem.saved",
     "load_platform": "hetsim.hardware.catalog",
     "load_workload": "hetsim.workload.files.reader",
-    "lower_bound": "hetsim.placement.bounding",
-    "max_load": "hetsim.placement.bounds.max_load",
+    "lower_bound": "hetsim.placement.bounds.lower_bound",
+    "max_load": "hetsim.placement.objective",
     "methods": "hetsim.partitioning.methods.registry",
     "model_of": "hetsim.graph.loading",
     "nodes": "hetsim.analysis.nodes.nodes",
@@ -214,7 +214,7 @@ _HOMES = {
     "run": "hetsim.execution.run",
     "sensitivities": "hetsim.analysis.sensitivity",
     "simulate": "hetsim.simulation.simulate",
-    "strategies": "hetsim.placement.entries",
+    "strategies": "hetsim.placement.registry",
     "survive": "hetsim.provisioning.rates.surviving",
     "sweep": "hetsim.sweeping.verb",
     "what_if": "hetsim.hardware.changing.platform",

@@ -15,7 +15,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import HetsimError, Infeasible, all_refused
-from hetsim.placement.narrowing import without_devices
+from hetsim.placement.constraints import without_devices
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

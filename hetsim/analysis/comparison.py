@@ -17,7 +17,7 @@ from hetsim.core.going import each, part
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
-from hetsim.placement.bounding import stated_bound
+from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
 from hetsim.placement.objective import (
     Objective,
@@ -27,9 +27,9 @@ from hetsim.placement.objective import (
     kept_s,
     seconds_a_request,
 )
-from hetsim.placement.options import option_types
 from hetsim.placement.planning import under
-from hetsim.placement.starting.starts import expand
+from hetsim.placement.registry import option_types
+from hetsim.placement.starts import expand
 from hetsim.problem.parts import Slower
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

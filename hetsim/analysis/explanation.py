@@ -14,7 +14,7 @@ from hetsim.core.going import part
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition
-from hetsim.placement.bounding import stated_bound
+from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.constraints import Constrained
 from hetsim.placement.objective import (
     Objective,

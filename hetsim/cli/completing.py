@@ -230,7 +230,7 @@ def _changes(context: click.Context) -> list[str]:
 
 def _settings(context: click.Context) -> list[str]:
     from hetsim.cli.question import DEFAULT_STRATEGY
-    from hetsim.placement.options import option_types
+    from hetsim.placement.registry import option_types
 
     own = context.find_root().obj.strategy
     given = context.params.get("strategies") or own or DEFAULT_STRATEGY

@@ -164,8 +164,7 @@ def kept_as_supposed(plan: Plan) -> Plan:
 
 def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
     """Read ``--set`` as options of `strategies`, each of which must exist."""
-    from hetsim.placement.options import read_settings
-    from hetsim.placement.registry import resolve
+    from hetsim.placement.registry import read_settings, resolve
 
     for name in strategies:
         resolve(name)

@@ -153,7 +153,7 @@ class Session:
             self._model: Model = stack.enter_context(staged(model))
 
             def replanned(lost: tuple[str, ...]) -> Program:
-                from hetsim.placement.replan import replan
+                from hetsim.placement.planning import replan
 
                 # Values are rounded as by the devices of the first plan: they stay the same.
                 return assemble(replan(plan, lost), self._model, roundings)

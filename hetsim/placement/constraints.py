@@ -1,17 +1,15 @@
-"""Constraints that every strategy here takes: pins, exclusions, fewer devices, less memory.
-
-And the fields of a strategy, given as values or as texts, in the types that they are declared with.
-"""
+"""Constraints that every strategy takes, and problems narrowed by them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetsim.core.checks import shown
 from hetsim.errors import (
@@ -23,12 +21,61 @@ from hetsim.errors import (
     nearest,
 )
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, refuse_twice
+from hetsim.partitioning.deconflict import by_priority
 from hetsim.partitioning.regions import annotate
-from hetsim.placement.fitting.plan_that_fits import fitted
-from hetsim.placement.narrowing import narrowed, without_devices
+from hetsim.placement.fitting import fitted
 from hetsim.placement.objective import Objective, judge
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+
+
+def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
+    """Return the problem with nothing to run on `devices`; inputs may still start there."""
+    open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
+    open_to[:, list(devices)] = False
+    left = narrowed(problem, open_to)
+    for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
+        names = ", ".join(problem.devices[p] for p in devices)
+        raise UnsupportedNode(
+            f"nothing but {names} supports it",
+            where=f"node '{problem.node_names[node]}'",
+            nodes=(problem.node_names[node],),
+            ops=(problem.op_types[node],),
+            devices=tuple(problem.devices[p] for p in devices),
+        )
+    return left
+
+
+def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
+    """Return the problem with nothing to run but on the devices named; none means all."""
+    if not names:
+        return problem
+    kept = {problem.device_index(name) for name in names}
+    return without_devices(problem, tuple(sorted(set(range(len(problem.devices))) - kept)))
+
+
+def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
+    """Return the problem with `nbytes` less on a device, which is closed where none are left."""
+    assert problem.capacity_bytes is not None
+    held = list(problem.capacity_bytes)
+    held[device] = max(held[device] - nbytes, 0)
+    left = replace(problem, capacity_bytes=tuple(held))
+    return left if held[device] else without_devices(left, (device,))
+
+
+def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
+    """Return the problem where a device runs only what is open to it; kernels go whole."""
+    return replace(
+        problem,
+        seconds=np.where(open_to, problem.seconds, np.inf),
+        fused=tuple(k for k in problem.fused if open_to[list(k.nodes), k.device].all()),
+    )
+
+
+def check_runnable(problem: Problem) -> None:
+    """Raise UnsupportedNode, with the devices' reasons, where a node runs nowhere."""
+    if not problem.runnable.any(axis=1).all():
+        by_priority(problem)
 
 
 def field_types(kind: Any) -> dict[str, Any]:
@@ -251,13 +298,7 @@ _SOLVED = 8
 def _of_a_set(
     problem: Problem, solve: Solve, most: int, objective: Objective, refused: list[Infeasible]
 ) -> Plan:
-    """Return the best plan of a set of `most` devices that can run every node.
-
-    Where closing one device after another comes to an end. Sets are asked in the order of the
-    least time of all nodes on them. O(sets n P).
-
-    Raises what `refused` are of where no such set has a plan.
-    """
+    """Return the best plan of a set of `most` devices that can run every node."""
     devices = len(problem.devices)
     sets = itertools.islice(itertools.combinations(range(devices), most), _SETS)
     least = problem.shared_seconds
@@ -286,11 +327,7 @@ def _of_a_set(
 def with_affinity(
     options: Mapping[str, Any], affinity: Affinity, problem: Problem
 ) -> dict[str, Any]:
-    """Return `options` with the pins and exclusions of an Affinity.
-
-    Raises UsageError where both say the same or an option is of the wrong kind, and InvalidInput
-    where its names mean nothing.
-    """
+    """Return `options` with the pins and exclusions of an Affinity."""
     wished = affinity.constraints(problem)
     refuse_twice(checked_fields(Constrained, options), wished)
     return {**options, **wished}

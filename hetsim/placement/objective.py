@@ -1,15 +1,18 @@
-"""What a plan is judged by: the latency of one request, or the seconds a request in a stream."""
+"""Figures by which plans are judged: latency, seconds a request in a stream, bottleneck."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.problem.groups import Group
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import check
@@ -41,21 +44,13 @@ def check_objective(name: str) -> Objective:
 
 
 def judge(plan: Plan, objective: Objective) -> float:
-    """Return the figure by which plans are compared and reported, in seconds; less is better.
-
-    ``latency``: end to end, of the first request alone. ``throughput``: see ``kept_s``.
-    Raises as ``measure`` does.
-    """
+    """Return the figure by which plans are compared and reported, in seconds; less is better."""
     measured_s = measure(plan, objective)
     return measured_s if objective == "latency" else kept_s(plan)
 
 
 def measure(plan: Plan, objective: Objective) -> float:
-    """Return what guides a search, in seconds: the latency, or for throughput ``bottleneck``.
-
-    That is a lower bound on ``judge`` which needs no simulation.
-    Raises what ``simulate`` raises. Memory must hold one request of each replica at once.
-    """
+    """Return what guides a search, in seconds: the latency, or for throughput ``bottleneck``."""
     if plan.sizes:
         check_room(plan)
     elif objective == "throughput":
@@ -73,11 +68,7 @@ def check_room(plan: Plan) -> None:
 
 
 def latency_of(plan: Plan) -> float:
-    """Return the latency of one request by the clock, in seconds.
-
-    Memory is followed only where it could run out: it cannot where a device holds all
-    weights and all tensors at once. Raises what ``simulate`` raises.
-    """
+    """Return the latency of one request by the clock, in seconds."""
     if not plan.sizes:
         check(plan.problem, plan.groups, supports=False, where=f"plan '{plan.strategy}'")
         return latency_of_groups(plan.problem, plan.groups, plan.strategy)
@@ -87,10 +78,7 @@ def latency_of(plan: Plan) -> float:
 
 
 def latency_of_groups(problem: Problem, groups: Sequence[Group], name: str) -> float:
-    """Return ``latency_of`` a plan of `groups`, a partition in executable order, unchecked.
-
-    For the many that a strategy tries; `name` is what errors call it.
-    """
+    """Return ``latency_of`` a plan of `groups`, a partition in executable order, unchecked."""
     if memory_binds(problem):
         return timeline_of(Plan(problem, name, tuple(groups)), trace=False).latency_s
     latency_s = one_request(problem).latency_s(problem, groups, name)
@@ -143,20 +131,13 @@ def kept_s(plan: Plan) -> float:
 
 
 def bottleneck(plan: Plan) -> float:
-    """Return the seconds a request of the busiest device or link, over one period of the deal.
-
-    With enough requests in flight, no fewer seconds pass from one end to the next. A device
-    of several streams shares its work over them; links count under contention only.
-    """
+    """Return the seconds a request of the busiest device or link, over one period of the deal."""
     device_s, link_s = seconds_a_request(plan)
     return max((*device_s, *link_s), default=0.0)
 
 
 def seconds_a_request(plan: Plan) -> tuple[list[float], list[float]]:
-    """Return seconds a request by device, over its streams, and by link.
-
-    Of the requests of one period of the deal, on average. O(V + E) a replica.
-    """
+    """Return seconds a request by device, over its streams, and by link."""
     return _seconds_a_request(plan, tasks_of_plan(plan, plan.problem.contention))
 
 
@@ -167,3 +148,75 @@ def _seconds_a_request(plan: Plan, plan_tasks: PlanTasks) -> tuple[list[float], 
     return [
         busy / width / requests for busy, width in zip(device_s, problem.streams, strict=True)
     ], [busy / requests for busy in link_s]
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """Seconds of occupation by one request.
+
+    Attributes
+    ----------
+    devices : tuple of float
+        By device, divided by its streams; with staged tensors, fetching and storing included.
+    links : tuple of float
+        By link, as ``problem.link_names``; empty without contention.
+    """
+
+    devices: tuple[float, ...]
+    links: tuple[float, ...]
+
+    @property
+    def bottleneck_s(self) -> float:
+        """The largest of them: with many requests in flight none can end sooner after another."""
+        return max((*self.devices, *self.links), default=0.0)
+
+
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    assignment=checks.sequence(checks.whole()),
+)
+def max_load(problem: Problem, assignment: Sequence[int]) -> float:
+    """Return the bottleneck of an assignment, in seconds a request; inf if unsupported.
+
+    The nodes of a device count as one subgraph, whether they are contiguous or not: one
+    dispatch, composites where they are whole, a tensor moved or staged once a device. No plan
+    with this assignment has a lower bottleneck. O(V + E).
+
+    Raises
+    ------
+    UsageError
+        Where the assignment does not give every node a device.
+    """
+    return loads(problem, assignment).bottleneck_s
+
+
+def loads(problem: Problem, assignment: Sequence[int]) -> Loads:
+    """Return the loads that ``max_load`` is the largest of."""
+    count = len(problem.devices)
+    if len(assignment) != problem.n or any(not 0 <= device < count for device in assignment):
+        raise UsageError(
+            f"assignment of length {len(assignment)} for {problem.n} nodes on {count} devices",
+            hint="give a device index for every node",
+        )
+    nodes: list[list[int]] = [[] for _ in problem.devices]
+    for node, device in enumerate(assignment):
+        nodes[device].append(node)
+    device_s = tuple(
+        problem.group_seconds(device, members) / problem.streams[device] if members else 0.0
+        for device, members in enumerate(nodes)
+    )
+    if problem.contention == "none":
+        return Loads(device_s, ())
+    link_s = [0.0] * len(problem.link_names)
+    for value in problem.values:
+        source = problem.host if value.producer == GRAPH_INPUT else assignment[value.producer]
+        if source is None:
+            continue
+        targets = {assignment[node] for node in value.consumers}
+        if value.is_output and problem.host is not None:
+            targets.add(problem.host)
+        for target in sorted(targets - {source}):
+            route = problem.routes[source][target]
+            for link in route.resources:
+                link_s[link] += route.seconds(value.nbytes)
+    return Loads(device_s, tuple(link_s))

@@ -1,15 +1,18 @@
-"""Strategies by name, and the contract of one: a problem in, a valid plan out."""
+"""Strategies by name, with their options and what is said of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from hetsim.core.plugins import asked, load_plugin, misfit, plugin_names
+from hetsim.core.entries import Entry, Option, kind_in_words, meanings
+from hetsim.core.plugins import asked, load_plugin, misfit, plugin_names, plugin_owner
 from hetsim.errors import PluginError, UsageError, nearest
+from hetsim.placement.constraints import NAMES, checked, field_types, read
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -22,21 +25,17 @@ class Strategy(Protocol):
         ...
 
 
-if TYPE_CHECKING:
-    from hetsim.problem.plan import Plan
-    from hetsim.problem.problem import Problem
-
 _HOMES: Mapping[str, str] = {
-    "single": "hetsim.placement.strategies.single:Single",
-    "hetero": "hetsim.placement.strategies.hetero:Hetero",
-    "pipeline": "hetsim.placement.strategies.pipeline:Pipeline",
-    "multi": "hetsim.placement.strategies.multi:Multi",
-    "heft": "hetsim.placement.strategies.heft:Heft",
-    "cpop": "hetsim.placement.strategies.cpop:Cpop",
-    "peft": "hetsim.placement.strategies.peft:Peft",
-    "lookahead": "hetsim.placement.strategies.lookahead:Lookahead",
-    "dls": "hetsim.placement.strategies.dls:Dls",
-    "etf": "hetsim.placement.strategies.etf:Etf",
+    "single": "hetsim.placement.strategies.baselines:Single",
+    "hetero": "hetsim.placement.strategies.baselines:Hetero",
+    "pipeline": "hetsim.placement.strategies.baselines:Pipeline",
+    "multi": "hetsim.placement.strategies.baselines:Multi",
+    "heft": "hetsim.placement.strategies.list_scheduling:Heft",
+    "cpop": "hetsim.placement.strategies.list_scheduling:Cpop",
+    "peft": "hetsim.placement.strategies.list_scheduling:Peft",
+    "lookahead": "hetsim.placement.strategies.list_scheduling:Lookahead",
+    "dls": "hetsim.placement.strategies.list_scheduling:Dls",
+    "etf": "hetsim.placement.strategies.list_scheduling:Etf",
     "mincut": "hetsim.placement.strategies.mincut:Mincut",
     "chain-dp": "hetsim.placement.strategies.chain_dp:ChainDp",
     "ideal-dp": "hetsim.placement.strategies.ideal_dp:IdealDp",
@@ -54,10 +53,7 @@ OWN = tuple(_HOMES)
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of strategies, sorted; those that cannot be used are left out.
-
-    ``plugins.plugin_complaints`` says why they cannot.
-    """
+    """Return the names of strategies, sorted; those that cannot be used are left out."""
     found = set(_HOMES)
     for name in plugin_names(GROUP):
         with suppress(PluginError):
@@ -67,10 +63,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def strategy_class(text: str) -> Any:
-    """Return the class of the strategy that `text` names, with its argument or without.
-
-    Raises UsageError for an unknown name, with the nearest one.
-    """
+    """Return the class of the strategy that `text` names, with its argument or without."""
     name = text.partition(":")[0]
     home = _HOMES.get(name)
     if home is not None:
@@ -122,16 +115,7 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
 
 
 def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
-    """Return the plan that `strategy`, which `text` named, makes of `problem`.
-
-    Raises
-    ------
-    PluginError
-        Where the strategy is of another package, and gives no plan or raises no error of
-        hetsim's.
-    """
-    from hetsim.problem.plan import Plan
-
+    """Return the plan that `strategy`, which `text` named, makes of `problem`."""
     name = text.partition(":")[0]
     found = _asked(name, "solve", lambda: strategy.solve(problem))
     if name not in _HOMES and not isinstance(found, Plan):
@@ -142,3 +126,248 @@ def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
 
 def _asked(name: str, hook: str, call: Callable[[], Any]) -> Any:
     return call() if name in _HOMES else asked(GROUP, name, hook, call)
+
+
+def option_types(strategy: str) -> dict[str, Any]:
+    """Return the type of each option of a strategy, by name."""
+    made = strategy_class(strategy)
+    try:
+        return field_types(made)
+    except NameError as error:
+        raise PluginError(f"strategy '{strategy}' has a broken annotation: {error}") from error
+
+
+def describe_options(strategy: str) -> tuple[Option, ...]:
+    """Return the options of a strategy, those of its own first. Raises as ``option_types``."""
+    types = option_types(strategy)
+    made = resolve(strategy)
+    defaults = option_texts(strategy, {name: getattr(made, name) for name in types})
+    own = sorted(types, key=lambda name: name in NAMES)
+    meaning = meanings(made.__class__)
+    return tuple(
+        Option(name, kind_in_words(types[name]), _shown(defaults[name]), meaning.get(name, ""))
+        for name in own
+    )
+
+
+def _shown(text: str) -> str:
+    return "" if text in ("null", "{}", "[]") else text
+
+
+def read_settings(strategies: Sequence[str], settings: Sequence[str], where: str) -> dict[str, Any]:
+    """Read ``KEY=VALUE`` texts as options that at least one of `strategies` has.
+
+    A value is a number, a word, ``true`` or ``false``, a list ``a,b``, or JSON. A key may
+    come once. `where` names the texts in errors.
+
+    Raises
+    ------
+    UsageError
+        For an unknown strategy or key, with the nearest, a key that comes twice, or a value of
+        another type.
+    """
+    types: dict[str, Any] = {}
+    for strategy in reversed(strategies):
+        types |= option_types(strategy)
+    texts: dict[str, str] = {}
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if key in texts:
+            raise UsageError(f"'{key}' is given twice", where=where, hint="leave one out")
+        texts[key] = value
+        if key not in types:
+            named = ", ".join(f"'{strategy}'" for strategy in dict.fromkeys(strategies))
+            raise UsageError(
+                f"{named} has no option '{key}'", where=where, hint=nearest(key, types)
+            )
+        if not equals:
+            raise UsageError(f"'{text}' has no value", where=where, hint=f"write {key}=VALUE")
+    return {key: read(types[key], text, f"{where} {key}") for key, text in texts.items()}
+
+
+def read_options(strategy: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Read back what ``option_texts`` wrote for a strategy. Raises UsageError as above."""
+    settings = [f"{key}={value}" for key, value in options.items()]
+    return read_settings((strategy,), settings, "options of the plan")
+
+
+def check_options(strategy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in the types that the strategy has for them: a list as a tuple, say."""
+    types = option_types(strategy)
+    return {
+        key: checked(types[key], value, key) if key in types else value
+        for key, value in options.items()
+    }
+
+
+def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options as texts, by name: words as they are, all else as JSON."""
+    from pydantic import TypeAdapter
+    from pydantic_core import PydanticSerializationError
+
+    types = option_types(strategy)
+    found: dict[str, str] = {}
+    for key, value in sorted(options.items()):
+        if isinstance(value, str):
+            found[key] = value
+            continue
+        try:
+            found[key] = TypeAdapter(types[key]).dump_json(value).decode()
+        except (PydanticSerializationError, TypeError):
+            # A plugin's own type; a plan says what it was, and none reads it back.
+            found[key] = str(value)
+    return found
+
+
+_ENTRIES = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            "single",
+            "single[:DEVICE]",
+            "the whole model on one device; without a name, on the one that is fastest alone",
+            ("latency",),
+            _options=partial(describe_options, "single"),
+        ),
+        Entry(
+            "hetero",
+            "hetero[:DEVICE,DEVICE,...]",
+            "each node on the first device of a priority list that supports it",
+            _options=partial(describe_options, "hetero"),
+        ),
+        Entry(
+            "pipeline",
+            "pipeline[:DEVICE,DEVICE,...]",
+            "stages from the front of the model, as large as each device's memory allows",
+            needs=("memory capacities of the devices",),
+            _options=partial(describe_options, "pipeline"),
+        ),
+        Entry(
+            "multi",
+            "multi[:DEVICE,DEVICE,...]",
+            "for throughput: the whole model on each of several devices, requests dealt out",
+            ("throughput", "replicas"),
+            _options=partial(describe_options, "multi"),
+        ),
+        Entry(
+            "heft",
+            "heft",
+            "list scheduling by upward rank, earliest finish time with insertion",
+            ("latency",),
+            _options=partial(describe_options, "heft"),
+        ),
+        Entry(
+            "cpop",
+            "cpop",
+            "list scheduling with the critical path on one device",
+            ("latency",),
+            _options=partial(describe_options, "cpop"),
+        ),
+        Entry(
+            "peft",
+            "peft",
+            "list scheduling with an optimistic look at the way out, for dear transfers",
+            ("latency",),
+            _options=partial(describe_options, "peft"),
+        ),
+        Entry(
+            "lookahead",
+            "lookahead",
+            "list scheduling where a node's children would finish first, for dear transfers",
+            ("latency",),
+            _options=partial(describe_options, "lookahead"),
+        ),
+        Entry(
+            "dls",
+            "dls",
+            "list scheduling by dynamic level: the best pair of ready node and device is next",
+            ("latency",),
+            _options=partial(describe_options, "dls"),
+        ),
+        Entry(
+            "etf",
+            "etf",
+            "list scheduling by earliest end on a device with room: knows speed and memory",
+            ("latency",),
+            _options=partial(describe_options, "etf"),
+        ),
+        Entry(
+            "mincut",
+            "mincut",
+            "least total of compute and transfers, exact on two devices",
+            ("latency",),
+            _options=partial(describe_options, "mincut"),
+        ),
+        Entry(
+            "chain-dp",
+            "chain-dp[:latency|throughput]",
+            "runs of a topological order, for latency or for throughput",
+            ("latency", "throughput"),
+            _options=partial(describe_options, "chain-dp"),
+        ),
+        Entry(
+            "ideal-dp",
+            "ideal-dp",
+            "for throughput: the least bottleneck of contiguous stages, exact up to a budget",
+            ("throughput", "proof"),
+            _options=partial(describe_options, "ideal-dp"),
+        ),
+        Entry(
+            "slice",
+            "slice",
+            "for throughput: stages cut from many topological orders, on graphs of any size",
+            ("throughput",),
+            _options=partial(describe_options, "slice"),
+        ),
+        Entry(
+            "local-search",
+            "local-search",
+            "annealing from the best list schedule or device, for latency or throughput",
+            ("latency", "throughput"),
+            _options=partial(describe_options, "local-search"),
+        ),
+        Entry(
+            "exact",
+            "exact",
+            "the shortest makespan with a proof or the gap, up to about 50 tasks (extra 'exact')",
+            ("latency", "proof"),
+            needs=("OR-tools: pip install 'hetsim[exact]'",),
+            _options=partial(describe_options, "exact"),
+        ),
+        Entry(
+            "auto",
+            "auto",
+            "the best of all strategies and every device alone, by the clock",
+            ("latency", "throughput", "replicas"),
+            _options=partial(describe_options, "auto"),
+        ),
+    )
+}
+
+
+def strategies() -> tuple[Entry, ...]:
+    """List the strategies, by name; those of other packages that cannot be used are left out.
+
+    ``plugins.plugin_complaints`` says why they cannot. What another package adds says of itself
+    what it promises and needs by class variables ``promises`` and ``needs``.
+    """
+    return tuple(_ENTRIES[name] if name in OWN else _added(name) for name in strategy_names())
+
+
+def promises_of(strategy: str) -> tuple[str, ...]:
+    """Return what a strategy promises, with its argument or without."""
+    name = strategy.partition(":")[0]
+    return _ENTRIES[name].promises if name in OWN else _added(name).promises
+
+
+def _added(name: str) -> Entry:
+    made = strategy_class(name)
+    return Entry(
+        name,
+        f"{name}[:...]" if hasattr(made, "parse") else name,
+        (made.__doc__ or "").strip().partition("\n")[0] or "no summary",
+        tuple(getattr(made, "promises", ())),
+        tuple(getattr(made, "needs", ())),
+        plugin_owner(GROUP, name),
+        partial(describe_options, name),
+    )

@@ -154,7 +154,7 @@ def simulate(
         plan = within_power(plan, burst)
     if not injected:
         return timeline_of(plan, arrival, contention=rule, trace=trace)
-    from hetsim.placement.replan import replan
+    from hetsim.placement.planning import replan
     from hetsim.simulation.failures.clock import FailingClock, failed_timeline
 
     played = FailingClock(plan, arrival.tolist(), injected, rule, replan)

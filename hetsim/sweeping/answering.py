@@ -16,7 +16,7 @@ from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform
-from hetsim.placement.bounding import stated_bound
+from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.objective import kept_s
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem

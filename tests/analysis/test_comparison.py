@@ -23,9 +23,9 @@ from hetsim.errors import (
     UsageError,
 )
 from hetsim.partitioning.affinity.affinity import Affinity
-from hetsim.placement.bounding import lower_bound
+from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.objective import Objective, bottleneck, kept_s, seconds_a_request
-from hetsim.placement.options import option_types
+from hetsim.placement.registry import option_types
 from hetsim.problem.parts import Slower
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline

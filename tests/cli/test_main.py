@@ -66,7 +66,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(*_: object, **__: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr("hetsim.placement.entries.strategies", fail)
+    monkeypatch.setattr("hetsim.placement.registry.strategies", fail)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_warnings_are_lines_on_stderr(
             warnings.warn("no rule for op X\n", stacklevel=1)
         return ()
 
-    monkeypatch.setattr("hetsim.placement.entries.strategies", warn)
+    monkeypatch.setattr("hetsim.placement.registry.strategies", warn)
     result = cli("strategies", "--json", *(["-q"] if quiet else []))
     assert result.exit_code == 0
     assert result.stderr == ("" if quiet else "warning: no rule for op X \n")

@@ -18,7 +18,7 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.work import node_work
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.placement.bounding import lower_bound
+from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.problem.problem import Problem
 from loaded_devices import loaded_device
 from onnx_builders import load, make_model, op, value

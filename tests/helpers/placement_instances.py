@@ -14,7 +14,7 @@ import hetsim
 from builders import CASES, placement_case
 from hetsim.graph.dag import topological_order
 from hetsim.placement.registry import resolve
-from hetsim.placement.starting.constructive import Constructive
+from hetsim.placement.starts import Constructive
 from hetsim.problem.parts import Constant, FusedKernel
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

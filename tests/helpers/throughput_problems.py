@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.hardware.spec import Route
-from hetsim.placement.loads.costs import Costs
+from hetsim.placement.throughput.costs import Costs
 from hetsim.problem.parts import Constant, FusedKernel, Staging, Value
 from hetsim.problem.problem import Problem
 

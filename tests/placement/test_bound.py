@@ -14,8 +14,7 @@ import hetsim
 from builders import CASES
 from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible, UsageError
-from hetsim.placement.bounding import lower_bound
-from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound
+from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound, lower_bound
 from hetsim.placement.bounds.paths import Setting, heads, tails
 from hetsim.placement.objective import measure
 from hetsim.problem.plan import Plan

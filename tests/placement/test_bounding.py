@@ -15,12 +15,11 @@ import hetsim
 from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
 from hetsim.partitioning.affinity.affinity import Exclusion
-from hetsim.placement import bounding, registry
-from hetsim.placement.bounding import lower_bound
+from hetsim.placement import registry
 from hetsim.placement.bounds import area
-from hetsim.placement.bounds.lower_bound import bound_of, path_bound_of, quick_bound_of
-from hetsim.placement.constraints import Constrained
-from hetsim.placement.narrowing import without_devices
+from hetsim.placement.bounds import lower_bound as bounding
+from hetsim.placement.bounds.lower_bound import bound_of, lower_bound, path_bound_of, quick_bound_of
+from hetsim.placement.constraints import Constrained, without_devices
 from hetsim.placement.objective import measure
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -224,7 +223,7 @@ def test_a_strategy_that_uses_more_devices_than_allowed_is_refused(
         registry, "strategy_class", lambda text: Everywhere if text == "everywhere" else real(text)
     )
     monkeypatch.setattr(
-        "hetsim.placement.options.strategy_class",
+        "hetsim.placement.registry.strategy_class",
         lambda text: Everywhere if text == "everywhere" else real(text),
     )
     problem = sharing()

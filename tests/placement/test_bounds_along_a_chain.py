@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hetsim
-from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds.chain import chain_of, crossings, lifted, through, units_of
+from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.bounds.paths import Setting, heads
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import Staging

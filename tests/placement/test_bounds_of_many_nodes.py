@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.bounding import lower_bound
 from hetsim.placement.bounds import area, paths
 from hetsim.placement.bounds.area import Rows, fullest, relaxed, worth
+from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.bounds.paths import Neighbours
 from hetsim.problem.problem import Problem
 from sweeps import examples

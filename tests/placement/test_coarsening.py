@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.placement.coarsening.tasks import Coarse, coarsen, pays_to_coarsen, uncoarsened
-from hetsim.placement.starting import constructive
-from hetsim.placement.starting.constructive import prepared
+from hetsim.placement import starts as constructive
+from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
+from hetsim.placement.starts import prepared
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.plan import Plan

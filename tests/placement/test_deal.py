@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.placement.bounding import lower_bound
-from hetsim.placement.bounds.max_load import loads
-from hetsim.placement.objective import bottleneck, check_room, measure
-from hetsim.placement.replicas.deal import (
+from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.objective import bottleneck, check_room, loads, measure
+from hetsim.placement.replicas import (
     SLACK,
     best_counts,
     bottleneck_of_shares,

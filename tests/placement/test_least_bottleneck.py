@@ -13,8 +13,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.objective import bottleneck, measure
+from hetsim.placement.objective import bottleneck, max_load, measure
 from hetsim.placement.throughput.assignments import best_assignment, twins
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

@@ -13,15 +13,13 @@ import pytest
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement import planning
-from hetsim.placement.coarsening.tasks import coarsen
-from hetsim.placement.fitting.exhaustive import search_all
-from hetsim.placement.fitting.footprint import Footprint
-from hetsim.placement.fitting.plan_that_fits import fitted, plan_that_fits, relieved, spilled
-from hetsim.placement.fitting.weights import overfull, weights_that_fit
+from hetsim.placement import starts as constructive
+from hetsim.placement.coarsening import coarsen
+from hetsim.placement.fitting import fitted, plan_that_fits, relieved, search_all, spilled
+from hetsim.placement.footprint import Footprint, overfull, weights_that_fit
 from hetsim.placement.listing.list_schedule import Listing, takes
-from hetsim.placement.loads.network import Network
 from hetsim.placement.registry import resolve
-from hetsim.placement.starting import constructive
+from hetsim.placement.throughput.stage_moves import Network
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

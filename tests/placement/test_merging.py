@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.placement.grouping import refinement as merging
-from hetsim.placement.grouping.refinement import merge_where_it_pays
+from hetsim.placement import grouping as merging
+from hetsim.placement.grouping import merge_where_it_pays
 from hetsim.placement.objective import latency_of_groups
-from hetsim.placement.starting.starts import constructive
+from hetsim.placement.starts import constructive
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import check

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hetsim.errors import UnsupportedNode
-from hetsim.placement.narrowing import (
+from hetsim.placement.constraints import (
     check_runnable,
     narrowed,
     only_devices,

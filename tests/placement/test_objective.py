@@ -8,7 +8,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import OutOfMemory
-from hetsim.placement.fitting.plan_that_fits import fitted
+from hetsim.placement.fitting import fitted
 from hetsim.placement.objective import (
     bottleneck,
     check_room,

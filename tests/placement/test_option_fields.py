@@ -11,7 +11,7 @@ import pytest
 import hetsim
 from hetsim.errors import UsageError
 from hetsim.placement.constraints import checked, checked_fields, field_types, read, read_fields
-from hetsim.placement.options import read_settings
+from hetsim.placement.registry import read_settings
 from hetsim.problem.problem import Problem
 
 

@@ -13,9 +13,15 @@ import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UsageError
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.options import describe_options, option_texts, read_options, read_settings
 from hetsim.placement.planning import again
-from hetsim.placement.registry import OWN, resolve
+from hetsim.placement.registry import (
+    OWN,
+    describe_options,
+    option_texts,
+    read_options,
+    read_settings,
+    resolve,
+)
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

@@ -11,11 +11,11 @@ import pytest
 import hetsim
 from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement import constraints
-from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.constraints import Constrained
-from hetsim.placement.narrowing import (
+from hetsim.placement.constraints import (
+    Constrained,
     only_devices,
 )
+from hetsim.placement.objective import max_load
 from hetsim.placement.planning import again, for_objective, under
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

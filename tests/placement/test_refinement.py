@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.placement.grouping.refinement import refine
+from hetsim.placement.grouping import refine
 from hetsim.placement.objective import Objective, measure
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
@@ -61,7 +61,7 @@ def test_composites_go_whole() -> None:
 
 
 def test_trials_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hetsim.placement.grouping.refinement as module
+    import hetsim.placement.grouping as module
 
     n = 300
     problem = Problem.from_arrays(

@@ -8,10 +8,17 @@ import hetsim
 from hetsim.core.entries import PROMISES
 from hetsim.errors import PluginError, UsageError
 from hetsim.placement import registry
-from hetsim.placement.entries import promises_of, strategies
-from hetsim.placement.registry import OWN, Strategy, resolve, solved, strategy_class, strategy_names
-from hetsim.placement.strategies.hetero import Hetero
-from hetsim.placement.strategies.single import Single
+from hetsim.placement.registry import (
+    OWN,
+    Strategy,
+    promises_of,
+    resolve,
+    solved,
+    strategies,
+    strategy_class,
+    strategy_names,
+)
+from hetsim.placement.strategies.baselines import Hetero, Single
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, UnsupportedNode
-from hetsim.placement.replan import replan, without
+from hetsim.placement.planning import replan, without
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

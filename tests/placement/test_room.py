@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.listing.room import INFINITY, Room, earliest, take
+from hetsim.placement.listing.list_schedule import INFINITY, Room, earliest, take
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from sweeps import examples

@@ -10,9 +10,8 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.placement.bounds.max_load import loads, max_load
-from hetsim.placement.loads.costs import contract, costs_of
-from hetsim.placement.objective import bottleneck, measure
+from hetsim.placement.objective import bottleneck, loads, max_load, measure
+from hetsim.placement.throughput.costs import contract, costs_of
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import Staging
 from hetsim.problem.plan import Plan

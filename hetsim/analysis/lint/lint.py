@@ -15,7 +15,7 @@ from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity.affinity import Affinity
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
 from hetsim.placement.objective import Objective, check_objective
-from hetsim.placement.options import option_types
+from hetsim.placement.registry import option_types
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def strategies(name: str | None) -> None:
     """List the strategies and the merge methods, or say all about the one called NAME."""
     from hetsim.partitioning.methods.registry import methods
-    from hetsim.placement.entries import strategies as known
+    from hetsim.placement.registry import strategies as known
 
     invocation = current()
     if name is not None:

@@ -1,4 +1,4 @@
-"""Area bounds: what streams can do at most within windows of time, as linear programs."""
+"""Area bounds: what streams and memory can do at most within windows of time, by programs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.paths import INFINITY, Array, Floats, Setting
+from hetsim.placement.constraints import narrowed
+from hetsim.placement.footprint import Footprint
+from hetsim.placement.objective import memory_binds
+from hetsim.problem.problem import Problem
 
 LARGE = 20_000
 """Pairs of node and device from which on cutting planes are quicker than the whole program."""
@@ -83,13 +87,7 @@ def worth(rows: Rows, price: Floats) -> tuple[float, NDArray[np.intp]]:
 
 
 def _by_cuts(rows: Rows, sign: bool) -> tuple[Floats, Floats]:
-    """Find prices by Kelley's cutting planes, each taken half-way to the best so far.
-
-    An assignment of each node to a device bounds what any prices can prove: the sum over rows
-    of price times (its work there less the room). The prices at which the least of these is
-    largest give the next one; the shares of the assignments in that least are the fractional
-    assignment (Dantzig and Wolfe).
-    """
+    """Find prices by Kelley's cutting planes, each taken half-way to the best so far."""
     n, count = rows.scaled.shape
     own = rows.scaled[np.arange(n)[:, None], rows.device[None, :]].T
     work = np.where(rows.inside & np.isfinite(own), own, 0.0)
@@ -216,10 +214,7 @@ def balanced(shares: Floats, streams: tuple[int, ...]) -> float:
 
 
 def prices(shares: Floats, streams: tuple[int, ...]) -> Floats:
-    """Return the price y[p] of a second of each device, where sum of y[p] streams[p] is 1.
-
-    Those of the linear program of ``balanced``; all 0 where it has none.
-    """
+    """Return the price y[p] of a second of each device, where sum of y[p] streams[p] is 1."""
     count = shares.shape[1]
     able = np.isfinite(shares)
     scale = float(shares[able].max(initial=0.0))
@@ -436,3 +431,95 @@ def fullest(
 @functools.cache
 def _compiled_fullest() -> Callable[..., int]:
     return machine_code(fullest)
+
+
+def within_memory(problem: Problem) -> Problem | None:
+    """Return the problem without the devices that cannot hold a node and all that it touches."""
+    if not memory_binds(problem):
+        return problem
+    footprint = Footprint.of(problem)
+    room = np.array(footprint.capacity) - np.array(footprint.always)
+    if (room < 0).any():
+        return None
+    held = np.array([sum(problem.constants[c].nbytes for c in own) for own in problem.constants_of])
+    beside = np.array(footprint.beside).reshape(problem.n, len(problem.devices))
+    needed = held[:, None] + np.maximum(beside, np.array(footprint.always))
+    open_to = needed <= np.array(footprint.capacity)
+    left = problem if open_to.all() else narrowed(problem, open_to)
+    usable = left.runnable.any(axis=0)
+    weights = sum(constant.nbytes for constant in problem.constants if constant.consumers)
+    # Not summed as numpy does: capacities near 2**62 are more than 64 bits hold.
+    return left if weights <= sum(room[usable].tolist()) else None
+
+
+def balanced_weights(problem: Problem, shares: Floats) -> float:
+    """Return ``area.balanced`` with the weights of each device within its memory."""
+    if not memory_binds(problem):
+        return 0.0
+    able = np.isfinite(shares)
+    scale = float(shares[able].max(initial=0.0))
+    if scale == 0.0 or not able.any(axis=1).all():
+        return 0.0
+    footprint = Footprint.of(problem)
+    room = (np.array(footprint.capacity) - np.array(footprint.always)).astype(np.float64)
+    weight = np.zeros(problem.n)
+    for constant in problem.constants:
+        for v in constant.consumers:
+            weight[v] += constant.nbytes / len(constant.consumers)
+    unit = float(weight.max(initial=0.0))
+    if unit == 0.0:
+        return 0.0
+    weight, room = weight / unit, room / unit
+    width = np.array(problem.streams, dtype=np.float64)
+    scaled = np.where(able, shares / scale, 0.0)
+    time_price, room_price = _prices(scaled, able, weight, width, room)
+    total = float((time_price * width).sum())
+    if total <= 0.0:
+        return 0.0
+    time_price, room_price = time_price / total, room_price / total
+    cost = np.where(able, time_price * scaled + room_price * weight[:, None], np.inf)
+    needed, offered = float(cost.min(axis=1).sum()), float((room_price * room).sum())
+    rounding = 4.0 * (cost.size + len(room)) * float(np.finfo(np.float64).eps)
+    return max(0.0, scale * (needed - offered - rounding * (needed + offered)))
+
+
+def _prices(
+    scaled: Floats, able: NDArray[np.bool_], weight: Floats, width: Floats, room: Floats
+) -> tuple[Floats, Floats]:
+    """Minimize t where work is at most width t and weights are at most room; return the prices."""
+    check_time()
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_matrix
+
+    n, count = scaled.shape
+    node, device = np.nonzero(able)
+    pairs = len(node)
+    column = np.arange(pairs)
+    a_ub = coo_matrix(
+        (
+            np.concatenate([scaled[node, device], weight[node], -width]),
+            (
+                np.concatenate([device, count + device, np.arange(count)]),
+                np.concatenate([column, column, np.full(count, pairs)]),
+            ),
+        ),
+        shape=(2 * count, pairs + 1),
+    ).tocsr()
+    a_eq = coo_matrix((np.ones(pairs), (node, column)), shape=(n, pairs + 1)).tocsr()
+    cost = np.zeros(pairs + 1)
+    cost[-1] = 1.0
+    # The stubs know dense arrays only.
+    minimize: Any = linprog
+    found = minimize(
+        cost,
+        A_ub=a_ub,
+        b_ub=np.concatenate([np.zeros(count), room]),
+        A_eq=a_eq,
+        b_eq=np.ones(n),
+        bounds=(0.0, None),
+        method="highs",
+    )
+    if found.status != 0:
+        return np.zeros(count), np.zeros(count)
+    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    return price[:count], price[count:]

@@ -45,14 +45,7 @@ class Gap:
 
 
 def chain_of(setting: Setting) -> list[Gap]:
-    """Return the gaps of a chain: nodes of a longest path beside which hardly any work lies.
-
-    Nodes on the path stand at 0, 1, ...; any other lies beside those behind the last that
-    reaches it and before the first that it reaches. Any nodes of a path would do for a bound;
-    work that lies beside one of the chain is in no gap, and so in no sum over gaps.
-
-    O(V + E).
-    """
+    """Return the gaps of a chain: nodes of a longest path beside which hardly any work lies."""
     path = _longest(setting)
     place = {node: at for at, node in enumerate(path)}
     behind, ahead = _reached(setting, place)
@@ -359,15 +352,7 @@ def units_of(problem: Problem) -> list[list[int]]:
 
 
 def lifted(setting: Setting, kinds: Sequence[Sequence[int]]) -> Setting:
-    """Return `setting` where nodes of a chain arrive, and return, as late as its gaps say.
-
-    In any plan the end of a node of the chain and the start of the next lie apart what
-    ``crossings`` and ``through`` say of their two devices, so the least of the sums over
-    devices is a bound (a shortest way, from gap to gap). The gaps on that way alone are looked
-    at by ``through``, until it has none that is not.
-
-    O(V + E) and what the gaps take; gaps that are alike are looked at once.
-    """
+    """Return `setting` where nodes of a chain arrive, and return, as late as its gaps say."""
     gaps = chain_of(setting)
     if not gaps:
         return setting

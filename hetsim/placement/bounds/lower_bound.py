@@ -1,17 +1,22 @@
-"""Lower bounds: what no plan can beat, however clever."""
+"""Lower bounds on latency and on seconds a request, over all plans that obey the constraints."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
-from hetsim.core import deadline
-from hetsim.placement.bounds.area import balanced, crowded
+from hetsim.core import checks, deadline
+from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, within_memory
 from hetsim.placement.bounds.chain import lifted, units_of
-from hetsim.placement.bounds.memory import balanced_weights, within_memory
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
-from hetsim.placement.objective import Objective, memory_binds
+from hetsim.placement.constraints import Constrained, checked_fields, narrowed, with_affinity
+from hetsim.placement.objective import Objective, check_objective, memory_binds
+from hetsim.problem.interchangeable import kinds_of
 from hetsim.problem.problem import Problem
 
 STEPS = 8
@@ -92,10 +97,7 @@ def _rounding(problem: Problem) -> float:
 
 
 def critical_path_bound(problem: Problem) -> float:
-    """Return the longest path when every node takes the device that suits it best, in seconds.
-
-    With the join rule; see ``paths.heads``. O(E (P^2 + d P)) for d neighbours a node.
-    """
+    """Return the longest path when every node takes the device that suits it best, in seconds."""
     setting = Setting.of(problem)
     through = heads(setting, setting.shares) + setting.shares + tails(setting, setting.shares)
     return float(through.min(axis=1).max(initial=0.0))
@@ -108,11 +110,7 @@ def area_bound(problem: Problem) -> float:
 
 
 def path_bound_of(problem: Problem) -> float:
-    """Return seconds along the longest path, which no plan of `problem` can go below.
-
-    A part of ``bound_of`` that solves no linear program; 0 where ``problem.unpriced`` names nodes.
-    Complexity: that of ``critical_path_bound``.
-    """
+    """Return seconds along the longest path, which no plan of `problem` can go below."""
     if problem.n == 0 or problem.unpriced or not problem.runnable.any(axis=1).all():
         return 0.0
     _, _, _, found = _along(problem)
@@ -147,10 +145,7 @@ def _latency(problem: Problem, met_s: float) -> float:
 
 
 def _fits(problem: Problem, limit_s: float) -> bool:
-    """Say whether all streams together do the work in less than `limit_s`, beyond doubt.
-
-    Each node on its quickest device is one of the assignments that ``area_bound`` is the least of.
-    """
+    """Say whether all streams together do the work in less than `limit_s`, beyond doubt."""
     setting = Setting.of(problem)
     work = np.zeros(len(setting.streams))
     np.add.at(work, setting.shares.argmin(axis=1), setting.shares.min(axis=1))
@@ -158,11 +153,7 @@ def _fits(problem: Problem, limit_s: float) -> bool:
 
 
 def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float) -> bool:
-    """Say whether it is proven that no plan takes at most `limit_s`.
-
-    `head` and `tail` are those of the whole setting; devices on which a node would end too late
-    are ruled out, which may raise those of others, until nothing changes.
-    """
+    """Say whether it is proven that no plan takes at most `limit_s`."""
     shares = setting.shares
     slack = limit_s * (1.0 + 1e-12)
     while True:
@@ -175,3 +166,124 @@ def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float) -> boo
             return crowded(setting, head, tail, shares, slack)
         shares = kept
         head, tail = heads(setting, shares), tails(setting, shares)
+
+
+MOST_CHOICES = 64
+"""Choices of devices that are weighed for ``max_devices``; of alike devices any counts once."""
+
+
+@checks.takes(
+    problem=checks.instance("hetsim.problem.problem:Problem"),
+    objective=checks.text,
+    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+)
+def lower_bound(
+    problem: Problem,
+    objective: Objective = "latency",
+    *,
+    affinity: Affinity | None = None,
+    pins: Mapping[str, str] | None = None,
+    exclude: Sequence[Exclusion] = (),
+    max_devices: int | None = None,
+    capacity_bytes: Mapping[str, int] | None = None,
+) -> float:
+    """Return seconds that no plan can go below; inf where none is feasible, as far as is seen.
+
+    0, which claims nothing, where ``problem.unpriced`` names nodes.
+
+    For ``latency``: no plan's end-to-end latency. For ``throughput``: no plan's seconds a
+    request at its most loaded device, and so no rate of requests above its inverse. Both hold
+    without contention, and so with it. ``lower_bound.bound_of`` says how they come about.
+
+    Parameters
+    ----------
+    problem : Problem
+    objective : "latency" or "throughput"
+    affinity, pins, exclude, max_devices, capacity_bytes
+        As ``plan`` takes them, see ``Constrained``: the bound is then of the plans that obey
+        them. It is never below that of the same memory without the others.
+
+    Raises
+    ------
+    UsageError
+        For an unknown objective or device, or an option of the wrong kind.
+    InvalidInput
+        For a pin or an exclusion that names nothing.
+    UnsupportedNode
+        Where they leave a node without a device.
+
+    Complexity: that of ``bound_of``, twice with pins or exclusions. With `max_devices` once more
+    for each choice of so many devices that a quick bound does not rule out; where there are more
+    than MOST_CHOICES, the number is left out of account.
+    """
+    given: dict[str, Any] = {
+        "pins": {} if pins is None else pins,
+        "exclude": exclude,
+        "max_devices": max_devices,
+        "capacity_bytes": {} if capacity_bytes is None else capacity_bytes,
+    }
+    if affinity is not None:
+        given = with_affinity(given, affinity, problem)
+    return bound_under(Constrained(**checked_fields(Constrained, given)), problem, objective)
+
+
+def bound_under(
+    limits: Constrained, problem: Problem, objective: Objective, met_s: float = float("inf")
+) -> float:
+    """Return what ``lower_bound`` does, of constraints in one record; `met_s` as ``bound_of``."""
+    check_objective(objective)
+    limits.check()
+    wide = Constrained(capacity_bytes=limits.capacity_bytes).narrow(problem)
+    found = bound_of(wide, objective, met_s)
+    left = wide
+    if limits.pins or limits.exclude:
+        left = limits.narrow(problem)
+        found = max(found, bound_of(left, objective, met_s))
+    if limits.max_devices is not None:
+        found = max(found, _of_few(left, limits.max_devices, objective))
+    return found
+
+
+def stated_bound(
+    problem: Problem,
+    objective: Objective = "latency",
+    limits: Constrained | None = None,
+    met_s: float = float("inf"),
+) -> float | None:
+    """Return ``lower_bound``, or None where a node that is not priced leaves nothing to state."""
+    found = bound_under(limits or Constrained(), problem, objective, met_s)
+    return None if problem.unpriced and np.isfinite(found) else found
+
+
+def _of_few(problem: Problem, most: int, objective: Objective) -> float:
+    """Return the least bound over all choices of `most` devices; 0 where there are too many."""
+    usable = np.flatnonzero(problem.runnable.any(axis=0)).tolist()
+    if most >= len(usable) or not problem.runnable.any(axis=1).all():
+        return 0.0
+    choices = list(islice(_choices(kinds_of(problem, usable), most), MOST_CHOICES + 1))
+    if len(choices) > MOST_CHOICES:
+        return 0.0
+    quick: list[tuple[float, int, Problem]] = []
+    for index, devices in enumerate(choices):
+        open_to = np.zeros((problem.n, len(problem.devices)), dtype=np.bool_)
+        open_to[:, list(devices)] = True
+        left = narrowed(problem, open_to)
+        quick.append((quick_bound_of(left, objective), index, left))
+    least = float("inf")
+    for at_least_s, _, left in sorted(quick, key=lambda entry: entry[:2]):
+        if at_least_s >= least:
+            break
+        least = min(least, max(at_least_s, bound_of(left, objective)))
+    return least
+
+
+def _choices(kinds: Sequence[Sequence[int]], most: int) -> Iterator[tuple[int, ...]]:
+    """Give every choice of `most` devices, of each kind its first ones."""
+    if not kinds:
+        if most == 0:
+            yield ()
+        return
+    first, rest = kinds[0], kinds[1:]
+    for count in range(min(most, len(first)), -1, -1):
+        for others in _choices(rest, most - count):
+            yield (*first[:count], *others)

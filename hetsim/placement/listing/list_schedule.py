@@ -1,7 +1,4 @@
-"""List scheduling with insertion: each node goes to its best slot, gaps on streams included.
-
-One telling: as it stands for few nodes and for ``lookahead``, compiled for many nodes in order.
-"""
+"""List scheduling with insertion: each node goes to its best slot, gaps on streams included."""
 
 from __future__ import annotations
 
@@ -17,9 +14,156 @@ from numpy.typing import NDArray
 from hetsim.core import deadline, left_to_python
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import OutOfMemory, UnsupportedNode
-from hetsim.placement.listing.columns import columns_of
-from hetsim.placement.listing.room import INFINITY, Array, Room, add, earliest, needs, remove, take
+from hetsim.placement.listing.ranks import columns_of
 from hetsim.problem.problem import Problem
+from hetsim.simulation.clock.templates import flat
+
+Array = Any
+"""A list of numbers, or an array of them where it is compiled; matrices lie flat, by row."""
+
+INFINITY = float("inf")
+
+
+def earliest(
+    starts: Array, ends: Array, base: int, gaps: int, ready: float, length: float
+) -> float:
+    """Earliest start at or after `ready` in a gap of `length`, of the gaps from `base` on."""
+    if ready >= starts[base + gaps - 1]:
+        return ready
+    low, high = base, base + gaps
+    while low < high:
+        middle = (low + high) // 2
+        if ends[middle] < ready + length:
+            low = middle + 1
+        else:
+            high = middle
+    while True:
+        begin = starts[low]
+        if begin < ready:
+            begin = ready
+        if begin + length <= ends[low]:
+            return float(begin)
+        low += 1
+
+
+def take(
+    starts: Array, ends: Array, base: int, gaps: int, begin: float, end: float, shortest: float
+) -> int:
+    """Number of gaps once an interval that ``earliest`` gave is occupied."""
+    if begin == end:
+        return gaps
+    low, high = base, base + gaps
+    while low < high:
+        middle = (low + high) // 2
+        if ends[middle] < end:
+            low = middle + 1
+        else:
+            high = middle
+    first, last = starts[low], ends[low]
+    before, behind = begin - first >= shortest, last - end >= shortest
+    if before and behind:
+        for k in range(base + gaps, low, -1):
+            starts[k], ends[k] = starts[k - 1], ends[k - 1]
+        ends[low] = begin
+        starts[low + 1] = end
+        return gaps + 1
+    if before:
+        ends[low] = begin
+        return gaps
+    if behind:
+        starts[low] = end
+        return gaps
+    for k in range(low, base + gaps - 1):
+        starts[k], ends[k] = starts[k + 1], ends[k + 1]
+    return gaps - 1
+
+
+def needs(at: Array, of: Array, nbytes: Array, readers: Array, node: int, device: int) -> int:
+    """Bytes of a node's weights that are neither on a device yet nor kept room for."""
+    base, total = device * len(nbytes), 0
+    for k in range(at[node], at[node + 1]):
+        if readers[base + of[k]] == 0:
+            total += nbytes[of[k]]
+    return total
+
+
+def add(
+    at: Array, of: Array, nbytes: Array, readers: Array, left: Array, node: int, device: int
+) -> None:
+    """Put a node's weights on a device, whether they fit or not; `left` is bytes by device."""
+    left[device] -= needs(at, of, nbytes, readers, node, device)
+    for k in range(at[node], at[node + 1]):
+        readers[device * len(nbytes) + of[k]] += 1
+
+
+def remove(
+    at: Array, of: Array, nbytes: Array, readers: Array, left: Array, node: int, device: int
+) -> None:
+    """Undo ``add``."""
+    for k in range(at[node], at[node + 1]):
+        readers[device * len(nbytes) + of[k]] -= 1
+    left[device] += needs(at, of, nbytes, readers, node, device)
+
+
+class Room:
+    """Memory that is left for weights, by device; a constant counts once a device.
+
+    A node that is not placed yet may have a home, where room is kept for it: a node that one
+    device alone takes is at home there. Nothing goes where it would take that room, so that
+    where all nodes have a home that fits, the rest can always be placed.
+
+    Attributes
+    ----------
+    at, of, nbytes, readers : list of int
+        See ``needs``.
+    left : list of int [P]
+        Bytes that neither weights nor room kept for some take.
+    homes : list of int [n]
+        Device by node, or -1.
+    """
+
+    def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
+        assert problem.capacity_bytes is not None
+        self.left = list(problem.capacity_bytes)
+        self.at, self.of = (list(row) for row in flat(problem.constants_of))
+        self.nbytes = [constant.nbytes for constant in problem.constants]
+        self.readers = [0] * (len(problem.devices) * len(self.nbytes))
+        if homes is None:
+            alone = problem.supported.sum(axis=1) == 1
+            homes = np.where(alone, problem.supported.argmax(axis=1), -1).tolist()
+        self.homes = list(homes)
+        for node, device in enumerate(self.homes):
+            if device >= 0:
+                add(*self._weights, node, device)
+
+    @property
+    def _weights(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
+        return self.at, self.of, self.nbytes, self.readers, self.left
+
+    def needs(self, node: int, device: int) -> int:
+        """See the function ``needs``."""
+        return needs(self.at, self.of, self.nbytes, self.readers, node, device)
+
+    def holds(self, node: int, device: int) -> bool:
+        """Whether they fit."""
+        return self.at[node] == self.at[node + 1] or self.needs(node, device) <= self.left[device]
+
+    def take(self, node: int, device: int) -> None:
+        """Put them there; the room that was kept for the node is free again."""
+        home = self.homes[node]
+        if home != device:
+            if home >= 0:
+                remove(*self._weights, node, home)
+            add(*self._weights, node, device)
+
+    def give_back(self, node: int, device: int) -> None:
+        """Undo ``take``."""
+        home = self.homes[node]
+        if home != device:
+            remove(*self._weights, node, device)
+            if home >= 0:
+                add(*self._weights, node, home)
+
 
 LEAST, COMPILE_FROM = 1_000, 50_000
 """Nodes of one schedule, and of all of a process, that are for machine code."""
@@ -51,10 +195,7 @@ class Schedule:
 
     @property
     def order(self) -> list[int]:
-        """The nodes by start, a topological order.
-
-        A node of no duration goes before one that starts with it and would hold it up.
-        """
+        """The nodes by start, a topological order."""
         start, end = self.start_s, self.end_s
         return sorted(range(len(start)), key=lambda node: (start[node], end[node], node))
 
@@ -162,12 +303,7 @@ def look(lists: Lists, v: int, p: int) -> None:
 
 
 def choose(lists: Lists, ahead: Array, v: int, forced: int) -> int:
-    """Find the best slot of a node; return its device, -1 where none takes it.
-
-    With `ahead` [n P] the end and that count, then the end; without, the end and the way of its
-    outputs back to the host, then the begin; then the device. A node goes to the device `forced`
-    where that is none of -1 and takes it.
-    """
+    """Find the best slot of a node; return its device, -1 where none takes it."""
     if forced >= 0 and not takes(lists, v, forced):
         forced = -1
     best, second, where = INFINITY, INFINITY, -1
@@ -219,11 +355,7 @@ def put(lists: Lists, v: int, p: int) -> None:
 
 
 def place_all(lists: Lists, ahead: Array, order: Array, only: Array) -> int:
-    """Place nodes in `order`, each as ``choose`` says; return one that no device takes, or -1.
-
-    `only`: the device that each node is forced to, or -1. O(E P + n streams log n), and the gaps
-    moved.
-    """
+    """Place nodes in `order`, each as ``choose`` says; return one that no device takes, or -1."""
     for v in order:
         p = choose(lists, ahead, v, only[v])
         if p < 0:
@@ -332,15 +464,7 @@ class Listing:
         return [self.slot(node, p) for p in able] or [self.refuse(node)]
 
     def earliest(self, node: int) -> Slot:
-        """Return the slot of least score; of equals that which begins first, then by device.
-
-        Raises
-        ------
-        UnsupportedNode
-            Where no device supports the node alone.
-        OutOfMemory
-            Where those that do have no room for its weights.
-        """
+        """Return the slot of least score; of equals that which begins first, then by device."""
         device = choose(self.lists, (), node, -1)
         return self._found(node, device) if device >= 0 else self.refuse(node)
 
@@ -422,21 +546,7 @@ def scheduled(
     ahead: NDArray[np.float64] | None = None,
     only: Sequence[int] | None = None,
 ) -> Schedule:
-    """Return the schedule of nodes placed in `order`; compiled where there are many.
-
-    Parameters
-    ----------
-    problem : Problem
-    homes : sequence of int, optional
-        See ``Listing``.
-    order : sequence of int
-        A topological order.
-    ahead : float array [n, P], optional
-        Each node goes where its end and this are least, of equals where it ends first. Absent: its
-        end and its outputs' way back to the host, of equals where it begins first.
-    only : sequence of int, optional
-        A device by node, or -1: it goes there where it is supported and has room.
-    """
+    """Return the schedule of nodes placed in `order`; compiled where there are many."""
     pays = left_to_python.pays(_compiled, place_all, problem.n, LEAST, COMPILE_FROM)
     listing = Listing(problem, homes, compiled=pays)
     listing.place_in_order(order, ahead=ahead, only=only)

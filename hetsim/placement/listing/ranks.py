@@ -1,17 +1,97 @@
-"""Ranks of nodes: how much work lies before and behind them, on average over devices."""
+"""Columns of a problem, and ranks and orders of its nodes, for list schedulers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.graph.dag import Ints
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
 
-_MADE: WeakKeyDictionary[Problem, list[list[Value]]] = WeakKeyDictionary()
+Floats = NDArray[np.float64]
+
+
+class Columns(NamedTuple):
+    """Arrays that are not to be written to; matrices lie flat, by row.
+
+    Attributes
+    ----------
+    seconds : [n P]
+        Of nodes as a subgraph's members; inf where not supported alone.
+    made_at, made_bytes, leaves : [n + 1], [made], [made]
+        Which values each node makes, their bytes, and whether the host awaits them.
+    reader_at, readers : [made + 1], [reads]
+        The nodes that read each of these.
+    latency, bandwidth : [P P]
+        Of routes; the diagonal is free.
+    arrival, back : [n P]
+        When the inputs of each node are on each device, and what its outputs take from there to
+        the host.
+    """
+
+    seconds: Floats
+    made_at: Ints
+    made_bytes: Floats
+    leaves: Ints
+    reader_at: Ints
+    readers: Ints
+    latency: Floats
+    bandwidth: Floats
+    arrival: Floats
+    back: Floats
+
+
+_MADE: WeakKeyDictionary[Problem, Columns] = WeakKeyDictionary()
+
+
+def columns_of(problem: Problem) -> Columns:
+    """Return them. O(V P + E) the first time."""
+    known = _MADE.get(problem)
+    if known is None:
+        known = _MADE[problem] = _columns(problem)
+    return known
+
+
+def _columns(problem: Problem) -> Columns:
+    n, count, host = problem.n, len(problem.devices), problem.host
+    values = problem.value_arrays
+    latency_s, bytes_per_s = travel_matrices(problem)
+    by_maker = np.argsort(values.producer, kind="stable")
+    made = by_maker[np.searchsorted(values.producer[by_maker], 0) :]
+    number = np.diff(values.readers.at)[made]
+    reader_at = np.concatenate(([0], np.cumsum(number)))
+    first = np.repeat(values.readers.at[made] - reader_at[:-1], number)
+    arrival, back = np.zeros((2, n, count))
+    if host is not None:
+        given = np.flatnonzero(values.producer == GRAPH_INPUT)
+        there = latency_s[host] + values.nbytes[given, None] / bytes_per_s[host]
+        for value, row in zip(given.tolist(), there, strict=True):
+            nodes = values.readers.node[values.readers.at[value] : values.readers.at[value + 1]]
+            arrival[nodes] = np.maximum(arrival[nodes], row)
+        out = made[values.leaves[made]]
+        ways = latency_s[:, host] + values.nbytes[out, None] / bytes_per_s[:, host]
+        np.maximum.at(back, values.producer[out], ways)
+    made_by = np.bincount(values.producer[made], minlength=n)
+    return Columns(
+        seconds=np.where(problem.supported, problem.shared_seconds, np.inf).ravel(),
+        made_at=np.concatenate(([0], np.cumsum(made_by))),
+        made_bytes=values.nbytes[made],
+        leaves=values.leaves[made].astype(np.int64),
+        reader_at=reader_at,
+        readers=values.readers.node[first + np.arange(reader_at[-1])],
+        latency=latency_s.ravel(),
+        bandwidth=bytes_per_s.ravel(),
+        arrival=arrival.ravel(),
+        back=back.ravel(),
+    )
+
+
+_VALUES: WeakKeyDictionary[Problem, list[list[Value]]] = WeakKeyDictionary()
 """By problem, as long as it is there: all schedules of it ask for the same."""
 
 
@@ -35,9 +115,9 @@ def mean_route(problem: Problem) -> tuple[float, float]:
 
 def made_by(problem: Problem) -> Sequence[Sequence[Value]]:
     """Return the values that each node makes, in the problem's order; made once. O(V + E)."""
-    known = _MADE.get(problem)
+    known = _VALUES.get(problem)
     if known is None:
-        known = _MADE[problem] = [[] for _ in range(problem.n)]
+        known = _VALUES[problem] = [[] for _ in range(problem.n)]
         for value in problem.values:
             if value.producer != GRAPH_INPUT:
                 known[value.producer].append(value)
@@ -45,10 +125,7 @@ def made_by(problem: Problem) -> Sequence[Sequence[Value]]:
 
 
 def upward_ranks(problem: Problem) -> list[float]:
-    """Return the upward rank of each node in seconds: the mean length of its longest way out.
-
-    Nodes that no device supports count with 0. O(V + E + n P).
-    """
+    """Return the upward rank of each node in seconds: the mean length of its longest way out."""
     weights = mean_seconds(problem)
     latency_s, per_byte_s = mean_route(problem)
     made = made_by(problem)
@@ -92,11 +169,7 @@ def downward_ranks(problem: Problem) -> list[float]:
 
 
 def static_levels(problem: Problem) -> tuple[list[float], list[float]]:
-    """Return (static level, median time) by node in seconds.
-
-    A static level is the longest way out over median times, transfers left out; nodes that no
-    device supports count with 0. O(V + E + n P).
-    """
+    """Return (static level, median time) by node in seconds."""
     table = np.where(problem.supported, problem.shared_seconds, np.nan)
     table[~problem.supported.any(axis=1)] = 0.0
     medians: list[float] = np.nanmedian(table, axis=1).tolist() if problem.n else []
@@ -108,10 +181,7 @@ def static_levels(problem: Problem) -> tuple[list[float], list[float]]:
 
 
 def rounded(ranks: Sequence[float]) -> list[float]:
-    """Return `ranks` over the largest, to 12 digits.
-
-    What is equal on paper may differ in the last bit, and ties are to go to the lower id.
-    """
+    """Return `ranks` over the largest, to 12 digits."""
     top = max(ranks, default=0.0) or 1.0
     return [round(rank / top, 12) for rank in ranks]
 
@@ -129,3 +199,18 @@ def travel_matrices(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.f
     np.fill_diagonal(latency_s, 0.0)
     np.fill_diagonal(bytes_per_s, np.inf)
     return latency_s, bytes_per_s
+
+
+def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+    """Return a topological order that follows a path as far as it goes. O(V + E)."""
+    waits = [len(found) for found in before]
+    stack = [v for v in range(len(before) - 1, -1, -1) if waits[v] == 0]
+    order: list[int] = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        for v in reversed(after[node]):
+            waits[v] -= 1
+            if waits[v] == 0:
+                stack.append(v)
+    return order

@@ -11,9 +11,17 @@ import numpy as np
 
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Ints
-from hetsim.placement.listing.columns import columns_of
-from hetsim.placement.listing.list_schedule import Listing, Schedule
-from hetsim.placement.listing.room import INFINITY, Array, Room, add, needs, remove
+from hetsim.placement.listing.list_schedule import (
+    INFINITY,
+    Array,
+    Listing,
+    Room,
+    Schedule,
+    add,
+    needs,
+    remove,
+)
+from hetsim.placement.listing.ranks import columns_of
 from hetsim.problem.problem import Problem
 
 COMPILE_FROM = 1_500
@@ -28,23 +36,7 @@ def schedule_pairs(
     rank: Sequence[int] = (),
     machine_code: bool | None = None,
 ) -> Schedule:
-    """Place pairs until nothing is left; no gap is filled.
-
-    Estimates, memory and errors are those of ``Listing``; ties go to the lower node, then to
-    the lower device. O(n W P) for W ready nodes at once.
-
-    Parameters
-    ----------
-    problem : Problem
-    homes : sequence of int, optional
-        See ``Listing``.
-    worth : [n], seconds
-        The pair whose end less its node's worth is least is next.
-    rank : [n]
-        In place of `worth`: the pair that ends first, of equals that of the least rank.
-    machine_code : bool, optional
-        Whether numba compiles it; absent: where there are many nodes. The schedule is the same.
-    """
+    """Place pairs until nothing is left; no gap is filled."""
     n, count = problem.n, len(problem.devices)
     shared, dag = columns_of(problem), problem.dag
     room = Room(problem, homes) if problem.capacity_bytes is not None else None

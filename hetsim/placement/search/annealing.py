@@ -16,7 +16,7 @@ from hetsim.core import deadline, left_to_python
 from hetsim.core.code_folder import is_kept
 from hetsim.core.going import say
 from hetsim.core.machine_code import machine_code
-from hetsim.placement.listing.room import Room, add, needs, remove
+from hetsim.placement.listing.list_schedule import Room, add, needs, remove
 from hetsim.placement.search.drafts import (
     ANSWER,
     ASKING,
@@ -41,11 +41,21 @@ from hetsim.placement.search.drafts import (
     Draft,
     Search,
     asked_of,
+    assign,
     best_of,
     draft_of,
+    draw_below,
+    draw_share,
     estimates_groups,
+    follow,
+    other,
+    propose,
+    put,
     refill,
     search_of,
+    shift,
+    undo,
+    weigh,
 )
 from hetsim.placement.search.estimates import (
     Estimator,
@@ -61,18 +71,6 @@ from hetsim.placement.search.estimates import (
     resume,
     send,
     settle,
-)
-from hetsim.placement.search.moves import (
-    assign,
-    draw_below,
-    draw_share,
-    follow,
-    other,
-    propose,
-    put,
-    shift,
-    undo,
-    weigh,
 )
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
@@ -166,10 +164,7 @@ def next_share(search: Search) -> float:
 
 
 def dropped_from(temperature: float, now: float, share: float) -> float:
-    """Return a cost from which on, whatever it is, a draft is not accepted with this draw.
-
-    It is above the least such by more than what floats round off, of exponentials and of sums.
-    """
+    """Return a cost from which on, whatever it is, a draft is not accepted with this draw."""
     if share <= 0.0:
         return math.inf
     return (now + temperature * (SLACK - math.log(share))) * (1.0 + SLACK)
@@ -191,21 +186,7 @@ def note(asked: Asked, search: Search) -> None:
 
 
 def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, until: int) -> int:
-    """Anneal on until the moves are tried, or until there is something to ask; return which.
-
-    Parameters
-    ----------
-    asked : Asked
-    search : Search
-        With ``figures[NOW]`` and ``figures[BEST]`` the cost of the draft at first, and
-        ``counts[LOOKED]`` -1.
-    hot, cold : float
-        As shares of ``figures[SCALE]``.
-    moves : int
-        The budget; 0: the caller sets ``figures[SPENT]`` where it is called again.
-    until : int
-        Return before this many moves were tried.
-    """
+    """Anneal on until the moves are tried, or until there is something to ask; return which."""
     counts, figures = search.counts, search.figures
     if counts[TRIED] == 0 and not asked.grouped:
         note(asked, search)
@@ -366,11 +347,7 @@ def walk(
 
 
 def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:
-    """Anneal in rounds of ROUND moves a task, as many as the budget has; return the moves tried.
-
-    The more tasks, the less heat. Where the budget is time, a round of TRIAL_PART of it tells how
-    many rounds it has.
-    """
+    """Anneal in rounds of ROUND moves a task, as many as the budget has; return the moves tried."""
     hot = min(HOT, FINE / max(problem.n, 1))
     most = ROUND * problem.n
     if budget.moves is not None:

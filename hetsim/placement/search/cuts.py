@@ -225,20 +225,7 @@ def least_serial(problem: Problem, rounds: int = 10) -> list[int]:
 def source_side(
     size: int, tails: Ints, heads: Ints, capacities: Ints, source: int, sink: int
 ) -> NDArray[np.bool_]:
-    """Return which nodes the source reaches where a maximum flow leaves room.
-
-    Whichever maximum flow it is, these are the nodes on the source's side in every minimum cut.
-
-    Parameters
-    ----------
-    size : int
-        Number of nodes.
-    tails, heads, capacities : int array [m]
-        Of the arcs; those between the same two nodes add up.
-    source, sink : int
-
-    Complexity: one maximum flow (Dinic).
-    """
+    """Return which nodes the source reaches where a maximum flow leaves room."""
     arcs = len(tails)
     at, level, queue, now = np.empty((4, size + 1), dtype=np.int64)
     columns = [

@@ -102,10 +102,7 @@ def add_up(asked: Asked, search: Search, whole: Array) -> None:
 
 
 def begin(asked: Asked, search: Search) -> float:
-    """Put everything as it is at the last mark before the last move's changes, or at the start.
-
-    Return the latest end before it; ``counts[BEGUN]`` is its place.
-    """
+    """Put everything as it is at the last mark before the last move's changes, or at the start."""
     count, lanes, turn = asked.devices, search.lanes, search.turn
     whole, done, marks, counts = search.whole, search.done, search.marks, search.counts
     if len(marks) == 0:
@@ -171,10 +168,7 @@ def resume(search: Search, until: int) -> None:
 
 
 def cost_of_nodes(asked: Asked, search: Search) -> float:
-    """The estimate where every node is a subgraph, and links and dispatch are free.
-
-    Of a draft of which marks are known, from the last one on before what was changed.
-    """
+    """The estimate where every node is a subgraph, and links and dispatch are free."""
     count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
     lane_at, turn, whole, done = asked.lane_at, search.turn, search.whole, search.done
     read_at, read_from, read_row = asked.read_at, asked.read_from, asked.read_row
@@ -223,11 +217,7 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
 
 
 def gather(asked: Asked, search: Search) -> int:
-    """Join nodes to subgraphs, and add up what each device has to do; return how many there are.
-
-    A node joins its device's last subgraph unless it is cut off or fed by a later one, so that
-    every edge leads from an earlier subgraph to the same or a later one.
-    """
+    """Join nodes to subgraphs, and add up what each device has to do; return how many there are."""
     label, last, ahead, seconds = search.label, search.last, search.ahead, asked.seconds
     pred_at, pred, cut, device = asked.pred_at, asked.pred, search.cut, search.device
     head, tip, following, count = search.head, search.tip, search.following, asked.devices
@@ -345,11 +335,7 @@ def cost_of_groups(asked: Asked, search: Search) -> float:
 
 
 def cost(asked: Asked, search: Search) -> float:
-    """The estimate of the draft in seconds, or some number above the limit where that is.
-
-    That it is above is known as soon as the longest way on from a node, or what a device of one
-    stream still has to do, cannot end earlier.
-    """
+    """The estimate of the draft in seconds, or some number above the limit where that is."""
     return cost_of_groups(asked, search) if asked.grouped else cost_of_nodes(asked, search)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from hetsim.core.going import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
-from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.grouping.refinement import merge_where_it_pays, refine
+from hetsim.placement.grouping import merge_where_it_pays, refine
 from hetsim.placement.objective import (
     Objective,
     check_objective,
@@ -22,13 +22,12 @@ from hetsim.placement.objective import (
     memory_binds,
 )
 from hetsim.placement.registry import resolve, strategy_names
-from hetsim.placement.replicas.deal import whole_models
-from hetsim.placement.replicas.replication import replicated
-from hetsim.placement.starting.constructive import prepared
-from hetsim.placement.starting.starts import (
+from hetsim.placement.replicas import replicated, whole_models
+from hetsim.placement.starts import (
     CONSTRUCTIVE,
     Start,
     affordable,
+    prepared,
     start_that_fits,
     starting_plans,
 )
@@ -97,13 +96,7 @@ class Auto(Constrained):
     seed: int = 0
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the best plan.
-
-        Raises
-        ------
-        UnsupportedNode, OutOfMemory
-            Where no strategy finds a plan; of memory the text says whether that is proven.
-        """
+        """Return the best plan."""
         check_objective(self.objective)
         best = self.within(problem, self._solve)
         most = self.max_devices
@@ -248,10 +241,7 @@ class Auto(Constrained):
         return judge(plan, self.objective)
 
     def _least(self, found: Sequence[Start]) -> tuple[Start, float]:
-        """Return the plan that costs least, and what it does; of equal ones the simplest.
-
-        For throughput plans are played in the order of what they are weighed by, which is a bound.
-        """
+        """Return the plan that costs least, and what it does; of equal ones the simplest."""
         ordered = sorted(found, key=_worth)
         if self.objective == "latency":
             return ordered[0], ordered[0].cost
@@ -299,10 +289,7 @@ def _merged(coarse: Coarse, start: Start, objective: Objective) -> Start | None:
 
 
 def _proved(problem: Problem, found: Sequence[Start]) -> bool:
-    """Say whether a single subgraph takes as long as the longest path: nothing comes before it.
-
-    A plan as fast with several subgraphs could still have fewer.
-    """
+    """Say whether a single subgraph takes as long as the longest path: nothing comes before it."""
     best = min(found, key=_worth, default=None)
     if best is None or len(best.plan.groups) != 1:
         return False

@@ -10,17 +10,22 @@ import numpy as np
 
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.graph.dag import topological_order
-from hetsim.placement.coarsening.tasks import uncoarsened
-from hetsim.placement.constraints import Constrained
-from hetsim.placement.grouping.best import best_grouping
-from hetsim.placement.loads.orders import changed, depth_first
-from hetsim.placement.narrowing import check_runnable
+from hetsim.placement.coarsening import uncoarsened
+from hetsim.placement.constraints import Constrained, check_runnable
+from hetsim.placement.grouping import best_grouping
+from hetsim.placement.listing.ranks import depth_first
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
-from hetsim.placement.starting.constructive import prepared
-from hetsim.placement.throughput.chain_runs import Run, fastest_runs, fastest_staged_runs
-from hetsim.placement.throughput.search import as_plan, layouts, views, within_memory
+from hetsim.placement.starts import prepared
+from hetsim.placement.throughput.search import (
+    as_plan,
+    layouts,
+    plan_of_stages,
+    refined,
+    views,
+    within_memory,
+)
+from hetsim.placement.throughput.slices import Run, changed, fastest_runs, fastest_staged_runs
 from hetsim.placement.throughput.stage_moves import StageMoves
-from hetsim.placement.throughput.stages import plan_of_stages, refined
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -67,19 +72,7 @@ class ChainDp(Constrained):
         return cls(objective=check_objective(text)) if text else cls()
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the plan.
-
-        An order costs O(n P^2 + values) and four simulations for latency; O(n^2 K S) for
-        latency with staged tensors and for the bottleneck, with K kinds of devices and S
-        multisets of them.
-
-        Raises
-        ------
-        Infeasible
-            Where no order has supported runs that fit the memory.
-        UsageError
-            For an unknown objective or no order.
-        """
+        """Return the plan."""
         check_objective(self.objective)
         if self.orders is not None and self.orders < 1:
             raise UsageError(f"{self.orders} orders", hint="try one or more")

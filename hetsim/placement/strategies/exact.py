@@ -4,33 +4,342 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
 from hetsim.core import deadline
 from hetsim.core.going import AT_MOST, before, say
-from hetsim.errors import OutOfMemory, UsageError
+from hetsim.errors import NotInstalled, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
-from hetsim.placement.constraints import Constrained
-from hetsim.placement.fitting.exhaustive import Found, search_all
-from hetsim.placement.fitting.footprint import Footprint
-from hetsim.placement.grouping.best import best_grouping
-from hetsim.placement.grouping.refinement import merge_where_it_pays
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
+from hetsim.placement.constraints import Constrained, narrowed
+from hetsim.placement.fitting import Found, search_all
+from hetsim.placement.footprint import Footprint
+from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule, scheduled
-from hetsim.placement.narrowing import narrowed
+from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.objective import latency_of, measure
-from hetsim.placement.search.constraint_model import load_cp_model, solve_makespan
 from hetsim.placement.search.drafts import draft_of
-from hetsim.placement.starting.constructive import prepared
-from hetsim.placement.starting.starts import Start, quick_start, starts_that_fit
+from hetsim.placement.starts import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.strategies.local_search import LocalSearch
 from hetsim.problem.groups import Group
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+
+TICKS = 1_000_000
+"""Ticks of the solver's clock over the horizon, where times are no multiples of anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the solver found.
+
+    Attributes
+    ----------
+    schedule : Schedule or None
+        The best; None where it found none in time.
+    bound_s : float
+        No schedule is shorter, by more than rounding.
+    optimal : bool
+        Whether the schedule meets the bound.
+    infeasible : bool
+        Whether there is proven to be no schedule.
+    """
+
+    schedule: Schedule | None
+    bound_s: float
+    optimal: bool
+    infeasible: bool
+
+
+def solve_makespan(
+    problem: Problem,
+    horizon_s: float,
+    hint: Schedule | None,
+    lower_s: float,
+    time_limit_s: float,
+    beside: Sequence[Sequence[int]] = (),
+    forbidden: Sequence[Sequence[int]] = (),
+) -> Proof:
+    """Solve the contention-free relaxation of `problem`, in which nodes need not be grouped.
+
+    A node waits for its inputs and, where one of them comes from another device or from
+    nowhere, for a dispatch; a stream runs one node at a time; weights fit. Every plan obeys
+    that, so the bound holds for every plan. Where links are free of contention and dispatch
+    costs nothing, the schedule is a plan.
+
+    Parameters
+    ----------
+    problem : Problem
+    horizon_s : float
+        A makespan that is known to be possible.
+    hint : Schedule, optional
+    lower_s : float
+        A bound that is known.
+    time_limit_s : float
+        Wall-clock seconds, those for building the model included.
+    beside : [n][P] int, optional
+        Bytes that a device needs beside its weights while it runs a node.
+    forbidden : sequence of assignments
+        Devices by node that are not to be given again.
+
+    Raises
+    ------
+    NotInstalled
+        Where OR-tools is not installed.
+    OutOfTime
+        Where a deadline passes, or the limit, before the solver begins.
+    """
+    end_s = deadline.now_s() + time_limit_s
+    cp_model = load_cp_model()
+    model = _Model(cp_model, problem, horizon_s, lower_s, beside)
+    for assignment in forbidden:
+        model.forbid(assignment)
+    left_s = end_s - deadline.now_s()
+    if left_s <= 0.0:
+        raise deadline.OutOfTime
+    return model.solve(hint, left_s)
+
+
+def load_cp_model() -> Any:
+    """Return OR-tools' CP-SAT module. Raises NotInstalled where it is not installed, or broken."""
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError as error:
+        # Modules in machine code that are interrupted as they begin say that they failed.
+        cause = error.__cause__
+        if cause is not None and not isinstance(cause, Exception):
+            raise cause from None
+        absent = isinstance(error, ModuleNotFoundError)
+        raise NotInstalled(
+            "strategy 'exact' needs OR-tools, which "
+            + ("is not installed" if absent else f"does not load: {error}"),
+            hint="pip install 'hetsim[exact]'",
+            package="ortools",
+        ) from None
+    return cp_model
+
+
+class _Model:
+    def __init__(
+        self,
+        cp_model: Any,
+        problem: Problem,
+        horizon_s: float,
+        lower_s: float,
+        beside: Sequence[Sequence[int]],
+    ) -> None:
+        self.cp_model, self.problem = cp_model, problem
+        self.tick_s = _tick(problem, horizon_s)
+        self.top = math.ceil(horizon_s / self.tick_s * (1 + 1e-12))
+        model = self.model = cp_model.CpModel()
+        n, count = problem.n, len(problem.devices)
+        seconds = np.where(problem.runnable, problem.shared_seconds, np.inf)
+        # Rounded down, so that what is proven of ticks holds for seconds.
+        self.ticks = [
+            [self._down(s) if s < math.inf else -1 for s in row] for row in seconds.tolist()
+        ]
+        self.start = [model.new_int_var(0, self.top, f"start{v}") for v in range(n)]
+        self.end = [model.new_int_var(0, self.top, f"end{v}") for v in range(n)]
+        # None where the device does not take the node.
+        self.on: list[list[Any]] = [
+            [model.new_bool_var(f"on{v},{p}") if row[p] >= 0 else None for p in range(count)]
+            for v, row in enumerate(self.ticks)
+        ]
+        self.makespan = model.new_int_var(
+            min(math.floor(lower_s / self.tick_s * (1 - 1e-9)), self.top), self.top, "makespan"
+        )
+        lanes: list[list[Any]] = [[] for _ in range(count)]
+        for v in range(n):
+            deadline.check()
+            model.add_exactly_one([b for b in self.on[v] if b is not None])
+            model.add(self.end[v] <= self.makespan)
+            for p in range(count):
+                if self.on[v][p] is not None:
+                    lanes[p].append(
+                        model.new_optional_interval_var(
+                            self.start[v], self.ticks[v][p], self.end[v], self.on[v][p], f"{v},{p}"
+                        )
+                    )
+        for p, lane in enumerate(lanes):
+            if problem.streams[p] == 1:
+                model.add_no_overlap(lane)
+            else:
+                model.add_cumulative(lane, [1] * len(lane), problem.streams[p])
+        self._transfers()
+        self._dispatch()
+        self._area()
+        self._memory(beside)
+        model.minimize(self.makespan)
+
+    def _down(self, seconds: float) -> int:
+        return math.floor(seconds / self.tick_s * (1 + 1e-12) + 1e-9)
+
+    def _transfers(self) -> None:
+        problem, model, host = self.problem, self.model, self.problem.host
+        latency_s, bytes_per_s = travel_matrices(problem)
+        count = len(problem.devices)
+        # One constraint an edge and pair of devices: the slowest of its tensors.
+        slowest: dict[tuple[int, int], Any] = {}
+        for value in problem.values:
+            travel = latency_s + value.nbytes / bytes_per_s
+            if value.producer == GRAPH_INPUT:
+                if host is not None:
+                    for v in value.consumers:
+                        self._after_input(v, travel[host])
+                continue
+            for v in value.consumers:
+                key = (value.producer, v)
+                known = slowest.get(key)
+                slowest[key] = travel if known is None else np.maximum(known, travel)
+            if value.is_output and host is not None:
+                for p, on in enumerate(self.on[value.producer]):
+                    if on is not None:
+                        back = self._down(float(travel[p, host]))
+                        model.add(self.end[value.producer] + back <= self.makespan).only_enforce_if(
+                            on
+                        )
+        dispatch = [self._down(s) for s in problem.dispatch_s]
+        for (u, v), travel in sorted(slowest.items(), key=lambda item: item[0]):
+            deadline.check()
+            model.add(self.start[v] >= self.end[u])
+            # Symmetric pairs of equal cost are the rule: one literal for "apart" serves them.
+            by_cost: dict[int, list[tuple[int, int]]] = {}
+            for p in range(count):
+                for q in range(count):
+                    if p == q or self.on[u][p] is None or self.on[v][q] is None:
+                        continue
+                    lag_s = float(travel[p, q])
+                    if lag_s == math.inf:
+                        model.add_bool_or([~self.on[u][p], ~self.on[v][q]])
+                        continue
+                    lag = self._down(lag_s) + dispatch[q]
+                    if lag:
+                        by_cost.setdefault(lag, []).append((p, q))
+            for lag, pairs in by_cost.items():
+                apart = model.new_bool_var(f"{u}>{v}:{lag}")
+                for p, q in pairs:
+                    model.add_bool_or([~self.on[u][p], ~self.on[v][q], apart])
+                model.add(self.start[v] >= self.end[u] + lag).only_enforce_if(apart)
+
+    def _after_input(self, v: int, travel: Sequence[float]) -> None:
+        for p, on in enumerate(self.on[v]):
+            if on is None:
+                continue
+            if travel[p] == math.inf:
+                self.model.add(on == 0)
+            else:
+                lag = self._down(float(travel[p])) + self._down(self.problem.dispatch_s[p])
+                self.model.add(self.start[v] >= lag).only_enforce_if(on)
+
+    def _dispatch(self) -> None:
+        for v in range(self.problem.n):
+            for p, on in enumerate(self.on[v]):
+                dispatch = self._down(self.problem.dispatch_s[p])
+                if on is not None and dispatch:
+                    self.model.add(self.start[v] >= dispatch).only_enforce_if(on)
+
+    def _area(self) -> None:
+        """What a device runs fits the makespan: implied, and quickly told."""
+        for p, streams in enumerate(self.problem.streams):
+            load = [
+                self.ticks[v][p] * on
+                for v, row in enumerate(self.on)
+                if (on := row[p]) is not None and self.ticks[v][p]
+            ]
+            if load:
+                self.model.add(sum(load) <= streams * self.makespan)
+
+    def forbid(self, assignment: Sequence[int]) -> None:
+        """Rule out one device for each node, all at once."""
+        literals = [self.on[v][p] for v, p in enumerate(assignment)]
+        self.model.add_bool_or([~on for on in literals if on is not None])
+
+    def _memory(self, beside: Sequence[Sequence[int]]) -> None:
+        """Weights fit, and with them what each node reads and makes while it runs."""
+        if self.problem.capacity_bytes is None:
+            return
+        for p, capacity in enumerate(self.problem.capacity_bytes):
+            deadline.check()
+            held: list[Any] = []
+            for c, constant in enumerate(self.problem.constants):
+                readers = [on for v in constant.consumers if (on := self.on[v][p]) is not None]
+                if not readers or not constant.nbytes:
+                    continue
+                there = readers[0]
+                if len(readers) > 1:
+                    there = self.model.new_bool_var(f"weight{c},{p}")
+                    for on in readers:
+                        self.model.add_implication(on, there)
+                held.append(constant.nbytes * there)
+            if held:
+                self.model.add(sum(held) <= capacity)
+            for v, on in enumerate(row[p] for row in self.on):
+                if beside and on is not None and beside[v][p]:
+                    self.model.add(sum(held) + beside[v][p] <= capacity).only_enforce_if(on)
+
+    def solve(self, hint: Schedule | None, time_limit_s: float) -> Proof:
+        if hint is not None:
+            for v, device in enumerate(hint.assignment):
+                self.model.add_hint(self.start[v], min(self._down(hint.start_s[v]), self.top))
+                for p, on in enumerate(self.on[v]):
+                    if on is not None:
+                        self.model.add_hint(on, p == device)
+        solver = self.cp_model.CpSolver()
+        solver.parameters.max_time_in_seconds = time_limit_s
+        # The same answer in every process, as long as the limit is not met.
+        solver.parameters.num_workers = 8
+        solver.parameters.interleave_search = True
+        solver.parameters.random_seed = 0
+        status = _solved(solver, self.model)
+        cp_model = self.cp_model
+        bound_s = max(0.0, solver.best_objective_bound) * self.tick_s
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return Proof(None, bound_s, False, status == cp_model.INFEASIBLE)
+        assignment = tuple(
+            next(p for p, on in enumerate(row) if on is not None and solver.value(on))
+            for row in self.on
+        )
+        begin = tuple(solver.value(var) * self.tick_s for var in self.start)
+        end = tuple(solver.value(var) * self.tick_s for var in self.end)
+        return Proof(Schedule(assignment, begin, end), bound_s, status == cp_model.OPTIMAL, False)
+
+
+def _solved(solver: Any, model: Any) -> Any:
+    """Solve on a thread, so that Ctrl-C reaches Python while the solver works, and ends it."""
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as pool:
+        working: Future[Any] | None = None
+        try:
+            working = pool.submit(solver.solve, model)
+            return working.result()
+        except BaseException:
+            # Said again until it is heard: the search may not have begun.
+            while working is not None and not working.done():
+                solver.stop_search()
+                wait([working], timeout=0.05)
+            raise
+
+
+def _tick(problem: Problem, horizon_s: float) -> float:
+    """The largest of 1, 1/2, 1/4 .. 1/1024 s that all times are multiples of, or a small one."""
+    latency_s, bytes_per_s = travel_matrices(problem)
+    times = {0.0, *problem.dispatch_s, *problem.shared_seconds[problem.runnable].tolist()}
+    for value in problem.values:
+        times.update((latency_s + value.nbytes / bytes_per_s).ravel().tolist())
+    finite = [s for s in sorted(times) if s < math.inf]
+    for denominator in (1, 2, 4, 8, 10, 16, 100, 1000):
+        exact = all((s * denominator).is_integer() for s in finite)
+        if exact and horizon_s * denominator <= 2**40:
+            return 1.0 / denominator
+    return max(horizon_s, 1e-12) / TICKS
+
 
 MOST_TASKS = 200
 """Tasks above which the constraint model is not built: it could prove nothing there."""
@@ -68,17 +377,7 @@ class Exact(Constrained):
     time_limit_s: float = 30.0
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the plan.
-
-        Raises
-        ------
-        NotInstalled
-            Where OR-tools is not installed.
-        UsageError
-            For a limit that is not above 0, or a problem of more than MOST_TASKS tasks.
-        UnsupportedNode, OutOfMemory
-            Where no plan is feasible.
-        """
+        """Return the plan."""
         if not 0 < self.time_limit_s < math.inf:
             raise UsageError(f"time_limit_s is {self.time_limit_s}", hint="give a number above 0")
         if find_spec("ortools") is None:
@@ -149,12 +448,7 @@ class Exact(Constrained):
     def _solved(
         self, coarse: Coarse, horizon_s: float, hint: Schedule, floor: float, left_s: float
     ) -> tuple[list[Plan], float]:
-        """Return the plans made of the solver's schedules in `left_s`, and what is proven.
-
-        The solver knows weights, and what a node reads and makes. Where its schedule's
-        activations then do not fit in any grouping, its assignment is forbidden and it is asked
-        again. What it proves after that holds where ``search_all`` finds no plan for any of them.
-        """
+        """Return the plans made of the solver's schedules in `left_s`, and what is proven."""
         tasks = coarse.problem
         beside = _beside(coarse)
         until_s = deadline.now_s() + left_s

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
-from hetsim.placement.constraints import Constrained
-from hetsim.placement.loads.costs import Contracted, Costs
-from hetsim.placement.narrowing import check_runnable
+from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.objective import Objective
 from hetsim.placement.throughput.assignments import EQUAL, best_assignment
+from hetsim.placement.throughput.costs import Contracted, Costs
 from hetsim.placement.throughput.search import (
     Stages,
     as_plan,
@@ -274,17 +273,7 @@ class IdealDp(Constrained):
     required: bool = False
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the plan.
-
-        O(I J) stages for I ideals, each with J below the ceiling, times kinds and states.
-
-        Raises
-        ------
-        Infeasible
-            Where no contiguous assignment is supported and fits the memory.
-        UsageError
-            Where it cannot be exact and that is `required`.
-        """
+        """Return the plan."""
         made = self.within(problem, self._solve)
         if self.required and "not proven" in made.reason:
             raise UsageError(

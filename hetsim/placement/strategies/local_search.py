@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
-from hetsim.placement.coarsening.tasks import Coarse, pays_to_coarsen
+from hetsim.placement.coarsening import Coarse, pays_to_coarsen
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.grouping.refinement import refine
+from hetsim.placement.grouping import refine
 from hetsim.placement.objective import (
     Objective,
     check_objective,
@@ -19,10 +19,9 @@ from hetsim.placement.objective import (
     measure,
     memory_binds,
 )
+from hetsim.placement.priced_start import priced_start
 from hetsim.placement.search.annealing import JUDGED, Budget, Heat, rounds, walk
-from hetsim.placement.starting.constructive import prepared
-from hetsim.placement.starting.priced import priced_start
-from hetsim.placement.starting.starts import Start, quick_start, starts_that_fit
+from hetsim.placement.starts import Start, prepared, quick_start, starts_that_fit
 from hetsim.placement.throughput.search import search_stages, within_memory
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
@@ -83,15 +82,7 @@ class LocalSearch(Constrained):
     seed: int = 0
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the best plan met.
-
-        Raises
-        ------
-        UsageError
-            For a budget below 0, or both kinds of it.
-        UnsupportedNode, OutOfMemory
-            Where nothing to start from is feasible.
-        """
+        """Return the best plan met."""
         check_objective(self.objective)
         if self.moves is not None and self.time_limit_s is not None:
             raise UsageError(
@@ -109,11 +100,7 @@ class LocalSearch(Constrained):
         return self._search(problem)
 
     def _before(self, end_s: float, problem: Problem) -> Plan:
-        """Return the best plan met before `end_s`, a quick one where nothing else was.
-
-        What the quick one takes is kept back: a look at the time comes that much late at most, and
-        the plan that is found is checked at last.
-        """
+        """Return the best plan met before `end_s`, a quick one where nothing else was."""
         began_s = deadline.now_s()
         quick = quick_start(problem, self.objective)
         took_s = deadline.now_s() - began_s
@@ -179,10 +166,7 @@ class LocalSearch(Constrained):
         return refine(found, self.objective, cost) if pays_to_coarsen(problem) else found
 
     def spread_out(self, problem: Problem, starts: Sequence[Start]) -> Plan:
-        """Return the best plan for throughput: moves of nodes from the best of `starts`.
-
-        Raises Infeasible where there are none, and none is found.
-        """
+        """Return the best plan for throughput: moves of nodes from the best of `starts`."""
         start = min(starts, key=lambda found: found.cost, default=None)
         most = STAGE_MOVES if self.moves is None else self.moves
 
@@ -207,10 +191,7 @@ class LocalSearch(Constrained):
         return Plan(problem, "local-search", start.plan.groups, gained)
 
     def started(self, coarse: Coarse, start: Start) -> Start:
-        """Return `start`, or where there are many tasks what ``priced_start`` finds, if better.
-
-        Half of what is left of a time limit goes to that at most.
-        """
+        """Return `start`, or where there are many tasks what ``priced_start`` finds, if better."""
         if not PRICED_FROM <= coarse.problem.n <= MOST_PRICED:
             return start
         if memory_binds(coarse.fine):
@@ -221,11 +202,7 @@ class LocalSearch(Constrained):
         return start if priced is None or priced.cost >= start.cost else priced
 
     def improve(self, coarse: Coarse, start: Start) -> tuple[tuple[Group, ...], float, int]:
-        """Return the best groups met on the tasks, their cost by the clock, and moves tried.
-
-        A move that overfills a device with weights is not made; where activations could, what
-        improves on everything before is played first, and taken back where it does not fit.
-        """
+        """Return the best groups met on the tasks, their cost by the clock, and moves tried."""
         problem = coarse.problem
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from hetsim.errors import UsageError
 from hetsim.placement.constraints import Constrained
-from hetsim.placement.grouping.best import best_grouping
-from hetsim.placement.grouping.refinement import merge_where_it_pays
+from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.search.cuts import least_serial
-from hetsim.placement.starting.constructive import prepared
+from hetsim.placement.starts import prepared
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -44,17 +43,7 @@ class Mincut(Constrained):
     name: ClassVar[str] = "mincut"
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the plan: one maximum flow on two devices, else rounds x P of them.
-
-        Raises
-        ------
-        UnsupportedNode
-            Where no device supports a node.
-        OutOfMemory
-            Where the assignment does not fit the devices.
-        UsageError
-            For less than one round.
-        """
+        """Return the plan: one maximum flow on two devices, else rounds x P of them."""
         if self.rounds < 1:
             raise UsageError(f"{self.rounds} rounds", hint="allow 1 or more")
         return self.within(problem, self._solve)

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hetsim.errors import UsageError
-from hetsim.placement.constraints import Constrained
-from hetsim.placement.narrowing import check_runnable
+from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.objective import Objective
 from hetsim.placement.throughput.search import (
     STARTS,
@@ -58,17 +57,7 @@ class Slice(Constrained):
     moves: int = 200_000
 
     def solve(self, problem: Problem) -> Plan:
-        """Return the plan. O(orders n^2 K S + moves d P), d the neighbours of a node.
-
-        For K kinds of devices and S multisets of them.
-
-        Raises
-        ------
-        Infeasible
-            Where no order that was tried has supported slices that fit the memory.
-        UsageError
-            Where an option is below its least value.
-        """
+        """Return the plan. O(orders n^2 K S + moves d P), d the neighbours of a node."""
         if self.orders < 1 or self.moves < 0:
             raise UsageError(
                 f"{self.orders} orders and {self.moves} moves", hint="cut one order or more"

@@ -10,8 +10,7 @@ import numpy as np
 
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.area import prices
-from hetsim.placement.loads.network import Network
-from hetsim.placement.throughput.stage_moves import waiting_in_vain
+from hetsim.placement.throughput.stage_moves import Network, waiting_in_vain
 from hetsim.problem.interchangeable import interchangeable
 from hetsim.problem.problem import Problem
 
@@ -45,14 +44,7 @@ def best_assignment(
     contiguous: bool,
     network: Network | None = None,
 ) -> Searched:
-    """Look for the assignment with the least ``max_load`` below `ceiling_s`.
-
-    Branch and bound over the nodes in graph order: the loads of what is assigned so far only
-    grow, and with what the rest needs at least, at the prices of the area bound, they stay
-    below the ceiling. Of devices that nothing tells apart the first unused one is enough.
-    Weights count as memory, live activations do not. With `contiguous` the graph of the devices
-    has no cycle. Exponential; at most `budget` steps.
-    """
+    """Look for the assignment with the least ``max_load`` below `ceiling_s`."""
     n, count = problem.seconds.shape
     if n == 0:
         return Searched(True, [], 0.0)

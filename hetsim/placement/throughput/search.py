@@ -15,16 +15,43 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.loads.costs import Contracted, Costs, contract, costs_of
-from hetsim.placement.loads.orders import Orders, changed
-from hetsim.placement.narrowing import check_runnable, with_less
+from hetsim.placement.coarsening import Coarse
+from hetsim.placement.constraints import check_runnable, with_less
 from hetsim.placement.objective import measure
 from hetsim.placement.throughput.assignments import EQUAL, best_assignment
-from hetsim.placement.throughput.slices import Slices, States, cut
+from hetsim.placement.throughput.costs import Contracted, Costs, contract, costs_of
+from hetsim.placement.throughput.slices import Orders, Slices, States, changed, cut
 from hetsim.placement.throughput.stage_moves import Layout, StageMoves
-from hetsim.placement.throughput.stages import plan_of_assignment, plan_of_stages
+from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+
+
+def plan_of_stages(
+    problem: Problem, name: str, stages: Sequence[tuple[Sequence[int], int]], reason: str
+) -> Plan:
+    """Return the plan with one subgraph a stage. O(V + E)."""
+    labels = [-1] * problem.n
+    assignment = [-1] * problem.n
+    rank = [0.0] * problem.n
+    for index, (nodes, device) in enumerate(stages):
+        for node in nodes:
+            labels[node], assignment[node], rank[node] = index, device, float(index)
+    parts = order_groups(problem.dag, labels, rank)
+    if parts is None:
+        raise AssertionError(f"stages of '{name}' feed each other in a circle")
+    return Plan(problem, name, as_groups(parts, assignment, problem.devices), reason)
+
+
+def refined(coarse: Coarse, plan: Plan) -> Plan:
+    """Return a plan of the tasks as a plan of the nodes that they stand for."""
+    return Plan(coarse.fine, plan.strategy, coarse.spread(plan.groups), plan.reason)
+
+
+def plan_of_assignment(problem: Problem, name: str, assignment: Sequence[int], reason: str) -> Plan:
+    """Return the plan with as few subgraphs as ``compact`` finds."""
+    return Plan(problem, name, partition(problem, "compact", assignment=assignment).groups, reason)
+
 
 ATTEMPTS = 8
 """Searches made anew where activations do not fit."""
@@ -60,11 +87,7 @@ def views(problem: Problem) -> list[Contracted]:
 
 
 def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
-    """Return the best stages of `count` orders by `costs`; None where nothing was feasible.
-
-    The orders are those by rule, and then changes of the best one: some parts get new random
-    keys, and the order follows the keys as far as the edges allow.
-    """
+    """Return the best stages of `count` orders by `costs`; None where nothing was feasible."""
     states = States.of(costs.kinds)
     orders = Orders(costs)
     best: Slices | None = None
@@ -121,10 +144,7 @@ def assigned(contracted: Contracted, stages: Stages) -> list[int]:
 
 
 def swapped(moves: StageMoves, layout: Layout) -> Layout:
-    """Return the layout with whole stages on each other's devices, as long as that gains.
-
-    Costs by kind do not tell where a device stands among the links. O(P^2 (V + E)) a round.
-    """
+    """Return the layout with whole stages on each other's devices, as long as that gains."""
     count = len(moves.problem.devices)
     gained = count <= MOST_SWAPPED and layout.load_s > 0.0
     while gained:
@@ -275,11 +295,7 @@ def nothing_met(problem: Problem) -> Infeasible:
 
 
 def bound_of_one_copy(problem: Problem) -> float:
-    """Return seconds a request that no plan goes below which runs a node on one device.
-
-    ``lower_bound``, which holds for replicas too, and the node that is longest where it is
-    shortest. 0 where a node is not priced.
-    """
+    """Return seconds a request that no plan goes below which runs a node on one device."""
     if problem.n == 0 or problem.unpriced:
         return 0.0
     shares = np.where(problem.runnable, problem.shared_seconds, np.inf)

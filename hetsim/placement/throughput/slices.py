@@ -1,16 +1,81 @@
-"""Cutting one topological order into a segment a device, so that the largest load is least."""
+"""Topological orders, and their cuts into segments of least bottleneck or least serial time."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core import deadline
-from hetsim.placement.loads.costs import Costs, Floats
+from hetsim.core import deadline, left_to_python
+from hetsim.core.machine_code import machine_code
+from hetsim.graph.contraction import Contraction
+from hetsim.graph.dag import Dag, topological_order
+from hetsim.placement.listing.ranks import depth_first
+from hetsim.placement.throughput.costs import Costs, Floats, costs_of
+from hetsim.problem.groups import order_groups
+from hetsim.problem.parts import GRAPH_INPUT
+from hetsim.problem.problem import Problem
+
+
+class Orders:
+    """Orders of the nodes of `costs` in which the members of a kernel stand together.
+
+    Without that a cut could hardly avoid them: kernels are contracted, the largest first, as
+    long as that closes no cycle, and the orders are of what is left.
+    """
+
+    def __init__(self, costs: Costs) -> None:
+        labels = list(range(costs.n))
+        state = Contraction(costs.dag)
+        nodes = sorted({kernel.nodes for kernel in costs.kernels}, key=lambda v: (-len(v), v))
+        for members in nodes:
+            if not any(state.taken(v) for v in members) and not state.cycle(members):
+                state.add(members)
+                for v in members:
+                    labels[v] = members[0]
+        parts = order_groups(costs.dag, labels)
+        assert parts is not None
+        place = [0] * costs.n
+        for index, part in enumerate(parts):
+            for v in part:
+                place[v] = index
+        self._parts = parts
+        self.dag = Dag.from_edges(
+            len(parts), ((place[u], place[v]) for u, v in costs.dag.edges() if place[u] != place[v])
+        )
+
+    def spread(self, order: Sequence[int]) -> list[int]:
+        """Return an order of the parts as one of the nodes."""
+        return [v for part in order for v in self._parts[part]]
+
+    def by_rule(self) -> Iterator[list[int]]:
+        """Give the orders of parts to begin with: by id, and depth first from either end."""
+        yield list(range(self.dag.n))
+        yield depth_first(self.dag.preds, self.dag.succs)
+        yield depth_first(self.dag.succs, self.dag.preds)[::-1]
+
+    def by_keys(self, keys: Sequence[float]) -> list[int]:
+        """Return the order of parts that follows `keys` as far as the edges allow."""
+        order = topological_order(self.dag.succs, keys)
+        assert order is not None
+        return order
+
+
+def changed(keys: Sequence[float], random: Random) -> list[float]:
+    """Give a few parts, where there are any, another key: near the old one or anywhere."""
+    made = list(keys)
+    for _ in range(1 + random.randrange(min(8, len(made))) if made else 0):
+        part = random.randrange(len(made))
+        near = random.random() < 0.5
+        made[part] = made[part] + random.gauss(0.0, 0.1) if near else random.random()
+    return made
+
 
 INFINITY = float("inf")
 
@@ -42,10 +107,7 @@ class States:
 
     @classmethod
     def of(cls, kinds: Sequence[Sequence[int]], most: int = MOST_STATES) -> States:
-        """Number the states of `kinds`: the product of their sizes, each plus 1.
-
-        Where these are more than `most`, the last kinds count fewer devices, or none.
-        """
+        """Number the states of `kinds`: the product of their sizes, each plus 1."""
         stride: list[int] = []
         sizes: list[int] = []
         count = 1
@@ -75,13 +137,7 @@ class Slices:
 def segment_loads(
     costs: Costs, order: Sequence[int], borders: NDArray[np.int64] | None = None
 ) -> Floats:
-    """Return the load of every segment: [K, i, j] is that of ``order[i:j]``; inf for i >= j.
-
-    With `borders`, ascending from 0 to n, segments lie between these places alone: [K, i, j] is
-    that of ``order[borders[i]:borders[j]]``. Also inf where memory does not suffice or a node is
-    not supported. Each tensor, kernel and constant counts in rectangles of (i, j), added up by
-    differences: O(E K + B^2 K) for B borders.
-    """
+    """Return the load of every segment: [K, i, j] is that of ``order[i:j]``; inf for i >= j."""
     edges = np.arange(costs.n + 1) if borders is None else borders
     n, kinds = len(edges) - 1, costs.compute_s.shape[1]
     place = np.empty(costs.n, dtype=np.int64)
@@ -150,12 +206,7 @@ def segment_loads(
 def cut(
     costs: Costs, order: Sequence[int], states: States | None = None, ceiling: float = INFINITY
 ) -> Slices | None:
-    """Return the best way to cut `order`, each device having one segment at most.
-
-    Dynamic programming over (end of the last segment, devices used), exact for this order up
-    to MOST_BORDERS nodes; above, cuts are made at as many places, evenly spread. None where no
-    cut has a bottleneck of at most `ceiling`. O(B^2 K S) for B places and S states, in numpy.
-    """
+    """Return the best way to cut `order`, each device having one segment at most."""
     known = states or States.of(costs.kinds)
     n = min(costs.n, MOST_BORDERS)
     borders = np.linspace(0, costs.n, n + 1).astype(np.int64)
@@ -191,3 +242,204 @@ def cut(
         segments.append((int(borders[first]), int(borders[end]), kind))
         end, state = first, state - known.stride[kind]
     return Slices(bottleneck, tuple(reversed(segments)))
+
+
+Array = Any
+"""A list of numbers, or an array of them where it is _follow; matrices lie flat, by row."""
+
+LEAST, COMPILE_FROM = 50_000, 50_000_000
+"""Steps of one plan, and of all of a process, that are for machine code."""
+
+
+def follow_devices(
+    table: Array,
+    number: Array,
+    nbytes: Array,
+    latency: Array,
+    per_byte: Array,
+    enter: Array,
+    best: Array,
+    through: Array,
+    came: Array,
+) -> None:
+    """Find, place by place, from which device each is reached in the least time.
+
+    Parameters
+    ----------
+    table : float [n count]
+        Seconds of what stands at each place.
+    number, nbytes : float [n + 1]
+        Values that cross the cut before each place, and their bytes.
+    latency, per_byte, enter : float [count count]
+        Of changing device, a value, a byte and once; zero on the diagonal.
+    best, through : float [count], float [count count]
+        Seconds up to the first place, changed to those up to the last; and room to work in.
+    came : int [n count]
+        Out. Of ways that take as long, staying goes first, then the first device.
+
+    Complexity: O(n count^2).
+    """
+    count = len(best)
+    for at in range(1, len(came) // count):
+        values, size = number[at], nbytes[at]
+        for p in range(count):
+            before = best[p]
+            for k in range(p * count, p * count + count):
+                through[k] = before + latency[k] * values + per_byte[k] * size + enter[k]
+        for q in range(count):
+            least, source = through[q], 0
+            for p in range(1, count):
+                if through[p * count + q] < least:
+                    least, source = through[p * count + q], p
+            came[at * count + q] = q if through[q * count + q] <= least else source
+            best[q] = least + table[at * count + q]
+
+
+@functools.cache
+def _follow() -> Callable[..., None]:
+    """Return ``follow_devices`` as machine code for int64 and float64 arrays."""
+    return machine_code(follow_devices)
+
+
+def pays(steps: int) -> bool:
+    """Whether so many steps are for machine code."""
+    return left_to_python.pays(_follow, follow_devices, steps, LEAST, COMPILE_FROM)
+
+
+Run = tuple[int, int, int]
+"""First place, end place, device."""
+
+
+def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
+    """Return the runs with the least serial time; None where a node is supported nowhere alone."""
+    n, count = problem.seconds.shape
+    if n == 0:
+        return []
+    nodes = np.asarray(order, dtype=np.int64)
+    place = np.empty(n, dtype=np.int64)
+    place[nodes] = np.arange(n)
+    table = np.where(problem.supported, problem.shared_seconds, np.inf)[nodes]
+    values = problem.value_arrays
+    read = np.flatnonzero(np.diff(values.readers.at))
+    first, last = np.full((2, len(values.producer)), -1, dtype=np.int64)
+    if read.size:
+        places, starts = place[values.readers.node], values.readers.at[read]
+        first[read] = np.minimum.reduceat(places, starts)
+        last[read] = np.maximum.reduceat(places, starts)
+    given = values.producer == GRAPH_INPUT
+    made = np.where(given, -1, place[values.producer])
+    # Bytes and number of the values that are needed behind the cut before each place.
+    crossing = ~given & (last > made)
+    steps = np.stack((made[crossing], last[crossing]), axis=1).ravel() + 1
+    signs = np.tile([1.0, -1.0], steps.size // 2)
+    nbytes, number = np.zeros((2, n + 1))
+    np.add.at(nbytes, steps, signs * np.repeat(values.nbytes[crossing], 2))
+    np.add.at(number, steps, signs)
+    nbytes, number = np.cumsum(nbytes), np.cumsum(number)
+    if problem.host is not None:
+        moved = np.where(given, first >= 0, values.leaves)
+        where = np.where(given, first, made)[moved]
+        size, enters = values.nbytes[moved], given[moved]
+        for p in range(count):
+            if p != problem.host:
+                there, back = problem.routes[problem.host][p], problem.routes[p][problem.host]
+                seconds = (
+                    np.where(enters, there.latency_s, back.latency_s)
+                    + size / np.where(enters, there.bytes_per_s, back.bytes_per_s)
+                )  # fmt: skip
+                np.add.at(table[:, p], where, seconds)
+    latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
+    per_byte_s = np.array([[1.0 / route.bytes_per_s for route in row] for row in problem.routes])
+    enter_s = np.broadcast_to(np.array(problem.dispatch_s), (count, count)).copy()
+    for matrix in (latency_s, per_byte_s, enter_s):
+        np.fill_diagonal(matrix, 0.0)
+    columns = [
+        column.ravel()
+        for column in (
+            table, number, nbytes, latency_s, per_byte_s, enter_s,
+            np.array(problem.dispatch_s) + table[0], np.empty((count, count)),
+            np.zeros((n, count), dtype=np.int64),
+        )
+    ]  # fmt: skip
+    if pays(n * count * count):
+        _follow()(*columns)
+    else:
+        rows = [column.tolist() for column in columns]
+        follow_devices(*rows)
+        columns = [np.array(row) for row in rows]
+    best, came = columns[-3], columns[-1].reshape(n, count)
+    device, end = int(best.argmin()), n
+    if not np.isfinite(best[device]):
+        return None
+    runs: list[Run] = []
+    for at in range(n - 1, -1, -1):
+        before = int(came[at, device]) if at else -1
+        if before != device:
+            runs.append((at, end, device))
+            end, device = at, before
+    return runs[::-1]
+
+
+def fastest_staged_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
+    """Return the runs with the least serial time where tensors are staged; None where none fit."""
+    costs = costs_of(problem)
+    n = costs.n
+    total = float(sum(nbytes for nbytes, _ in costs.constants))
+    again = [bool(limit >= total) for limit in costs.capacity_bytes]
+    states = States.of(
+        [() if free else kind for kind, free in zip(costs.kinds, again, strict=True)]
+    )
+    table = segment_loads(costs, order)
+    for kind, devices in enumerate(costs.kinds):
+        width = problem.streams[devices[0]]
+        if width > 1:
+            table[kind] = _side_by_side(costs, order, kind, width, table[kind])
+    best = np.full((n + 1, states.count), np.inf)
+    best[0, 0] = 0.0
+    came = np.full((n + 1, states.count, 2), -1, dtype=np.int64)
+    for end in range(1, n + 1):
+        for kind, free in enumerate(again):
+            step = 0 if free else states.stride[kind]
+            able = np.arange(states.count) if free else np.flatnonzero(states.room[:, kind])
+            through = best[:end, able] + table[kind, :end, end][:, None]
+            start = through.argmin(axis=0)
+            reached = through[start, np.arange(len(able))]
+            better = reached < best[end, able + step]
+            target = able[better] + step
+            best[end, target] = reached[better]
+            came[end, target, 0], came[end, target, 1] = start[better], kind
+    state, end = int(best[n].argmin()), n
+    if not np.isfinite(best[n, state]):
+        return None
+    steps: list[tuple[int, int, int]] = []
+    while end > 0:
+        start_at, kind = int(came[end, state, 0]), int(came[end, state, 1])
+        steps.append((start_at, end, kind))
+        end, state = start_at, state - (0 if again[kind] else states.stride[kind])
+    left = [list(devices) for devices in costs.kinds]
+    return [
+        (first, last, left[kind][0] if again[kind] else left[kind].pop(0))
+        for first, last, kind in reversed(steps)
+    ]
+
+
+def _side_by_side(
+    costs: Costs, order: Sequence[int], kind: int, width: int, serial: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the load of every segment on a device with several streams."""
+    n = costs.n
+    place = [0] * n
+    for at, node in enumerate(order):
+        place[node] = at
+    # finish[i, k]: end of the node at place k, in a run that begins at place i <= k.
+    finish = np.zeros((n, n))
+    longest = np.zeros((n + 1, n + 1))
+    for at, node in enumerate(order):
+        seconds = float(costs.compute_s[node, kind]) * width
+        ready = np.zeros(at + 1)
+        for u in costs.dag.preds[node]:
+            before = place[u] + 1
+            np.maximum(ready[:before], finish[:before, place[u]], out=ready[:before])
+        finish[: at + 1, at] = ready + seconds
+        longest[: at + 1, at + 1] = np.maximum(longest[: at + 1, at], finish[: at + 1, at])
+    return np.maximum(longest, serial)

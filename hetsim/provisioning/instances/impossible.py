@@ -10,7 +10,7 @@ from hetsim.core.units import format_bytes
 from hetsim.errors import UnsupportedNode
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounds.area import prices
-from hetsim.placement.narrowing import check_runnable
+from hetsim.placement.constraints import check_runnable
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
 from hetsim.provisioning.rates.ceiling import SLACK, rates_of

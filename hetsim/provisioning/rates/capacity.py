@@ -9,7 +9,7 @@ from hetsim.core import checks
 from hetsim.core.going import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
-from hetsim.placement.bounding import stated_bound
+from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.provisioning.rates.answer import Capacity, Carried
 from hetsim.provisioning.rates.carrying import Question, carried, refused
 from hetsim.provisioning.rates.ceiling import demand_of

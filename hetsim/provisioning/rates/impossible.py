@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from hetsim.core.units import format_seconds
 from hetsim.errors import UnsupportedNode
-from hetsim.placement.bounding import stated_bound
-from hetsim.placement.replan import without
+from hetsim.placement.bounds.lower_bound import stated_bound
+from hetsim.placement.planning import without
 from hetsim.problem.problem import Problem
 from hetsim.simulation.service.resolving import Made
 from hetsim.workload.workload import Stream, Workload

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.errors import UsageError
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.simulation.failures.serving import FailingServing, Load
 from hetsim.simulation.service.failed import DeviceFailed, Failed, ModelFailed, Period, StreamFailed
 from hetsim.simulation.service.figures import chosen, latencies, percentile_said

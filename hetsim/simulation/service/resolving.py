@@ -12,7 +12,7 @@ import numpy as np
 from hetsim.errors import Infeasible, PlanError, UnboundDimension, UsageError, WorkloadError
 from hetsim.graph.loading import load_model
 from hetsim.hardware.spec import Platform
-from hetsim.placement.narrowing import check_runnable, only_devices
+from hetsim.placement.constraints import check_runnable, only_devices
 from hetsim.placement.planning import plan as planned
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

@@ -13,12 +13,11 @@ from scipy.optimize import linprog
 
 from builders import problems
 from full_problems import full_problems
-from hetsim.placement.bounds.area import balanced, crowded, prices
+from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, prices, within_memory
 from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.lower_bound import area_bound, bound_of, path_bound_of, refuted
-from hetsim.placement.bounds.memory import balanced_weights, within_memory
 from hetsim.placement.bounds.paths import Setting, heads, tails
-from hetsim.placement.fitting.footprint import Footprint
+from hetsim.placement.footprint import Footprint
 from hetsim.problem.parts import GRAPH_INPUT, Constant
 from hetsim.problem.problem import Problem
 from oracles.every_join import earliest

@@ -15,9 +15,8 @@ import hetsim
 from builders import problems
 from hetsim.errors import Infeasible
 from hetsim.graph.dag import joined
-from hetsim.placement.coarsening import chains
-from hetsim.placement.coarsening.chains import WIDE, contract_chains
-from hetsim.placement.coarsening.tasks import coarsen
+from hetsim.placement import coarsening as chains
+from hetsim.placement.coarsening import WIDE, coarsen, contract_chains
 from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.parts import Constant, FusedKernel
 from hetsim.problem.plan import Plan

@@ -11,16 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.placement.fitting.footprint import Excess, Footprint, excess, refusal
-from hetsim.placement.fitting.plan_that_fits import (
+from hetsim.placement.fitting import (
     fitted,
     plan_that_fits,
     relieved,
     spilled,
     squeezed,
 )
-from hetsim.placement.fitting.weights import overfull, weights_that_fit
-from hetsim.placement.grouping.best import groupings
+from hetsim.placement.footprint import (
+    Excess,
+    Footprint,
+    excess,
+    overfull,
+    refusal,
+    weights_that_fit,
+)
+from hetsim.placement.grouping import groupings
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.plan import Plan
@@ -213,7 +219,7 @@ def test_squeezing_ends_where_all_fits_and_never_makes_it_worse(seed: int) -> No
     groups = tuple(Group(problem.devices[p], (v,)) for v, p in enumerate(devices))
     before = excess(Plan(problem, "drawn", groups))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hetsim.placement.fitting.plan_that_fits.PLAYS", 60)
+        patch.setattr("hetsim.placement.fitting.PLAYS", 60)
         moved, over = squeezed(problem, groups, seed)
         assert (moved, over) == squeezed(problem, groups, seed)
     assert over.total <= before.total

@@ -14,8 +14,7 @@ import hetsim
 from full_problems import full_problems
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import topological_order
-from hetsim.placement.grouping.best import best_grouping, groupings
-from hetsim.placement.grouping.refinement import merge_where_it_pays
+from hetsim.placement.grouping import best_grouping, groupings, merge_where_it_pays
 from hetsim.placement.objective import latency_of, latency_of_groups
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.parts import FusedKernel, Staging

@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from builders import problems
 from hetsim.graph.dag import topological_order
-from hetsim.placement.grouping import best, refinement
-from hetsim.placement.grouping.best import Owned, best_grouping, runs
-from hetsim.placement.grouping.refinement import merge_where_it_pays
+from hetsim.placement import grouping
+from hetsim.placement.grouping import (
+    Owned,
+    best_grouping,
+    merge_where_it_pays,
+    runs,
+)
 from hetsim.placement.objective import latency_of_groups
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
@@ -42,8 +46,7 @@ def test_the_best_grouping_and_its_merges_are_the_same(
     found: list[tuple[Group, ...]] = []
     for which in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            for module in (best, refinement):
-                patch.setattr(module, "are_for", lambda _, way=which: way)
+            patch.setattr(grouping, "are_for", lambda _, way=which: way)
             groups, _ = best_grouping(problem, assignment, order)
             found += groups, merge_where_it_pays(problem, groups)
     assert found[:2] == found[2:]
@@ -64,6 +67,6 @@ def test_runs_are_the_same_by_machine_code(problem: Problem, data: st.DataObject
         found = []
         for which in (True, False):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(best, "pays", lambda _, way=which: way)
+                patch.setattr(grouping, "pays", lambda _, way=which: way)
                 found.append(runs(problem.dag, assignment, order, cut_at_exits=cut_at_exits))
         assert found[0].tolist() == found[1].tolist()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hetsim.errors import Infeasible
-from hetsim.placement.grouping import refinement
-from hetsim.placement.grouping.refinement import refine
+from hetsim.placement import grouping as refinement
+from hetsim.placement.grouping import refine
 from hetsim.placement.objective import Objective, measure
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

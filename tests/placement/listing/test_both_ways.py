@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from builders import problems
 from hetsim.placement.listing.list_schedule import Listing, Schedule
 from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
-from hetsim.placement.starting.priced import BothWays
+from hetsim.placement.priced_start import BothWays
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import RANDOM20, case, model_like

@@ -23,8 +23,7 @@ from hetsim.placement.listing.ranks import (
     travel_matrices,
     upward_ranks,
 )
-from hetsim.placement.strategies.cpop import Cpop
-from hetsim.placement.strategies.peft import optimistic_costs
+from hetsim.placement.strategies.list_scheduling import Cpop, optimistic_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import constructive

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.hardware.spec import Route
-from hetsim.placement.loads.costs import Costs, contract, costs_of
+from hetsim.placement.throughput.costs import Costs, contract, costs_of
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import acyclic, busiest
 from sweeps import examples

@@ -12,27 +12,24 @@ from hypothesis import strategies as st
 
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.placement.bounds.max_load import loads
-from hetsim.placement.objective import kept_s, measure
-from hetsim.placement.replicas.deal import (
-    bottleneck_of_shares,
-    dealt_out,
-    fitting,
-    loads_of,
-    shares,
-    shares_of,
-    whole_models,
-)
-from hetsim.placement.replicas.replication import (
+from hetsim.placement.objective import kept_s, loads, measure
+from hetsim.placement.replicas import (
     best_on,
+    bottleneck_of_shares,
     cheapest,
+    dealt_out,
     distinct,
     fits,
+    fitting,
     like_devices,
+    loads_of,
     moved,
     on_sets,
     priced,
     replicated,
+    shares,
+    shares_of,
+    whole_models,
     with_columns,
 )
 from hetsim.placement.search.cuts import serial_latency

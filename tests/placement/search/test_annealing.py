@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.placement.listing.room import Room
+from hetsim.placement.listing.list_schedule import Room
 from hetsim.placement.objective import latency_of_groups
-from hetsim.placement.search import annealing, moves
+from hetsim.placement.search import annealing
+from hetsim.placement.search import drafts as moves
 from hetsim.placement.search.annealing import Budget, Heat, Walk, dropped_from, next_share, rounds
 from hetsim.placement.search.drafts import (
     DRAWN,

@@ -15,8 +15,7 @@ from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import Route
 from hetsim.placement.listing.list_schedule import Schedule
-from hetsim.placement.search.constraint_model import TICKS, _tick, solve_makespan
-from hetsim.placement.strategies.exact import _reason
+from hetsim.placement.strategies.exact import TICKS, _reason, _tick, solve_makespan
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import Constant
 from hetsim.problem.plan import Plan

@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.placement.search.drafts import Draft, asked_of, draft_of, refill, search_of
+from hetsim.placement.search.drafts import (
+    Draft,
+    asked_of,
+    draft_of,
+    propose,
+    refill,
+    search_of,
+    undo,
+)
 from hetsim.placement.search.estimates import Estimator
-from hetsim.placement.search.moves import propose, undo
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -11,12 +11,11 @@ import pytest
 
 import hetsim
 from hetsim.core import deadline
+from hetsim.placement import priced_start as module
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import measure
-from hetsim.placement.starting import priced as module
-from hetsim.placement.starting.constructive import prepared
-from hetsim.placement.starting.priced import FEW, PRICES, STRETCHES, priced_start
-from hetsim.placement.starting.starts import starts_that_fit
+from hetsim.placement.priced_start import FEW, PRICES, STRETCHES, priced_start
+from hetsim.placement.starts import prepared, starts_that_fit
 from hetsim.placement.strategies import local_search
 from hetsim.problem.problem import Problem
 

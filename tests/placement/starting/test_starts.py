@@ -12,16 +12,16 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.coarsening.tasks import coarsen
+from hetsim.placement import starts
+from hetsim.placement.coarsening import coarsen
 from hetsim.placement.objective import measure
-from hetsim.placement.starting import starts
-from hetsim.placement.starting.constructive import prepared
-from hetsim.placement.starting.starts import (
+from hetsim.placement.starts import (
     CONSTRUCTIVE,
     affordable,
     constructive,
     expand,
     plan_alone,
+    prepared,
     starting_plans,
     starts_that_fit,
 )

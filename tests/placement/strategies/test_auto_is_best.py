@@ -10,7 +10,7 @@ import pytest
 import hetsim
 from hetsim.errors import Infeasible, UsageError
 from hetsim.placement.objective import Objective, judge, measure
-from hetsim.placement.options import option_types
+from hetsim.placement.registry import option_types
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import sweep

@@ -11,8 +11,8 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import UsageError
-from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.throughput.chain_runs import fastest_runs
+from hetsim.placement.objective import max_load
+from hetsim.placement.throughput.slices import fastest_runs
 from hetsim.problem.problem import Problem
 from sweeps import examples, sweep
 from tarnawski import paper_latency, read

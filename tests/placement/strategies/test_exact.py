@@ -9,9 +9,8 @@ import pytest
 import hetsim
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.placement.coarsening.tasks import uncoarsened
-from hetsim.placement.search.constraint_model import load_cp_model
-from hetsim.placement.strategies.exact import _laid_out
+from hetsim.placement.coarsening import uncoarsened
+from hetsim.placement.strategies.exact import _laid_out, load_cp_model
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.every_plan import every_plan, tight_problem

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag, topological_order
-from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.loads.costs import Costs, contract, costs_of
-from hetsim.placement.objective import bottleneck
+from hetsim.placement.objective import bottleneck, max_load
 from hetsim.placement.strategies.ideal_dp import IdealDp, _search, ideals
+from hetsim.placement.throughput.costs import Costs, contract, costs_of
 from hetsim.placement.throughput.stage_moves import Layout
 from hetsim.problem.groups import order_groups
 from hetsim.problem.parts import Constant, Staging

@@ -15,7 +15,7 @@ from hash_seeds import SEEDS, printed_here, printed_under
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import downward_ranks, static_levels, upward_ranks
-from hetsim.placement.starting.starts import affordable
+from hetsim.placement.starts import affordable
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
 from placement_instances import CONSTRUCTIVE, constructive, model_like, played
@@ -131,8 +131,8 @@ SCRIPT = (
     f"BOX = {str(BOX)!r}"
     + """
 import hetsim
-from hetsim.placement.replicas.deal import whole_models
-from hetsim.placement.replicas.replication import replicated
+from hetsim.placement.replicas import whole_models
+from hetsim.placement.replicas import replicated
 problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
 for name, options in (
     *((name, {}) for name in ("heft", "cpop", "peft", "lookahead", "dls", "etf")),

@@ -10,9 +10,9 @@ from hypothesis import given
 
 import hetsim
 from builders import problems
+from hetsim.placement import starts as made_by
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
-from hetsim.placement.starting import constructive as made_by
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 from placement_instances import constructive

@@ -12,11 +12,16 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.bounding import lower_bound
-from hetsim.placement.bounds.max_load import loads
-from hetsim.placement.objective import bottleneck, check_room, judge, kept_s, measure
-from hetsim.placement.replicas.deal import bottleneck_of_shares, fitting, whole_models
-from hetsim.placement.replicas.replication import on_sets, replicated, with_columns
+from hetsim.placement.bounds.lower_bound import lower_bound
+from hetsim.placement.objective import bottleneck, check_room, judge, kept_s, loads, measure
+from hetsim.placement.replicas import (
+    bottleneck_of_shares,
+    fitting,
+    on_sets,
+    replicated,
+    whole_models,
+    with_columns,
+)
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
 from sweeps import examples

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import CASES, problems
 from hetsim.errors import UnsupportedNode, UsageError
-from hetsim.placement.strategies.pipeline import split
+from hetsim.placement.strategies.baselines import split
 from hetsim.problem.problem import Problem
 
 RECORD = json.loads((CASES / "hetero_cases.json").read_text())["memory_split_cases"]

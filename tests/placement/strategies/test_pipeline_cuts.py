@@ -11,7 +11,7 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import UsageError
-from hetsim.placement.strategies.pipeline import _crossing, _placed, split
+from hetsim.placement.strategies.baselines import _crossing, _placed, split
 from hetsim.problem.parts import GRAPH_INPUT, Constant
 from hetsim.problem.problem import Problem
 from placement_instances import model_like

@@ -14,10 +14,9 @@ import hetsim
 from builders import dags
 from hetsim.errors import UsageError
 from hetsim.graph.dag import Dag
-from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.loads.costs import costs_of
-from hetsim.placement.loads.orders import depth_first
-from hetsim.placement.objective import bottleneck
+from hetsim.placement.listing.ranks import depth_first
+from hetsim.placement.objective import bottleneck, max_load
+from hetsim.placement.throughput.costs import costs_of
 from hetsim.placement.throughput.search import as_plan
 from hetsim.placement.throughput.slices import MOST_BORDERS, States, cut, segment_loads
 from hetsim.placement.throughput.stage_moves import StageMoves

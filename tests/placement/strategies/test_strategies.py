@@ -11,10 +11,9 @@ from hypothesis import given
 import hetsim
 from builders import placement_case, problems
 from hetsim.errors import UnsupportedNode, UsageError
-from hetsim.placement.bounding import lower_bound
-from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound
+from hetsim.placement.bounds.lower_bound import area_bound, critical_path_bound, lower_bound
 from hetsim.placement.listing.ranks import upward_ranks
-from hetsim.placement.strategies.heft import Heft
+from hetsim.placement.strategies.list_scheduling import Heft
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

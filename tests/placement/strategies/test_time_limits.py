@@ -13,13 +13,13 @@ import pytest
 import hetsim
 from hetsim.core import deadline
 from hetsim.core.machine_code import machine_code
+from hetsim.placement import grouping as best
+from hetsim.placement import starts
 from hetsim.placement.bounds import lower_bound
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.grouping import best
 from hetsim.placement.listing import list_schedule
 from hetsim.placement.objective import Objective, measure
-from hetsim.placement.search import annealing, constraint_model, estimates
-from hetsim.placement.starting import starts
+from hetsim.placement.search import annealing, estimates
 from hetsim.placement.strategies import exact, local_search
 from hetsim.placement.throughput import search, slices
 from hetsim.placement.throughput.stage_moves import StageMoves
@@ -145,14 +145,14 @@ def test_every_step_of_exact_looks_at_one_limit(
     limit_s: float, dispatch_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ortools")
-    constraint_model.load_cp_model()
+    exact.load_cp_model()
     monkeypatch.setattr(local_search, "walk", plain_walk)
     work = Work(monkeypatch)
     for module in (annealing, estimates):
         work.takes(module, "cost", lambda *_: 0.01)
     work.takes(lower_bound, "refuted", lambda *_: 0.05)
-    work.takes(constraint_model._Model, "_down", lambda *_: 0.001)
-    work.takes(constraint_model, "_solved", lambda solver, _: solver.parameters.max_time_in_seconds)
+    work.takes(exact._Model, "_down", lambda *_: 0.001)
+    work.takes(exact, "_solved", lambda solver, _: solver.parameters.max_time_in_seconds)
     work.takes(best, "latency_of_groups", lambda *_: 0.005)
     work.takes(exact, "measure", lambda *_: 0.005)
     made = hetsim.plan(drawn(12, dispatch_s=dispatch_s), "exact", time_limit_s=limit_s)

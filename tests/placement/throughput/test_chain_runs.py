@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.throughput import chain_runs
-from hetsim.placement.throughput.chain_runs import Run, fastest_runs
+from hetsim.placement.throughput import slices as chain_runs
+from hetsim.placement.throughput.slices import Run, fastest_runs
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.bounds.max_load import max_load
-from hetsim.placement.objective import bottleneck, measure
+from hetsim.placement.objective import bottleneck, max_load, measure
 from hetsim.placement.throughput import search
 from hetsim.placement.throughput.search import (
     ATTEMPTS,
@@ -24,13 +23,13 @@ from hetsim.placement.throughput.search import (
     first_supported,
     layouts,
     nothing_met,
+    plan_of_stages,
     search_stages,
     swapped,
     views,
     within_memory,
 )
 from hetsim.placement.throughput.stage_moves import StageMoves
-from hetsim.placement.throughput.stages import plan_of_stages
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import Staging
 from hetsim.problem.plan import Plan

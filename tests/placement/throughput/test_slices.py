@@ -12,11 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.loads.costs import Costs, costs_of
-from hetsim.placement.loads.orders import Orders, changed, depth_first
-from hetsim.placement.throughput.chain_runs import fastest_staged_runs
+from hetsim.placement.throughput.costs import Costs, costs_of
 from hetsim.placement.throughput.search import cut_stages
-from hetsim.placement.throughput.slices import States, cut
+from hetsim.placement.throughput.slices import (
+    Orders,
+    States,
+    changed,
+    cut,
+    depth_first,
+    fastest_staged_runs,
+)
 from hetsim.placement.throughput.stage_moves import LONGEST, MOST_STAGES, Layout, StageMoves
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import Staging

@@ -13,7 +13,7 @@ import pytest
 import hetsim
 from deployments import model_at
 from fleets import KINDS, fleet, random_served
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.provisioning.rates.redundancy.left import Leaving
 from hetsim.provisioning.rates.surviving import survive
 from hetsim.simulation.service.layout import set_up

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.failures import serving as failing
 from hetsim.simulation.failures.remaining import alike

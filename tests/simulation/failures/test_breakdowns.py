@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.failures.serving import FailingServing, Load
 from hetsim.simulation.serving.setup import Clients, Model, Source

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from hetsim.errors import Infeasible
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.simulation.failures.clock import FailingClock

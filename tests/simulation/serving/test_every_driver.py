@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hetsim.errors import UsageError
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.playing import laid_out, play, run
 from hetsim.simulation.clock.templates import tasks_of_plan

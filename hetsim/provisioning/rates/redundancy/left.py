@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
-from hetsim.placement.replan import replan
+from hetsim.placement.planning import replan
 from hetsim.problem.plan import Plan
 from hetsim.provisioning.rates.answer import Choice
 from hetsim.provisioning.rates.redundancy.shapes import Shape, Shapes, alike

@@ -19,14 +19,14 @@ from hetsim.core.code_folder import is_kept
 from hetsim.core.deadline import may_compile
 from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible
-from hetsim.placement.coarsening.tasks import Coarse
-from hetsim.placement.grouping.best import best_grouping
+from hetsim.placement.coarsening import Coarse
+from hetsim.placement.grouping import best_grouping
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.listing.ranks import by_falling_rank, travel_matrices, upward_ranks
 from hetsim.placement.objective import measure
 from hetsim.placement.search.drafts import Draft
 from hetsim.placement.search.estimates import Estimator
-from hetsim.placement.starting.starts import Start
+from hetsim.placement.starts import Start
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -191,19 +191,7 @@ class BothWays:
         self.compiled = machine_code
 
     def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
-        """Give the schedule along falling ranks, and `passes` more.
-
-        Of each a backward one is made, from its last node to its first, and of that one again a
-        forward one, along its begins. O(E P + n^2) each; n log n where gaps are few.
-
-        Parameters
-        ----------
-        price : float
-            Seconds that a second more than on the quickest device counts for; 0: each node goes
-            where it ends first.
-        stretch : float
-            How often as long as alone a transfer takes.
-        """
+        """Give the schedule along falling ranks, and `passes` more."""
         forth, back = self._way(price, stretch, 0), self._way(price, stretch, 1)
         made = forth(self._first)
         yield made
@@ -350,11 +338,7 @@ def _better(
     stretch: float,
     passes: int,
 ) -> _Best:
-    """The best so far, or the best of some passes.
-
-    Where nothing but the order and the devices counts, a schedule is as long as it says; else
-    those are estimated that are shorter than the ones before.
-    """
+    """The best so far, or the best of some passes."""
     least = math.inf if best is None or estimator.grouped else best.cost
     for made in ways.schedules(price, stretch, passes):
         deadline.check()

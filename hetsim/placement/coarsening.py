@@ -2,18 +2,227 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import add
 
 import numpy as np
 
+from hetsim.core import deadline
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import joined
-from hetsim.placement.coarsening.chains import contract_chains
+from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value
 from hetsim.problem.problem import Problem
+
+
+def contract_chains(problem: Problem, labels: Sequence[int], most_tasks: int) -> list[int]:
+    """Join chains of `labels`' tasks, then neighbours until there are `most_tasks`."""
+    state = _Tasks(problem, labels)
+    for task in sorted(state.succs):
+        while task in state.succs and len(state.succs[task]) == 1:
+            (reader,) = state.succs[task]
+            if len(state.preds[reader]) > 1 or not state.splits_in_vain(task, reader):
+                break
+            task = state.join(task, reader)
+    if len(state.succs) > most_tasks:
+        state.shrink(most_tasks)
+    return joined(problem.n, state.pairs)
+
+
+WIDE = 256
+"""Neighbours above which not all edges of a task are priced again after each join of it."""
+CLOSE = 1e-9
+"""Share of a loss by which it may be off after sums in another order."""
+
+Seconds = tuple[float, ...]
+"""By device."""
+Entry = tuple[float, int, int]
+"""The loss of an edge, and its ends."""
+
+
+class _Tasks:
+    """The graph of tasks: who feeds whom with how many bytes, and seconds by device."""
+
+    def __init__(self, problem: Problem, labels: Sequence[int]) -> None:
+        self.problem = problem
+        self.pairs = [(label, v) for v, label in enumerate(labels)]
+        self.latency_s, self.bytes_per_s = travel_matrices(problem)
+        self._travel: dict[int, list[list[float]]] = {}
+        members: dict[int, list[int]] = {}
+        for v, label in enumerate(labels):
+            members.setdefault(label, []).append(v)
+        # Fused kernels that span tasks count in part: what is joined next would have them.
+        shared = np.where(problem.supported, problem.shared_seconds, np.inf).tolist()
+        # Tuples of floats: a few devices are too few for arrays to pay.
+        self.seconds: dict[int, Seconds] = {
+            label: tuple(shared[nodes[0]])
+            if len(nodes) == 1
+            else tuple(
+                float(problem.compute_seconds(p, nodes)) for p in range(len(problem.devices))
+            )
+            for label, nodes in members.items()
+        }
+        succs: dict[int, dict[int, int]] = {label: {} for label in members}
+        preds: dict[int, dict[int, int]] = {label: {} for label in members}
+        for value in problem.values:
+            if value.producer == GRAPH_INPUT:
+                continue
+            u, consumers = labels[value.producer], value.consumers
+            fed = succs[u]
+            readers = (
+                (labels[consumers[0]],)
+                if len(consumers) == 1
+                else {labels[reader] for reader in consumers}
+            )
+            for v in readers:
+                if v != u:
+                    fed[v] = preds[v][u] = fed.get(v, 0) + value.nbytes
+        self.succs, self.preds = succs, preds
+        self._least: dict[int, float] = {}
+        self._moved: dict[int, float] = {}
+        self._heap: list[Entry] = []
+        # Of wide tasks: their edges by loss less their own seconds, and the one in the heap.
+        self._own: dict[int, list[Entry]] = {}
+        self._offered: dict[int, Entry | None] = {}
+        self.gives = {labels[v.producer] for v in problem.values if v.is_output}
+
+    def splits_in_vain(self, u: int, v: int) -> bool:
+        """Whether u on p and v on q takes at least as long as both on p or both on q."""
+        a, b = self.seconds[u], self.seconds[v]
+        together = tuple(map(add, a, b))
+        if u in self.gives or min(together) == np.inf:
+            return False
+        travel_s = self._entering(self.succs[u][v])
+        able_b = [(q, time_s) for q, time_s in enumerate(b) if time_s != np.inf]
+        return all(
+            p == q or first_s + row[q] + second_s >= min(whole_s, together[q])
+            for p, (first_s, row, whole_s) in enumerate(zip(a, travel_s, together, strict=True))
+            if first_s != np.inf
+            for q, second_s in able_b
+        )
+
+    def _entering(self, nbytes: int) -> list[list[float]]:
+        """Seconds until a tensor has come from p and a subgraph is begun on q."""
+        found = self._travel.get(nbytes)
+        if found is None:
+            moved = self.latency_s + nbytes / self.bytes_per_s
+            found = self._travel[nbytes] = (moved + np.array(self.problem.dispatch_s)).tolist()
+        return found
+
+    def join(self, u: int, v: int) -> int:
+        """Contract an edge that no other path goes beside; return the task's label."""
+        keep, gone = min(u, v), max(u, v)
+        width = self._width(gone)
+        if width > self._width(keep) and (width > WIDE or gone in self._own):
+            keep, gone = gone, keep
+        self.pairs.append((keep, gone))
+        self.seconds[keep] = tuple(map(add, self.seconds[u], self.seconds[v]))
+        for rows, others in ((self.succs, self.preds), (self.preds, self.succs)):
+            kept = rows[keep]
+            kept.pop(gone, None)
+            for other, nbytes in rows.pop(gone).items():
+                if other != keep:
+                    back = others[other]
+                    back.pop(gone)
+                    kept[other] = back[keep] = kept.get(other, 0) + nbytes
+        self.seconds.pop(gone)
+        if gone in self.gives:
+            self.gives.add(keep)
+        return keep
+
+    def shrink(self, most_tasks: int) -> None:
+        """Join along edges beside which there is no other path, least loss first."""
+        self._least = {label: min(row) for label, row in self.seconds.items()}
+        self._own = {label: [] for label in self.succs if self._width(label) > WIDE}
+        self._put((u, v) for u in sorted(self.succs) for v in self.succs[u])
+        while self._heap and len(self.succs) > most_tasks:
+            deadline.check()
+            entry = heapq.heappop(self._heap)
+            _, u, v = entry
+            wide = [task for task in (u, v) if task in self._own]
+            if wide and all(self._offered.get(task) != entry for task in wide):
+                continue
+            # What was priced since has an entry of its own.
+            if self._edge(u, v) != entry:
+                for task in wide:
+                    self._offer(task)
+                continue
+            rows = {task: (self.succs[task], self.preds[task]) for task in (u, v)}
+            keep = self.join(u, v)
+            gone = u + v - keep
+            self._least[keep] = min(self.seconds[keep])
+            self._own.pop(gone, None)
+            self._offered.pop(gone, None)
+            after, before = self.succs[keep], self.preds[keep]
+            if keep in self._own:
+                readers, feeders = ([w for w in row if w != keep] for row in rows[gone])
+                # The last one left may have become an only reader or producer.
+                readers += after if len(after) == 1 else ()
+                feeders += before if len(before) == 1 else ()
+            else:
+                readers, feeders = list(after), list(before)
+                if self._width(keep) > WIDE:
+                    self._own[keep] = []
+            self._put(chain(((keep, w) for w in readers), ((w, keep) for w in feeders)))
+            if keep in self._own:
+                self._offer(keep)
+
+    def _width(self, task: int) -> int:
+        return len(self.succs[task]) + len(self.preds[task])
+
+    def _put(self, edges: Iterable[tuple[int, int]]) -> None:
+        """Price edges; those of a wide task go into its own heap, which offers its least."""
+        touched: dict[int, None] = {}
+        for u, v in edges:
+            entry = self._edge(u, v)
+            if entry is None:
+                continue
+            wide = u if u in self._own else v
+            if wide in self._own:
+                heapq.heappush(self._own[wide], (entry[0] - self._least[wide], u, v))
+                touched[wide] = None
+            else:
+                heapq.heappush(self._heap, entry)
+        for wide in touched:
+            self._offer(wide)
+
+    def _offer(self, wide: int) -> None:
+        """Put the edge of a wide task that loses least among the others, if it is not yet."""
+        own, best = self._own[wide], None
+        while own:
+            loss, u, v = own[0]
+            best = self._edge(u, v)
+            if best is None:
+                heapq.heappop(own)
+                continue
+            now = best[0] - self._least[wide]
+            if now - loss <= CLOSE * abs(best[0]):
+                break
+            heapq.heapreplace(own, (now, u, v))
+        if best != self._offered.get(wide):
+            self._offered[wide] = best
+            if best is not None:
+                heapq.heappush(self._heap, best)
+
+    def _edge(self, u: int, v: int) -> Entry | None:
+        fed = self.succs.get(u)
+        nbytes = fed.get(v) if fed is not None else None
+        if fed is None or nbytes is None or (len(fed) > 1 and len(self.preds[v]) > 1):
+            return None
+        whole = min(map(add, self.seconds[u], self.seconds[v]))
+        if whole == np.inf:
+            return None
+        moved = self._moved.get(nbytes)
+        if moved is None:
+            moved = float((self.latency_s + nbytes / self.bytes_per_s).max())
+            self._moved[nbytes] = moved
+        # Small tasks first, so that none grows far beyond the rest.
+        return (whole - self._least[u] - self._least[v] - moved + whole, u, v)
+
 
 MOST_TASKS = 400
 """Tasks above which neighbours are joined even where a split of them could pay."""
@@ -65,10 +274,7 @@ class Coarse:
 
 
 def pays_to_coarsen(problem: Problem) -> bool:
-    """Whether starting a subgraph costs something or kernels fuse, as on models.
-
-    Where both are free, as on published instances, a task is best left alone.
-    """
+    """Whether starting a subgraph costs something or kernels fuse, as on models."""
     return bool(problem.fused) or any(problem.dispatch_s)
 
 

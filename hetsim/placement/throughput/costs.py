@@ -111,11 +111,7 @@ class Costs:
 
 
 def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
-    """Return the costs of `problem`.
-
-    With `summed` all that comes into a device shares one link, and all that leaves it: no
-    bound, but a guide where many links lead there. O((n + values) P^2 + E).
-    """
+    """Return the costs of `problem`."""
     kept = [
         index
         for index, value in enumerate(problem.values)
@@ -237,11 +233,7 @@ def _least(routes: Sequence[Route], nbytes: Floats) -> Floats:
 
 
 def _fan(routes: Sequence[Route]) -> tuple[set[int], int]:
-    """Return links of which every route holds one, and how many they are.
-
-    What all the routes carry together then takes at least its share of one of them. Chosen
-    greedily; a route that holds nothing leaves no bound, and the number is too large to matter.
-    """
+    """Return links of which every route holds one, and how many they are."""
     left = [set(route.resources) for route in routes]
     if not all(left):
         return set(), 2**62

@@ -1,1 +1,0 @@
-"""From nodes to tasks and back."""

@@ -1,1 +1,0 @@
-"""Plans that fit the memory of their devices, or the proof that there is none."""

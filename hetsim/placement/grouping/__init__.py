@@ -1,1 +1,0 @@
-"""From an assignment to groups, by the clock."""

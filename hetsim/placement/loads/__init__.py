@@ -1,1 +1,0 @@
-"""What a request costs each device and link, as arrays."""

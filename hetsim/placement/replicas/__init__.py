@@ -1,1 +1,0 @@
-"""Several copies of a model: which plans for which devices."""

@@ -1,1 +1,0 @@
-"""Plans that searches start from."""

@@ -1,0 +1,340 @@
+"""Strategies heft, cpop, peft, lookahead, dls and etf: list schedules, grouped by the clock."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
+from hetsim.graph.dag import topological_order
+from hetsim.placement.listing.list_schedule import INFINITY, Listing, Schedule, Slot, scheduled
+from hetsim.placement.listing.ranks import (
+    by_falling_rank,
+    columns_of,
+    downward_ranks,
+    mean_route,
+    rounded,
+    static_levels,
+    upward_ranks,
+)
+from hetsim.placement.listing.ready_pairs import schedule_pairs
+from hetsim.placement.starts import Constructive
+from hetsim.problem.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Heft(Constructive):
+    """List scheduling by upward rank; each node goes where it would finish first.
+
+    Objective: makespan. Ranks use mean times over the devices that support a node and mean
+    transfer times over pairs of distinct devices. A node may fill a gap between nodes
+    scheduled before. Beyond the paper: what ``list_schedule.Listing`` says of tensors, inputs and
+    outputs, dispatch and memory. HEFT is a heuristic: it can lose to a single device, and
+    the comparison says so.
+
+    Complexity: O(E P + n P log n), and the grouping.
+
+    Source: H. Topcuoglu, S. Hariri, M.-Y. Wu, Performance-effective and low-complexity
+    task scheduling for heterogeneous computing, IEEE TPDS 13(3), 2002, section 4.
+    """
+
+    name: ClassVar[str] = "heft"
+    how: ClassVar[str] = "earliest finish by upward rank"
+
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        return scheduled(problem, homes, by_falling_rank(upward_ranks(problem)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cpop(Constructive):
+    """The nodes of the longest mean path go to the one device that runs them quickest.
+
+    Objective: makespan. The ready node with the longest mean path through it is next; off
+    the critical path it goes where it would finish first. Where the chosen device does not
+    take a node of the path, that node goes like the others. Beyond the paper: what
+    ``list_schedule.Listing`` says.
+
+    Complexity: O(E P + n P log n), and the grouping.
+
+    Source: H. Topcuoglu, S. Hariri, M.-Y. Wu, Performance-effective and low-complexity
+    task scheduling for heterogeneous computing, IEEE TPDS 13(3), 2002, section 4.
+    """
+
+    name: ClassVar[str] = "cpop"
+    how: ClassVar[str] = "critical path on one device"
+
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        up, down = upward_ranks(problem), downward_ranks(problem)
+        priority = rounded([a + b for a, b in zip(up, down, strict=True)])
+        path = _critical_path(problem, priority)
+        count = len(problem.devices)
+        alone = np.where(problem.supported, problem.shared_seconds, np.inf)
+        seconds: list[list[float]] = alone[path].tolist()
+        sums = [sum(row[p] for row in seconds) for p in range(count)]
+        if min(sums, default=INFINITY) == INFINITY:
+            # None takes the whole path: the one that takes most of it, then the quickest.
+            taken = [[row[p] for row in seconds] for p in range(count)]
+            scores = [
+                (sum(s == INFINITY for s in row), sum(s for s in row if s < INFINITY))
+                for row in taken
+            ]
+            chosen = min(range(count), key=lambda p: (*scores[p], p))
+        else:
+            chosen = min(range(count), key=lambda p: (sums[p], p))
+        order = topological_order(problem.dag.succs, [-rank for rank in priority])
+        assert order is not None
+        only = np.full(problem.n, -1)
+        only[path] = chosen
+        return scheduled(problem, homes, order, only=only.tolist())
+
+
+def _critical_path(problem: Problem, priority: list[float]) -> list[int]:
+    """From the entry of highest priority along the successors of highest priority."""
+    entries = [v for v in range(problem.n) if not problem.dag.preds[v]]
+    path: list[int] = []
+    ahead: tuple[int, ...] = tuple(entries)
+    while ahead:
+        path.append(max(ahead, key=lambda v: (priority[v], -v)))
+        ahead = problem.dag.succs[path[-1]]
+    return path
+
+
+Array = Any
+"""A list of numbers, or an array of them where it is _look_ahead; matrices lie flat, by row."""
+
+
+LEAST, COMPILE_FROM = 10_000, 20_000_000
+"""Readers times devices of one plan, and of all of a process, that are for machine code."""
+
+
+def look_ahead(
+    count: int,
+    host: int,
+    latency_s: float,
+    per_byte_s: float,
+    seconds: Array,
+    made_at: Array,
+    made_bytes: Array,
+    leaves: Array,
+    reader_at: Array,
+    readers: Array,
+    latency: Array,
+    bandwidth: Array,
+    table: Array,
+    through: Array,
+) -> None:
+    """Fill in `table`, from the last node to the first.
+
+    Parameters
+    ----------
+    count, host : int
+        Devices, and the one where outputs end; -1: they end anywhere.
+    latency_s, per_byte_s : float
+        Of transfers, on average.
+    seconds ... bandwidth
+        As in ``columns.Columns``.
+    table, through : float [n count]
+        Out, zeros before: the longest way out behind a node on a device where later nodes choose
+        freely, and that with the node itself.
+
+    Complexity: O(E count).
+    """
+    for node in range(len(made_at) - 2, -1, -1):
+        row = node * count
+        for value in range(made_at[node], made_at[node + 1]):
+            if leaves[value] and host >= 0:
+                for p in range(count):
+                    way = (
+                        latency[p * count + host] + made_bytes[value] / bandwidth[p * count + host]
+                    )
+                    if way > table[row + p]:
+                        table[row + p] = way
+            moved = latency_s + per_byte_s * made_bytes[value]
+            for k in range(reader_at[value], reader_at[value + 1]):
+                after = readers[k] * count
+                least, second, where = INFINITY, INFINITY, -1
+                for q in range(count):
+                    if where < 0 or through[after + q] < least:
+                        least, second, where = through[after + q], least, q
+                    elif through[after + q] < second:
+                        second = through[after + q]
+                for p in range(count):
+                    # Where it stays, or where another device is quickest.
+                    way = (second if p == where else least) + moved
+                    if through[after + p] < way:
+                        way = through[after + p]
+                    if way > table[row + p]:
+                        table[row + p] = way
+        for p in range(count):
+            through[row + p] = table[row + p] + seconds[row + p]
+
+
+@functools.cache
+def _look_ahead() -> Callable[..., None]:
+    """Return ``look_ahead`` as machine code for int64 and float64 arrays."""
+    return machine_code(look_ahead)
+
+
+def pays(work: int) -> bool:
+    """Whether so many readers times devices are for machine code."""
+    return left_to_python.pays(_look_ahead, look_ahead, work, LEAST, COMPILE_FROM)
+
+
+@dataclass(frozen=True, slots=True)
+class Peft(Constructive):
+    """Each node goes where its finish and the best that can follow are earliest.
+
+    Objective: makespan. The optimistic cost of a node on a device is the longest way from
+    there to an exit when every later node chooses freely, mean transfers where it changes
+    device. Ready nodes go by their mean optimistic cost. Beyond the paper: an output's way
+    back to the host counts as the end of the way, and what ``list_schedule.Listing`` says.
+
+    Complexity: O(E P^2 + n P log n), and the grouping.
+
+    Source: H. Arabnejad, J. G. Barbosa, List scheduling algorithm for heterogeneous systems
+    by an optimistic cost table, IEEE TPDS 25(3), 2014.
+    """
+
+    name: ClassVar[str] = "peft"
+    how: ClassVar[str] = "earliest finish with an optimistic cost table"
+
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        table = optimistic_costs(problem)
+        able = problem.supported
+        sums = np.where(able, table, 0.0).sum(axis=1) / able.sum(axis=1).clip(min=1)
+        keys = [-rank for rank in rounded(sums.tolist())]
+        order = topological_order(problem.dag.succs, keys)
+        assert order is not None
+        return scheduled(problem, homes, order, ahead=table)
+
+
+def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
+    """Return the optimistic cost table [n, P] in seconds; inf where nothing can follow."""
+    count = len(problem.devices)
+    latency_s, per_byte_s = mean_route(problem)
+    columns = columns_of(problem)
+    given = (
+        columns.seconds, columns.made_at, columns.made_bytes, columns.leaves, columns.reader_at,
+        columns.readers, columns.latency, columns.bandwidth,
+        np.zeros(problem.n * count), np.empty(problem.n * count),
+    )  # fmt: skip
+    host = -1 if problem.host is None else problem.host
+    if pays(len(columns.readers) * count):
+        _look_ahead()(count, host, latency_s, per_byte_s, *given)
+        return given[-2].reshape(problem.n, count)
+    rows = [column.tolist() for column in given]
+    look_ahead(count, host, latency_s, per_byte_s, *rows)
+    return np.array(rows[-2], dtype=np.float64).reshape(problem.n, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead(Constructive):
+    """Each node goes where the last of its children could finish first.
+
+    Objective: makespan. Nodes go by upward rank. For each device that takes the node, its
+    children are scheduled one after another where each would finish first, by what is known
+    of their other parents; that is taken back, and the device kept on which the last child
+    ended first. Beyond the paper: what ``list_schedule.Listing`` says.
+
+    Complexity: O(E P^2 log n), and the grouping.
+
+    Source: L. F. Bittencourt, R. Sakellariou, E. R. M. Madeira, DAG scheduling using a
+    lookahead variant of the heterogeneous earliest finish time algorithm, PDP 2010.
+    """
+
+    name: ClassVar[str] = "lookahead"
+    how: ClassVar[str] = "earliest finish of the children"
+
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        listing = Listing(problem, homes)
+        order = by_falling_rank(upward_ranks(problem))
+        place = [0] * problem.n
+        for index, node in enumerate(order):
+            place[node] = index
+        for node in order:
+            children = sorted(problem.dag.succs[node], key=place.__getitem__)
+            slots = listing.slots(node)
+            if children and len(slots) > 1:
+                scores = [(_last(listing, node, slot, children), slot.score_s) for slot in slots]
+                best = min(range(len(slots)), key=lambda index: (*scores[index], index))
+            else:
+                best = min(range(len(slots)), key=lambda index: (slots[index].score_s, index))
+            listing.place(node, slots[best])
+        return listing.schedule()
+
+
+def _last(listing: Listing, node: int, slot: Slot, children: list[int]) -> float:
+    """When the last child would end."""
+    last = slot.score_s
+    with ExitStack() as trials:
+        trials.enter_context(listing.trial(node, slot))
+        for child in children:
+            found = listing.earliest(child)
+            last = max(last, found.score_s)
+            trials.enter_context(listing.trial(child, found))
+    return last
+
+
+@dataclass(frozen=True, slots=True)
+class Dls(Constructive):
+    """Of all ready nodes and devices the pair of highest dynamic level is next.
+
+    Objective: makespan. The dynamic level of a pair is the node's static level, its longest
+    way out over median times, less when it could begin there, plus what the device is
+    quicker than the median. Beyond the paper: dispatch is part of a node's time, and what
+    ``list_schedule.Listing`` says; no gap is filled.
+
+    Complexity: O(n W P) for W ready nodes at once, and the grouping.
+
+    Source: G. C. Sih, E. A. Lee, A compile-time scheduling heuristic for interconnection-
+    constrained heterogeneous processor architectures, IEEE TPDS 4(2), 1993, section III.
+    """
+
+    name: ClassVar[str] = "dls"
+    how: ClassVar[str] = "highest dynamic level first"
+
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        levels, medians = static_levels(problem)
+        worth = [level + median for level, median in zip(levels, medians, strict=True)]
+        return schedule_pairs(problem, homes, worth=worth)
+
+
+@dataclass(frozen=True, slots=True)
+class Etf(Constructive):
+    """Of all ready nodes and devices with room the pair that ends first is next.
+
+    Objective: makespan. Ties go to the node with the longer way out. The paper takes the
+    pair that begins first, for devices of one speed; where speeds differ, the end is what
+    matters. As in the paper a device whose memory would overflow takes nothing more; here
+    that is told from weights, and activations are checked by the clock. Beyond the paper:
+    what ``list_schedule.Listing`` says; no gap is filled.
+
+    Complexity: O(n W P) for W ready nodes at once, and the grouping.
+
+    Source: B. Jeon et al., Baechi: fast device placement of machine learning graphs,
+    SoCC 2020, m-ETF; after J.-J. Hwang et al., SIAM J. Comput. 18(2), 1989.
+    """
+
+    name: ClassVar[str] = "etf"
+    how: ClassVar[str] = "earliest end first"
+
+    def schedule(self, problem: Problem, homes: Sequence[int] | None = None) -> Schedule:
+        """Return the schedule; see ``Listing`` for `homes` and the errors."""
+        levels, _ = static_levels(problem)
+        order = sorted(range(problem.n), key=lambda v: -levels[v])
+        rank = [0] * problem.n
+        for place, node in enumerate(order):
+            rank[node] = place
+        return schedule_pairs(problem, homes, rank=rank)
