@@ -230,22 +230,13 @@ MOST_TASKS = 400
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """A problem of fewer nodes that stands for another.
+    """A problem of fewer nodes that stands for another."""
 
-    Attributes
-    ----------
-    fine, problem : Problem
-        What was coarsened, and the tasks that came of it.
-    members : tuple of tuple of int
-        The fine nodes that each task stands for, ascending.
-    task_of : tuple of int
-        The task of each fine node.
-    """
-
-    fine: Problem = field(repr=False)
+    fine: Problem = field(repr=False)  # What was coarsened, and the tasks that came of it
     problem: Problem = field(repr=False)
+    # The fine nodes that each task stands for, ascending
     members: tuple[tuple[int, ...], ...] = field(repr=False)
-    task_of: tuple[int, ...] = field(repr=False)
+    task_of: tuple[int, ...] = field(repr=False)  # The task of each fine node
 
     def spread(self, groups: Sequence[Group]) -> tuple[Group, ...]:
         """Return groups of tasks as groups of fine nodes, in the same order."""

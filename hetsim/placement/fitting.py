@@ -12,7 +12,7 @@ import numpy as np
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
-from hetsim.placement.footprint import Excess, Footprint, excess, refusal, weights_that_fit
+from hetsim.placement.footprint import Excess, Filling, Footprint, excess, refusal, weights_that_fit
 from hetsim.placement.grouping import groupings
 from hetsim.placement.listing.ranks import depth_first
 from hetsim.placement.objective import check_room, memory_binds
@@ -42,18 +42,10 @@ STEPS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to.
+    """What a search came to."""
 
-    Attributes
-    ----------
-    groups : tuple of Group or None
-        A plan that fits.
-    complete : bool
-        Whether nothing was left out: without groups, the proof that there is no plan.
-    """
-
-    groups: tuple[Group, ...] | None
-    complete: bool
+    groups: tuple[Group, ...] | None  # A plan that fits
+    complete: bool  # Whether nothing was left out: without groups, the proof that there is no plan
 
 
 def search_all(problem: Problem, plays: int = SEARCH_PLAYS, steps: int = STEPS) -> Found:
@@ -130,14 +122,13 @@ class _Search:
             return self._judged(groups)
         count = len(self.problem.devices)
         there = [0] * count
-        for v in range(self.problem.n):
-            if left >> v & 1:
-                there[self.device[v]] |= 1 << v
+        for v in self._nodes(left):
+            there[self.device[v]] |= 1 << v
         for p in range(count):
             # The nodes of the device that could be within its next subgraph.
             able = 0
-            for v in range(self.problem.n):
-                if there[p] >> v & 1 and not self.before[v] & ~(placed | able):
+            for v in self._nodes(there[p]):
+                if not self.before[v] & ~(placed | able):
                     able |= 1 << v
             stays: int | None = None
             chosen = able
@@ -155,23 +146,24 @@ class _Search:
                 chosen = (chosen - 1) & able
         return None
 
+    def _nodes(self, chosen: int) -> tuple[int, ...]:
+        return tuple(v for v in range(self.problem.n) if chosen >> v & 1)
+
     def _closed(self, chosen: int, placed: int) -> bool:
-        known = placed | chosen
-        return not any(self.before[v] & ~known for v in range(self.problem.n) if chosen >> v & 1)
+        return not any(self.before[v] & ~(placed | chosen) for v in self._nodes(chosen))
 
     def _may_follow(self, groups: list[tuple[int, int]], chosen: int, p: int) -> bool:
         """Whether the order is the first of those that differ by swapping what is independent."""
         if not groups or not self.commute or groups[-1][1] <= p:
             return True
         last = groups[-1][0]
-        return any(self.before[v] & last for v in range(self.problem.n) if chosen >> v & 1)
+        return any(self.before[v] & last for v in self._nodes(chosen))
 
     def _fits(self, chosen: int, p: int, room: int) -> bool:
         """Whether the device takes the set whole and has room for what it holds while it runs."""
         key = (chosen, p)
         if key not in self.takes:
-            nodes = [v for v in range(self.problem.n) if chosen >> v & 1]
-            self.takes[key] = self.problem.group_seconds(p, nodes)
+            self.takes[key] = self.problem.group_seconds(p, self._nodes(chosen))
         seconds = self.takes[key]
         if seconds == float("inf"):
             return False
@@ -182,7 +174,7 @@ class _Search:
         known = self.needs.get(chosen)
         if known is not None:
             return known
-        nodes = [v for v in range(self.problem.n) if chosen >> v & 1]
+        nodes = self._nodes(chosen)
         step = {v: at for at, v in enumerate(nodes)}
         whole = 0
         change = [0] * (len(nodes) + 1)
@@ -223,22 +215,18 @@ class _Search:
 
     def _kept(self, stays: int, chosen: int, p: int) -> int:
         """Bytes of `stays` that outlast the subgraph of `chosen` and that it does not read."""
-        total = 0
-        for index, value in enumerate(self.problem.values):
-            if not stays >> index & 1 or any(chosen >> v & 1 for v in value.consumers):
-                continue
-            total += value.nbytes
-        return total
+        return sum(
+            value.nbytes
+            for index, value in enumerate(self.problem.values)
+            if stays >> index & 1 and not any(chosen >> v & 1 for v in value.consumers)
+        )
 
     def _judged(self, groups: list[tuple[int, int]]) -> tuple[Group, ...] | None:
         if not self.plays:
             raise _OutOfBudgetError
         self.plays -= 1
         devices = self.problem.devices
-        made = tuple(
-            Group(devices[p], tuple(v for v in range(self.problem.n) if chosen >> v & 1))
-            for chosen, p in groups
-        )
+        made = tuple(Group(devices[p], self._nodes(chosen)) for chosen, p in groups)
         try:
             over = excess(Plan(self.problem, "memory", made))
         except Infeasible:
@@ -266,96 +254,53 @@ def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | Non
     with room. O(n P) a move.
     """
     problem, capacity = footprint.problem, footprint.capacity
-    devices = list(assignment)
-    count = len(problem.devices)
-    readers = [[0] * len(problem.constants) for _ in range(count)]
-    held = [0] * count
-    for v, p in enumerate(devices):
-        for c in problem.constants_of[v]:
-            held[p] += 0 if readers[p][c] else problem.constants[c].nbytes
-            readers[p][c] += 1
-    needed = list(footprint.always)
-    for v, p in enumerate(devices):
-        needed[p] = max(needed[p], footprint.beside[v][p])
     seconds = problem.shared_seconds.tolist()
-    for p in range(count):
-        here = [v for v in range(problem.n) if devices[v] == p]
-        while held[p] + needed[p] > capacity[p]:
+    filling = Filling(footprint)
+    for v, p in enumerate(assignment):
+        filling.put(v, p)
+    for p in range(len(problem.devices)):
+        while filling.held[p] + filling.needed[p] > capacity[p]:
             best: tuple[float, int, int] | None = None
-            for v in here:
-                freed = sum(
-                    problem.constants[c].nbytes
-                    for c in problem.constants_of[v]
-                    if readers[p][c] == 1
-                )
+            for v in filling.on(p):
+                freed = filling.bytes_read_by(v, p, 1)
                 freed += max(0, footprint.beside[v][p] - footprint.always[p])
-                for q in range(count):
-                    if q == p or not problem.supported[v, q] or not freed:
-                        continue
-                    fresh = sum(
-                        problem.constants[c].nbytes
-                        for c in problem.constants_of[v]
-                        if not readers[q][c]
-                    )
-                    if held[q] + fresh + max(needed[q], footprint.beside[v][q]) <= capacity[q]:
+                for q in range(len(problem.devices)):
+                    if q != p and problem.supported[v, q] and freed and filling.holds(v, q):
                         loss = (seconds[v][q] - min(seconds[v][p], seconds[v][q])) / freed
                         key = (loss, v, q)
                         best = key if best is None else min(best, key)
             if best is None:
                 return None
-            _, v, q = best
-            devices[v] = q
-            here.remove(v)
-            for c in problem.constants_of[v]:
-                nbytes = problem.constants[c].nbytes
-                readers[p][c] -= 1
-                held[p] -= 0 if readers[p][c] else nbytes
-                held[q] += 0 if readers[q][c] else nbytes
-                readers[q][c] += 1
-            needed[q] = max(needed[q], footprint.beside[v][q])
-            needed[p] = max((footprint.beside[u][p] for u in here), default=0)
-            needed[p] = max(needed[p], footprint.always[p])
-    return devices
+            filling.move(*best[1:])
+    return filling.device
 
 
 def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
-    """Return an assignment in which full devices give up the last of their nodes; None if stuck."""
-    problem, capacity = footprint.problem, footprint.capacity
+    """Return an assignment in which full devices give up the last of their nodes; None if stuck.
+
+    Run by run they go to the quickest other with room, so that few tensors cross. O(n P).
+    """
+    problem = footprint.problem
     seconds = problem.shared_seconds.tolist()
     count = len(problem.devices)
-    there: list[set[int]] = [set() for _ in range(count)]
-    held, needed = [0] * count, list(footprint.always)
-    devices = [-1] * problem.n
-
-    def holds(v: int, p: int) -> bool:
-        fresh = sum(
-            problem.constants[c].nbytes for c in problem.constants_of[v] if c not in there[p]
-        )
-        return held[p] + fresh + max(needed[p], footprint.beside[v][p]) <= capacity[p]
-
-    def put(v: int, p: int) -> None:
-        held[p] += sum(problem.constants[c].nbytes for c in set(problem.constants_of[v]) - there[p])
-        there[p].update(problem.constants_of[v])
-        needed[p] = max(needed[p], footprint.beside[v][p])
-        devices[v] = p
-
+    filling = Filling(footprint)
     full = [False] * count
     left: list[int] = []
     for v, p in enumerate(assignment):
-        full[p] = full[p] or not holds(v, p)
+        full[p] = full[p] or not filling.holds(v, p)
         if full[p]:
             left.append(v)
         else:
-            put(v, p)
+            filling.put(v, p)
     last = -1
     for v in left:
-        able = [p for p in range(count) if problem.supported[v, p] and holds(v, p)]
+        able = [p for p in range(count) if problem.supported[v, p] and filling.holds(v, p)]
         if not able:
             return None
         if last not in able:
             last = min(able, key=lambda p: (seconds[v][p], p))
-        put(v, last)
-    return devices
+        filling.put(v, last)
+    return filling.device
 
 
 def squeezed(
@@ -371,7 +316,8 @@ def squeezed(
     if now is None:
         # A composite that cannot be told from its nodes: the plan stays as it is.
         return best, least
-    scale = HOT * _all_bytes(problem)
+    weights = sum(constant.nbytes for constant in problem.constants)
+    scale = HOT * (weights + sum(value.nbytes for value in problem.values))
     plays = min(PLAYS, max(WORK // max(problem.n, 1), 10))
     for played in range(plays):
         if now.total < least.total:
@@ -400,11 +346,6 @@ def _excess(problem: Problem, asked: Asked, search: Search) -> Excess | None:
         return excess(Plan(problem, "memory", groups_of(problem, asked, search)))
     except Infeasible:
         return None
-
-
-def _all_bytes(problem: Problem) -> int:
-    weights = sum(constant.nbytes for constant in problem.constants)
-    return weights + sum(value.nbytes for value in problem.values)
 
 
 Candidate = tuple[Excess, tuple[Group, ...]]
@@ -459,7 +400,7 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
             break
     if fitting:
         quickest = min(fitting, key=lambda candidate: candidate[0].latency_s)
-        return _made(problem, quickest[1], "nodes moved until all fits")
+        return Plan(problem, "memory", quickest[1], "nodes moved until all fits")
     tried.sort(key=lambda candidate: candidate[0].total)
     few = search_all(problem)
     if few.groups is None and few.complete:
@@ -470,10 +411,10 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
     for seed, (_, groups) in enumerate(tried[:SQUEEZED]):
         moved, over = squeezed(problem, groups, seed)
         if over.total == 0:
-            return _made(problem, moved, "nodes moved until all fits")
+            return Plan(problem, "memory", moved, "nodes moved until all fits")
         tried.append((over, moved))
     if few.groups is not None:
-        return _made(problem, few.groups, "the first that fits of all plans")
+        return Plan(problem, "memory", few.groups, "the first that fits of all plans")
     if not tried:
         raise OutOfMemory(
             "no assignment was found whose weights fit; that there is none is not proven",
@@ -499,10 +440,6 @@ def fitted(plan: Plan, problem: Problem | None = None) -> Plan:
     nodes = f"{moved} node{'s' if moved != 1 else ''} moved" if moved else "cut anew"
     reason = f"{plan.reason}; it did not fit the memory: {nodes} until it did"
     return replace(plan, groups=found.groups, reason=reason.removeprefix("; "))
-
-
-def _made(problem: Problem, groups: tuple[Group, ...], reason: str) -> Plan:
-    return Plan(problem, "memory", groups, reason)
 
 
 def _candidates(
@@ -548,37 +485,21 @@ def _layouts(
 
 def _filled(footprint: Footprint) -> Iterator[list[int]]:
     """Devices one after another, each with what fits of the nodes from the front of the order."""
-    problem, capacity = footprint.problem, footprint.capacity
-    count = len(problem.devices)
-    seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
-    quickest = np.where(np.isfinite(seconds), seconds, 0.0).sum(axis=0)
-    alone = problem.supported.sum(axis=1)
-    taken = problem.supported.sum(axis=0)
+    problem = footprint.problem
+    count, supported = len(problem.devices), problem.supported
+    quickest = np.where(supported, problem.shared_seconds, 0.0).sum(axis=0)
+    alone, taken = supported.sum(axis=1), supported.sum(axis=0)
     ranks = sorted(range(count), key=lambda p: (-int(taken[p]), float(quickest[p]), p))
     for first in range(min(count, 4)):
         order = ranks[first:] + ranks[:first]
-        held, needed = [0] * count, list(footprint.always)
-        there: list[set[int]] = [set() for _ in range(count)]
-        assignment = [-1] * problem.n
-        nodes = sorted(range(problem.n), key=lambda v: alone[v] > 1)
-        at = 0
-        for v in nodes:
-            chosen = -1
-            for step in range(count):
-                p = order[(at + step) % count]
-                fresh = [c for c in problem.constants_of[v] if c not in there[p]]
-                nbytes = sum(problem.constants[c].nbytes for c in fresh)
-                beside = max(needed[p], footprint.beside[v][p])
-                if problem.supported[v, p] and held[p] + nbytes + beside <= capacity[p]:
-                    chosen = p
-                    break
+        filling, at = Filling(footprint), 0
+        for v in sorted(range(problem.n), key=lambda v: alone[v] > 1):
+            turn = order[at:] + order[:at]
+            chosen = next((p for p in turn if supported[v, p] and filling.holds(v, p)), -1)
             if chosen < 0:
                 break
-            if problem.supported[v, order[at]] and alone[v] > 1:
+            if supported[v, order[at]] and alone[v] > 1:
                 at = order.index(chosen)
-            held[chosen] += nbytes
-            needed[chosen] = beside
-            there[chosen].update(fresh)
-            assignment[v] = chosen
-        if -1 not in assignment:
-            yield assignment
+            filling.put(v, chosen)
+        else:
+            yield filling.device

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory
-from hetsim.placement.listing.list_schedule import Room
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -19,22 +18,14 @@ from hetsim.simulation.clock.playing import peak_memory
 
 @dataclass(frozen=True, eq=False)
 class Footprint:
-    """Lower bounds on memory, by the rules of ``clock.memory``.
+    """Lower bounds on memory, by the rules of ``clock.memory``."""
 
-    Attributes
-    ----------
-    problem : Problem
-        With memory capacities.
-    beside : tuple of tuple of int, [n][P]
-        What lies on a device beside its weights while it runs a node: all that the node reads
-        and makes. 0 where the node may take no time.
-    always : tuple of int, [P]
-        What lies there at some instant whoever runs what: on the host all inputs, then all
-        outputs.
-    """
-
-    problem: Problem
+    problem: Problem  # With memory capacities
+    # [n][P]: What lies on a device beside its weights while it runs a node: all that the node reads
+    # and makes. 0 where the node may take no time
     beside: tuple[tuple[int, ...], ...]
+    # [P]: What lies there at some instant whoever runs what: on the host all inputs, then all
+    # outputs
     always: tuple[int, ...]
 
     @classmethod
@@ -113,19 +104,10 @@ def _outputs(problem: Problem) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """What a plan holds beyond its devices' memory.
+    """What a plan holds beyond its devices' memory."""
 
-    Attributes
-    ----------
-    total : int
-        Bytes over all devices; 0 where it fits.
-    peaks : tuple of int
-        The most bytes that each device holds.
-    latency_s : float
-    """
-
-    total: int
-    peaks: tuple[int, ...]
+    total: int  # Bytes over all devices; 0 where it fits
+    peaks: tuple[int, ...]  # The most bytes that each device holds
     latency_s: float
 
 
@@ -191,28 +173,62 @@ def overfull(footprint: Footprint, assignment: Sequence[int]) -> list[int]:
     return [max(0, n - held) for n, held in zip(needed, footprint.capacity, strict=True)]
 
 
+class Filling:
+    """Memory of devices as nodes are put on them: weights, and what runs beside them."""
+
+    def __init__(self, footprint: Footprint) -> None:
+        self.problem, self._print = footprint.problem, footprint
+        count = len(self.problem.devices)
+        self._nbytes = [constant.nbytes for constant in self.problem.constants]
+        self.readers = [[0] * len(self._nbytes) for _ in range(count)]
+        self.held, self.needed = [0] * count, list(footprint.always)
+        self.device = [-1] * self.problem.n
+
+    def bytes_read_by(self, v: int, p: int, readers: int) -> int:
+        """Return bytes of the weights of a node that so many nodes on a device read."""
+        own, there = self.problem.constants_of[v], self.readers[p]
+        return sum(self._nbytes[c] for c in own if there[c] == readers)
+
+    def holds(self, v: int, p: int) -> bool:
+        """Whether a device has room for a node."""
+        total = self.held[p] + self.bytes_read_by(v, p, 0)
+        beside = max(self.needed[p], self._print.beside[v][p])
+        return total + beside <= self._print.capacity[p]
+
+    def put(self, v: int, p: int) -> None:
+        """Put a node on a device, whether there is room or not."""
+        self.held[p] += self.bytes_read_by(v, p, 0)
+        for c in self.problem.constants_of[v]:
+            self.readers[p][c] += 1
+        self.needed[p] = max(self.needed[p], self._print.beside[v][p])
+        self.device[v] = p
+
+    def move(self, v: int, q: int) -> None:
+        """Put a node on another device. O(n)."""
+        p = self.device[v]
+        self.held[p] -= self.bytes_read_by(v, p, 1)
+        for c in self.problem.constants_of[v]:
+            self.readers[p][c] -= 1
+        self.put(v, q)
+        beside, always = self._print.beside, self._print.always[p]
+        self.needed[p] = max([always, *(beside[u][p] for u in self.on(p))])
+
+    def on(self, p: int) -> list[int]:
+        """Return the nodes on a device."""
+        return [v for v, device in enumerate(self.device) if device == p]
+
+
 def _greedy(problem: Problem, footprint: Footprint, allowed: NDArray[np.bool_]) -> list[int] | None:
     able = [np.flatnonzero(row).tolist() for row in allowed]
     weight = [sum(problem.constants[c].nbytes for c in held) for held in problem.constants_of]
     seconds = problem.shared_seconds.tolist()
-    room = Room(problem, [-1] * problem.n)
-    needed = list(footprint.always)
-    assignment = [-1] * problem.n
+    filling = Filling(footprint)
     for v in sorted(range(problem.n), key=lambda v: (len(able[v]), -weight[v], v)):
-        best: tuple[float, int] | None = None
-        for p in able[v]:
-            beside = max(needed[p], footprint.beside[v][p])
-            if room.needs(v, p) + beside > room.left[p]:
-                continue
-            key = (seconds[v][p], p)
-            best = key if best is None else min(best, key)
-        if best is None:
+        roomy = [(seconds[v][p], p) for p in able[v] if filling.holds(v, p)]
+        if not roomy:
             return None
-        p = best[1]
-        room.take(v, p)
-        needed[p] = max(needed[p], footprint.beside[v][p])
-        assignment[v] = p
-    return assignment
+        filling.put(v, min(roomy)[1])
+    return filling.device
 
 
 def _program(problem: Problem, footprint: Footprint, able: NDArray[np.bool_]) -> list[int] | None:

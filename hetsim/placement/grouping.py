@@ -31,17 +31,10 @@ LARGE_FROM = 1_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Owned:
-    """A partition in executable order.
+    """A partition in executable order."""
 
-    Attributes
-    ----------
-    owner : int array [n]
-        The place of each node's group.
-    device : int array [groups]
-    """
-
-    owner: Ints
-    device: Ints
+    owner: Ints  # [n]: The place of each node's group
+    device: Ints  # [groups]
 
     def __len__(self) -> int:
         return len(self.device)
@@ -119,22 +112,10 @@ def label_runs(
     opened: Array,
     labels: Array,
 ) -> None:
-    """Label nodes by runs: a node joins its device's open run if no later run feeds it.
+    """Label nodes by runs: a node joins its device's open run if no later run feeds it. O(V + E).
 
-    Parameters
-    ----------
-    order, device : int [n]
-        The nodes in schedule order, and where each runs.
-    pred_at, preds : int [n + 1], int
-        The nodes before each.
-    cuts : int [n]
-        Whether a run ends with the node.
-    opened : int [devices], -1
-        Room to work in.
-    labels : int [n]
-        Out.
-
-    Complexity: O(V + E).
+    `order` and `device` [n] are the schedule; `cuts` [n] says whether a run ends with a node;
+    `opened` [devices], -1, is room to work in; `labels` [n] come out.
     """
     count = 0
     for node in order:
@@ -190,28 +171,13 @@ def best_grouping(
     A merge saves a dispatch and transfers, but holds outputs back to the end of the
     group; which weighs more only the clock knows. Tried are: the groups of ``compact``;
     runs of nodes in schedule order; such runs cut wherever a tensor leaves the device;
-    and every node alone.
+    and every node alone. Ties go to the fewest groups, then to the first in this order.
+    `order` is topological. Returns the groups and the name of the way, after four simulations
+    of one request; none is needed where a merge can win nothing: dispatch, fusion, contention
+    and memory play no part.
 
-    Parameters
-    ----------
-    problem : Problem
-    assignment : sequence of int
-        Device index by node.
-    order : sequence of int
-        The nodes in schedule order, which is a topological order.
-    may_miss : bool
-        Where no way fits the devices, return the first that misses by the fewest bytes.
-
-    Returns
-    -------
-    The groups and the name of the way; ties go to the fewest groups, then to the first
-    in the order above. Cost: four simulations of one request. None is needed where a merge
-    can win nothing: dispatch, fusion, contention and memory play no part.
-
-    Raises
-    ------
-    OutOfMemory
-        Where no way fits the devices and none may miss: of the one that does by the fewest bytes.
+    Raises OutOfMemory where no way fits the devices: of the one that does by the fewest bytes,
+    which is returned where it `may_miss`.
     """
     if _merges_in_vain(problem):
         parts = order_groups(problem.dag, range(problem.n), _places(order))
@@ -429,21 +395,9 @@ def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
 
     Coarsening keeps chains whole, and the best place to cut one may be within it. Moves are tried
     by the bytes that cross the border, the most first, but those like a refused one later: the
-    layers of a model are alike. After a gain those are tried that are new. The result is a valid
-    plan, never worse than `plan`.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of a problem of nodes.
-    objective : "latency" or "throughput"
-    cost : float
-        Of `plan`, in seconds.
-
-    Returns
-    -------
-    The plan, itself where nothing gains; until a deadline passes. At most TRIALS simulations of one
-    request, fewer where they would exceed WORK nodes, and O(V + E) for each.
+    layers of a model are alike. After a gain those are tried that are new. `cost` is that of
+    `plan`, in seconds; a plan that is never worse is returned, the same one where nothing gains.
+    At most TRIALS simulations of one request, fewer where they would exceed WORK nodes.
     """
     problem = plan.problem
     kept = begun = Owned.of(problem, plan.groups)

@@ -152,18 +152,11 @@ def _seconds_a_request(plan: Plan, plan_tasks: PlanTasks) -> tuple[list[float], 
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Seconds of occupation by one request.
+    """Seconds of occupation by one request."""
 
-    Attributes
-    ----------
-    devices : tuple of float
-        By device, divided by its streams; with staged tensors, fetching and storing included.
-    links : tuple of float
-        By link, as ``problem.link_names``; empty without contention.
-    """
-
+    # By device, divided by its streams; with staged tensors, fetching and storing included
     devices: tuple[float, ...]
-    links: tuple[float, ...]
+    links: tuple[float, ...]  # By link, as ``problem.link_names``; empty without contention
 
     @property
     def bottleneck_s(self) -> float:

@@ -53,31 +53,15 @@ def insert_nodes(
     begin: Array,
     end: Array,
 ) -> float:
-    """Place nodes one by one; return when the last has ended and what leaves has arrived.
+    """Place nodes in `order`; return when the last has ended and what leaves has arrived.
 
-    Of devices that are as good, a node goes where it begins first, then to the first.
-
-    Parameters
-    ----------
-    order : int [n]
-        Each node after all that feed it.
-    price : float
-        Seconds that a second more than on the quickest device counts for, beside the end.
-    seconds, early, late : float [n, P]
-        Row after row: of each node, inf where a device does not take it; before it may begin; and
-        after its end until its outputs are where they leave.
-    least : float [n]
-        Of ``seconds``.
-    fed_at, fed, row : int [n + 1], [edges], [edges]
-        By node those that feed it, and where the rows [P, P] of ``travel`` begin.
-    travel : float
-        Seconds from a device to another.
-    lane_at : int [P + 1]
-        Where each device's streams begin.
-    ready, last, before : float [P], int [streams], int [n]
-        Room to work in: arrivals; the last node of each stream; the one before each there.
-    device, begin, end : int [n], float [n], float [n]
-        What comes out.
+    A second more than on the quickest device (`least` [n]) counts for `price` seconds beside the
+    end; of devices that are as good, a node goes where it begins first, then to the first.
+    `seconds`, `early` and `late` [n, P] are of each node, inf where a device does not take it;
+    before it may begin; and after its end until its outputs are where they leave. `fed` are those
+    that feed a node, `row` where the rows [P, P] of `travel` begin for each. `ready` [P], `last`
+    [streams] and `before` [n] are room to work in: arrivals, the last node of each stream, the one
+    before each there. `device`, `begin` and `end` [n] come out.
     """
     count = len(lane_at) - 1
     for k in range(len(last)):

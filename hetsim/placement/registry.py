@@ -25,36 +25,129 @@ class Strategy(Protocol):
         ...
 
 
-_HOMES: Mapping[str, str] = {
-    "single": "hetsim.placement.strategies.baselines:Single",
-    "hetero": "hetsim.placement.strategies.baselines:Hetero",
-    "pipeline": "hetsim.placement.strategies.baselines:Pipeline",
-    "multi": "hetsim.placement.strategies.baselines:Multi",
-    "heft": "hetsim.placement.strategies.list_scheduling:Heft",
-    "cpop": "hetsim.placement.strategies.list_scheduling:Cpop",
-    "peft": "hetsim.placement.strategies.list_scheduling:Peft",
-    "lookahead": "hetsim.placement.strategies.list_scheduling:Lookahead",
-    "dls": "hetsim.placement.strategies.list_scheduling:Dls",
-    "etf": "hetsim.placement.strategies.list_scheduling:Etf",
-    "mincut": "hetsim.placement.strategies.mincut:Mincut",
-    "chain-dp": "hetsim.placement.strategies.chain_dp:ChainDp",
-    "ideal-dp": "hetsim.placement.strategies.ideal_dp:IdealDp",
-    "slice": "hetsim.placement.strategies.slice:Slice",
-    "local-search": "hetsim.placement.strategies.local_search:LocalSearch",
-    "exact": "hetsim.placement.strategies.exact:Exact",
-    "auto": "hetsim.placement.strategies.auto:Auto",
+_LATENCY, _BOTH = ("latency",), ("latency", "throughput")
+_ROOM = "hetsim.placement.strategies"
+
+_OWN: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "single": (
+        "baselines:Single",
+        "[:DEVICE]",
+        "the whole model on one device; without a name, on the one that is fastest alone",
+        _LATENCY,
+    ),
+    "hetero": (
+        "baselines:Hetero",
+        "[:DEVICE,DEVICE,...]",
+        "each node on the first device of a priority list that supports it",
+        (),
+    ),
+    "pipeline": (
+        "baselines:Pipeline",
+        "[:DEVICE,DEVICE,...]",
+        "stages from the front of the model, as large as each device's memory allows",
+        (),
+    ),
+    "multi": (
+        "baselines:Multi",
+        "[:DEVICE,DEVICE,...]",
+        "for throughput: the whole model on each of several devices, requests dealt out",
+        ("throughput", "replicas"),
+    ),
+    "heft": (
+        "list_scheduling:Heft",
+        "",
+        "list scheduling by upward rank, earliest finish time with insertion",
+        _LATENCY,
+    ),
+    "cpop": (
+        "list_scheduling:Cpop",
+        "",
+        "list scheduling with the critical path on one device",
+        _LATENCY,
+    ),
+    "peft": (
+        "list_scheduling:Peft",
+        "",
+        "list scheduling with an optimistic look at the way out, for dear transfers",
+        _LATENCY,
+    ),
+    "lookahead": (
+        "list_scheduling:Lookahead",
+        "",
+        "list scheduling where a node's children would finish first, for dear transfers",
+        _LATENCY,
+    ),
+    "dls": (
+        "list_scheduling:Dls",
+        "",
+        "list scheduling by dynamic level: the best pair of ready node and device is next",
+        _LATENCY,
+    ),
+    "etf": (
+        "list_scheduling:Etf",
+        "",
+        "list scheduling by earliest end on a device with room: knows speed and memory",
+        _LATENCY,
+    ),
+    "mincut": (
+        "mincut:Mincut",
+        "",
+        "least total of compute and transfers, exact on two devices",
+        _LATENCY,
+    ),
+    "chain-dp": (
+        "chain_dp:ChainDp",
+        "[:latency|throughput]",
+        "runs of a topological order, for latency or for throughput",
+        _BOTH,
+    ),
+    "ideal-dp": (
+        "ideal_dp:IdealDp",
+        "",
+        "for throughput: the least bottleneck of contiguous stages, exact up to a budget",
+        ("throughput", "proof"),
+    ),
+    "slice": (
+        "slice:Slice",
+        "",
+        "for throughput: stages cut from many topological orders, on graphs of any size",
+        ("throughput",),
+    ),
+    "local-search": (
+        "local_search:LocalSearch",
+        "",
+        "annealing from the best list schedule or device, for latency or throughput",
+        _BOTH,
+    ),
+    "exact": (
+        "exact:Exact",
+        "",
+        "the shortest makespan with a proof or the gap, up to about 50 tasks (extra 'exact')",
+        ("latency", "proof"),
+    ),
+    "auto": (
+        "auto:Auto",
+        "",
+        "the best of all strategies and every device alone, by the clock",
+        (*_BOTH, "replicas"),
+    ),
 }
-"""Module and class of each strategy of hetsim's own."""
+"""Strategies of hetsim's own: class, what follows the name, summary, promises."""
+
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "pipeline": ("memory capacities of the devices",),
+    "exact": ("OR-tools: pip install 'hetsim[exact]'",),
+}
 
 
 GROUP = "hetsim.strategies"
-OWN = tuple(_HOMES)
+OWN = tuple(_OWN)
 """Names that no other package may claim."""
 
 
 def strategy_names() -> tuple[str, ...]:
     """Return the names of strategies, sorted; those that cannot be used are left out."""
-    found = set(_HOMES)
+    found = set(OWN)
     for name in plugin_names(GROUP):
         with suppress(PluginError):
             strategy_class(name)
@@ -65,20 +158,14 @@ def strategy_names() -> tuple[str, ...]:
 def strategy_class(text: str) -> Any:
     """Return the class of the strategy that `text` names, with its argument or without."""
     name = text.partition(":")[0]
-    home = _HOMES.get(name)
-    if home is not None:
-        module, _, attribute = home.partition(":")
-        return getattr(import_module(module), attribute)
+    if name in OWN:
+        module, _, attribute = _OWN[name][0].partition(":")
+        return getattr(import_module(f"{_ROOM}.{module}"), attribute)
     try:
-        return _class_of_plugin(name)
+        found = load_plugin(GROUP, name)
     except KeyError:
-        names = (*_HOMES, *plugin_names(GROUP))
+        names = (*OWN, *plugin_names(GROUP))
         raise UsageError(f"no strategy '{name}'", hint=nearest(name, names)) from None
-
-
-def _class_of_plugin(name: str) -> Any:
-    """Return the class that another package adds. Raises PluginError where it is none."""
-    found = load_plugin(GROUP, name)
     if not (is_dataclass(found) and callable(getattr(found, "solve", None))):
         raise PluginError(
             f"'{name}' of {GROUP} is {found!r}, not a dataclass with a method 'solve'"
@@ -118,14 +205,14 @@ def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
     """Return the plan that `strategy`, which `text` named, makes of `problem`."""
     name = text.partition(":")[0]
     found = _asked(name, "solve", lambda: strategy.solve(problem))
-    if name not in _HOMES and not isinstance(found, Plan):
+    if name not in OWN and not isinstance(found, Plan):
         raise misfit(GROUP, name, "solve", found, "a Plan")
     made: Plan = found
     return made
 
 
 def _asked(name: str, hook: str, call: Callable[[], Any]) -> Any:
-    return call() if name in _HOMES else asked(GROUP, name, hook, call)
+    return call() if name in OWN else asked(GROUP, name, hook, call)
 
 
 def option_types(strategy: str) -> dict[str, Any]:
@@ -219,148 +306,26 @@ def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-_ENTRIES = {
-    entry.name: entry
-    for entry in (
-        Entry(
-            "single",
-            "single[:DEVICE]",
-            "the whole model on one device; without a name, on the one that is fastest alone",
-            ("latency",),
-            _options=partial(describe_options, "single"),
-        ),
-        Entry(
-            "hetero",
-            "hetero[:DEVICE,DEVICE,...]",
-            "each node on the first device of a priority list that supports it",
-            _options=partial(describe_options, "hetero"),
-        ),
-        Entry(
-            "pipeline",
-            "pipeline[:DEVICE,DEVICE,...]",
-            "stages from the front of the model, as large as each device's memory allows",
-            needs=("memory capacities of the devices",),
-            _options=partial(describe_options, "pipeline"),
-        ),
-        Entry(
-            "multi",
-            "multi[:DEVICE,DEVICE,...]",
-            "for throughput: the whole model on each of several devices, requests dealt out",
-            ("throughput", "replicas"),
-            _options=partial(describe_options, "multi"),
-        ),
-        Entry(
-            "heft",
-            "heft",
-            "list scheduling by upward rank, earliest finish time with insertion",
-            ("latency",),
-            _options=partial(describe_options, "heft"),
-        ),
-        Entry(
-            "cpop",
-            "cpop",
-            "list scheduling with the critical path on one device",
-            ("latency",),
-            _options=partial(describe_options, "cpop"),
-        ),
-        Entry(
-            "peft",
-            "peft",
-            "list scheduling with an optimistic look at the way out, for dear transfers",
-            ("latency",),
-            _options=partial(describe_options, "peft"),
-        ),
-        Entry(
-            "lookahead",
-            "lookahead",
-            "list scheduling where a node's children would finish first, for dear transfers",
-            ("latency",),
-            _options=partial(describe_options, "lookahead"),
-        ),
-        Entry(
-            "dls",
-            "dls",
-            "list scheduling by dynamic level: the best pair of ready node and device is next",
-            ("latency",),
-            _options=partial(describe_options, "dls"),
-        ),
-        Entry(
-            "etf",
-            "etf",
-            "list scheduling by earliest end on a device with room: knows speed and memory",
-            ("latency",),
-            _options=partial(describe_options, "etf"),
-        ),
-        Entry(
-            "mincut",
-            "mincut",
-            "least total of compute and transfers, exact on two devices",
-            ("latency",),
-            _options=partial(describe_options, "mincut"),
-        ),
-        Entry(
-            "chain-dp",
-            "chain-dp[:latency|throughput]",
-            "runs of a topological order, for latency or for throughput",
-            ("latency", "throughput"),
-            _options=partial(describe_options, "chain-dp"),
-        ),
-        Entry(
-            "ideal-dp",
-            "ideal-dp",
-            "for throughput: the least bottleneck of contiguous stages, exact up to a budget",
-            ("throughput", "proof"),
-            _options=partial(describe_options, "ideal-dp"),
-        ),
-        Entry(
-            "slice",
-            "slice",
-            "for throughput: stages cut from many topological orders, on graphs of any size",
-            ("throughput",),
-            _options=partial(describe_options, "slice"),
-        ),
-        Entry(
-            "local-search",
-            "local-search",
-            "annealing from the best list schedule or device, for latency or throughput",
-            ("latency", "throughput"),
-            _options=partial(describe_options, "local-search"),
-        ),
-        Entry(
-            "exact",
-            "exact",
-            "the shortest makespan with a proof or the gap, up to about 50 tasks (extra 'exact')",
-            ("latency", "proof"),
-            needs=("OR-tools: pip install 'hetsim[exact]'",),
-            _options=partial(describe_options, "exact"),
-        ),
-        Entry(
-            "auto",
-            "auto",
-            "the best of all strategies and every device alone, by the clock",
-            ("latency", "throughput", "replicas"),
-            _options=partial(describe_options, "auto"),
-        ),
-    )
-}
-
-
 def strategies() -> tuple[Entry, ...]:
     """List the strategies, by name; those of other packages that cannot be used are left out.
 
     ``plugins.plugin_complaints`` says why they cannot. What another package adds says of itself
     what it promises and needs by class variables ``promises`` and ``needs``.
     """
-    return tuple(_ENTRIES[name] if name in OWN else _added(name) for name in strategy_names())
+    return tuple(_entry(name) for name in strategy_names())
 
 
 def promises_of(strategy: str) -> tuple[str, ...]:
     """Return what a strategy promises, with its argument or without."""
-    name = strategy.partition(":")[0]
-    return _ENTRIES[name].promises if name in OWN else _added(name).promises
+    return _entry(strategy.partition(":")[0]).promises
 
 
-def _added(name: str) -> Entry:
+def _entry(name: str) -> Entry:
+    describe = partial(describe_options, name)
+    if name in OWN:
+        _, argument, summary, promises = _OWN[name]
+        needs = _NEEDS.get(name, ())
+        return Entry(name, name + argument, summary, promises, needs, _options=describe)
     made = strategy_class(name)
     return Entry(
         name,
@@ -369,5 +334,5 @@ def _added(name: str) -> Entry:
         tuple(getattr(made, "promises", ())),
         tuple(getattr(made, "needs", ())),
         plugin_owner(GROUP, name),
-        partial(describe_options, name),
+        describe,
     )

@@ -185,24 +185,12 @@ MERGED = 2
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A plan, the same on tasks, and what the clock says.
+    """A plan, the same on tasks, and what the clock says."""
 
-    Attributes
-    ----------
-    name : str
-        The strategy's.
-    plan : Plan
-        Of the fine problem.
-    groups : tuple of Group
-        Of tasks.
-    cost : float
-        Of the plan.
-    """
-
-    name: str
-    plan: Plan
-    groups: tuple[Group, ...]
-    cost: float
+    name: str  # The strategy's
+    plan: Plan  # Of the fine problem
+    groups: tuple[Group, ...]  # Of tasks
+    cost: float  # Of the plan
 
 
 def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:

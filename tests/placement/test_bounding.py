@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 
 import hetsim
 from full_problems import every_plan, full_problems
-from hetsim.errors import Infeasible, InvalidInput, UnsupportedNode, UsageError
+from hetsim.errors import Infeasible, UnsupportedNode
 from hetsim.partitioning.affinity.affinity import Exclusion
-from hetsim.placement import registry
-from hetsim.placement.bounds import area
-from hetsim.placement.bounds import lower_bound as bounding
 from hetsim.placement.bounds.lower_bound import bound_of, lower_bound, path_bound_of, quick_bound_of
 from hetsim.placement.constraints import Constrained, without_devices
 from hetsim.placement.objective import measure
@@ -69,19 +66,6 @@ def test_a_plan_that_is_known_changes_no_bound(problem: Problem) -> None:
         assert bound_of(problem, met_s=min(known)) == bound_s
         assert bound_of(problem, met_s=max(known)) == bound_s
     assert path_bound_of(problem) <= bound_s
-
-
-def test_work_that_fits_beside_the_longest_path_needs_no_program(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(area, "relaxed", None)
-    chain, apart = (
-        hetsim.Problem.from_arrays([[1.0, 4.0]] * 3, edges, dispatch_s=0.5)
-        for edges in ([(0, 1, 1), (1, 2, 1)], [])
-    )
-    assert bound_of(chain, met_s=3.5) == pytest.approx(3.5, rel=1e-12)
-    with pytest.raises(TypeError):
-        bound_of(apart)
 
 
 @examples(quick=20, full=50)
@@ -180,18 +164,6 @@ def test_too_many_choices_are_left_out_of_account() -> None:
     assert lower_bound(problem, max_devices=6) == lower_bound(problem)
 
 
-def test_nonsense_is_refused() -> None:
-    problem = sharing()
-    with pytest.raises(UsageError, match="max_devices is 0"):
-        lower_bound(problem, max_devices=0)
-    with pytest.raises(InvalidInput, match="no node 'none'"):
-        lower_bound(problem, pins={"none": "cpu"})
-    with pytest.raises(UsageError, match="no objective"):
-        lower_bound(problem, "speed")  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedNode, match="pins and exclusions leave it no device"):
-        lower_bound(problem, exclude=[Exclusion(name, nodes=("n0",)) for name in ("cpu", "gpu")])
-
-
 def test_compare_and_explain_state_the_bound_of_what_is_asked() -> None:
     problem = Problem.from_arrays(
         np.array([[4.0, 1.0, 2.0]] * 6), devices=("cpu", "gpu", "npu"), host=0
@@ -203,46 +175,3 @@ def test_compare_and_explain_state_the_bound_of_what_is_asked() -> None:
     plan = found.rows[0].plan
     assert plan is not None
     assert hetsim.explain(plan).bound_s == found.bound_s
-
-
-@dataclass(frozen=True, slots=True)
-class Everywhere:
-    """Every node on a device of its own; knows no constraints."""
-
-    def solve(self, problem: Problem) -> Plan:
-        assignment = [v % len(problem.devices) for v in range(problem.n)]
-        groups = hetsim.partition(problem, assignment=assignment).groups
-        return Plan(problem, "everywhere", groups)
-
-
-def test_a_strategy_that_uses_more_devices_than_allowed_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real = registry.strategy_class
-    monkeypatch.setattr(
-        registry, "strategy_class", lambda text: Everywhere if text == "everywhere" else real(text)
-    )
-    monkeypatch.setattr(
-        "hetsim.placement.registry.strategy_class",
-        lambda text: Everywhere if text == "everywhere" else real(text),
-    )
-    problem = sharing()
-    found = hetsim.compare(problem, ["everywhere"], max_devices=1)
-    assert "knows nothing of max_devices 1, and runs on cpu, gpu" in (found.rows[0].reason or "")
-    assert hetsim.compare(problem, ["everywhere"], max_devices=2).rows[0].feasible
-
-
-def test_choices_take_the_first_of_each_kind() -> None:
-    kinds = [[0, 3], [1], [2, 4, 5]]
-    found = list(bounding._choices(kinds, 3))
-    assert len(set(found)) == len(found)
-    counts = {tuple(sum(p in kind for p in chosen) for kind in kinds) for chosen in found}
-    expected = {(a, b, c) for a in range(3) for b in range(2) for c in range(4) if a + b + c == 3}
-    assert counts == expected
-    assert len(found) == len(expected)
-    for chosen in found:
-        for kind in kinds:
-            mine = [p for p in chosen if p in kind]
-            assert mine == kind[: len(mine)]
-    assert list(bounding._choices([], 0)) == [()]
-    assert list(bounding._choices([], 1)) == []

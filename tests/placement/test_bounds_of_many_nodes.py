@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hetsim.placement.bounds import area, paths
 from hetsim.placement.bounds.area import Rows, fullest, relaxed, worth
 from hetsim.placement.bounds.lower_bound import lower_bound
-from hetsim.placement.bounds.paths import Neighbours
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -32,15 +31,6 @@ def layered(seed: int, n: int, widest: int) -> Problem:
         seconds, edges=sorted(edges), latency_s=0.25, bytes_per_s=8.0,
         dispatch_s=draw.integers(0, 8, count) / 8, streams=draw.integers(1, 3, count).tolist(),
     )  # fmt: skip
-
-
-def test_neighbours_are_told_once_with_the_largest_tensor() -> None:
-    near = Neighbours.of(
-        4, np.array([2, 0, 2, 2, 3]), np.array([1, 3, 0, 1, 2]), np.array([5.0, 1.0, 2.0, 7.0, 4.0])
-    )
-    assert near.rows == (((3, 1),), (), ((0, 2), (1, 7)), ((2, 4),))
-    none = Neighbours.of(2, np.array([], int), np.array([], int), np.array([]))
-    assert none.rows == ((), ())
 
 
 @examples(quick=30, full=300)

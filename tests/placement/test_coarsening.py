@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.placement import starts as constructive
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
-from hetsim.placement.starts import prepared
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.plan import Plan
@@ -162,17 +160,3 @@ def test_models_shrink_to_tens_of_tasks() -> None:
     coarse = coarsen(problem)
     check_coarse(coarse)
     assert coarse.problem.n <= 60
-
-
-def test_strategies_share_the_tasks_of_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem.from_arrays(
-        [[1.0, 2.0]] * 4, edges=[(0, 1, 1), (1, 2, 1), (2, 3, 1)], dispatch_s=1.0
-    )
-    first = prepared(problem)
-    monkeypatch.setattr(constructive, "coarsen", None)
-    again = prepared(problem)
-    assert again.problem is first.problem
-    assert again.fine is problem
-    assert (again.members, again.task_of) == (first.members, first.task_of)
-    with pytest.raises(TypeError):
-        prepared(replace(problem))

@@ -14,7 +14,7 @@ import pytest
 import hetsim
 from hetsim.errors import Infeasible
 from hetsim.placement.objective import bottleneck, max_load, measure
-from hetsim.placement.throughput.assignments import best_assignment, twins
+from hetsim.placement.throughput.assignments import best_assignment
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -177,14 +177,3 @@ def test_nothing_is_claimed_over_nodes_that_are_not_priced() -> None:
     unpriced = replace(problem, unpriced={1: "no rule"})
     reason = hetsim.plan(unpriced, "ideal-dp").reason
     assert reason == "not proven least; of what is priced: 1 node is not"
-
-
-def test_devices_that_nothing_tells_apart() -> None:
-    like = Problem.from_arrays(np.ones((2, 4)), edges=[(0, 1, 1)], contention="fifo", host=0)
-    assert twins(like) == [-1, -1, 1, 2]
-    latency = np.ones((4, 4))
-    latency[0, 3] = 2.0
-    far = Problem.from_arrays(
-        np.ones((2, 4)), edges=[(0, 1, 1)], latency_s=latency, contention="fifo", host=0
-    )
-    assert twins(far) == [-1, -1, 1, -1]

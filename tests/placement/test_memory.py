@@ -13,13 +13,9 @@ import pytest
 import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement import planning
-from hetsim.placement import starts as constructive
-from hetsim.placement.coarsening import coarsen
 from hetsim.placement.fitting import fitted, plan_that_fits, relieved, search_all, spilled
 from hetsim.placement.footprint import Footprint, overfull, weights_that_fit
 from hetsim.placement.listing.list_schedule import Listing, takes
-from hetsim.placement.registry import resolve
-from hetsim.placement.throughput.stage_moves import Network
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -266,32 +262,3 @@ def test_the_closest_is_told_where_nothing_is_proven(monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(OutOfMemory, match=r"proven"):
         plan_that_fits(problem)
-
-
-def test_where_no_attempt_fits_the_last_one_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each attempt has less room on the device that the one before overfilled, as often as said."""
-    problem = Problem.from_arrays([[1.0, 1.0]] * 3, weight_bytes=[1] * 3, capacity_bytes=[64, 64])
-    told = [
-        OutOfMemory(f"attempt {k}", device="d0", needed_bytes=2, held_bytes=1) for k in range(9)
-    ]
-    asked: list[Plan] = []
-
-    def never(plan: Plan) -> None:
-        asked.append(plan)
-        raise told[len(asked) - 1]
-
-    monkeypatch.setattr(constructive, "fits", never)
-    strategy = resolve("heft")
-    assert isinstance(strategy, constructive.Constructive)
-    with pytest.raises(OutOfMemory, match=f"attempt {constructive.ATTEMPTS}"):
-        strategy.groups(coarsen(problem))
-    assert len(asked) == constructive.ATTEMPTS + 1
-
-
-def test_without_contention_no_link_is_held() -> None:
-    problem = Problem.from_arrays([[1.0, 1.0]] * 2, [(0, 1, 8)], bytes_per_s=4.0, contention="fifo")
-    held = Network.of(problem)
-    assert held.links == 2
-    assert [len(row) for row in np.split(held.route, held.route_at[1:-1])] == [0, 1, 1, 0]
-    free = Network.of(replace(problem, contention="none"))
-    assert free.route.size == 0

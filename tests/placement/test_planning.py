@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement import constraints
+from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UsageError
 from hetsim.placement.constraints import (
     Constrained,
-    only_devices,
 )
 from hetsim.placement.objective import max_load
-from hetsim.placement.planning import again, for_objective, under
+from hetsim.placement.planning import for_objective, under
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from three_nodes import three
-
-INF = float("inf")
 
 
 @pytest.mark.parametrize("strategy", [entry.name for entry in hetsim.strategies()])
@@ -74,17 +70,6 @@ def test_the_reason_says_how_many_nodes_are_not_priced() -> None:
     assert two.reason.endswith("; of what is priced: 2 nodes are not")
 
 
-def test_a_plan_made_again_keeps_what_was_asked_but_for_changes() -> None:
-    problem = three()
-    plain = hetsim.plan(problem, "heft")
-    assert plain.options == {}
-    assert again(plain, problem).groups == plain.groups
-    assert again(plain, problem, max_devices=1).options == {"max_devices": "1"}
-    asked = hetsim.plan(problem, "local-search", moves=7, seed=3)
-    assert again(asked, problem).options == asked.options == {"moves": "7", "seed": "3"}
-    assert again(asked, problem, seed=4).options == {"moves": "7", "seed": "4"}
-
-
 def test_objectives_go_to_strategies_that_have_a_choice() -> None:
     assert for_objective("auto", "throughput") == {"objective": "throughput"}
     assert for_objective("heft", "latency") == {}
@@ -121,37 +106,6 @@ def test_devices_are_closed_by_what_their_loss_costs() -> None:
     assert made.devices_used == ("a", "b")
     assert made.reason.endswith(", with c closed one after another")
     assert hetsim.plan(problem, "heft", max_devices=3).devices_used == ("a", "b", "c")
-
-
-def test_sets_of_devices_are_asked_by_the_least_time_on_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Closing any one device leaves a node nowhere; the two that take all are the first and last.
-    seconds = [[1.0, INF, INF, 2.0], [INF, 1.0, INF, 2.0], [INF, INF, 1.0, 2.0], [3.0] * 4]
-    problem = Problem.from_arrays(seconds, devices=("a", "b", "c", "d"))
-    asked: list[list[str]] = []
-
-    def solve(left: Problem) -> Plan:
-        able = left.runnable.any(axis=0)
-        asked.append([name for name, on in zip(left.devices, able, strict=True) if on])
-        return hetsim.plan(left, "heft")
-
-    made = constraints._of_a_set(problem, solve, 2, "latency", [])
-    # Each with the last device, which alone takes the others; then as their times say.
-    assert asked == [["a", "d"], ["b", "d"], ["c", "d"]]
-    least = min(
-        hetsim.simulate(hetsim.plan(only_devices(problem, one), "heft")).latency_s for one in asked
-    )
-    assert hetsim.simulate(made).latency_s == least
-    assert made.reason.endswith(", with none but a, d open")
-    monkeypatch.setattr(constraints, "_SOLVED", 1)
-    asked.clear()
-    constraints._of_a_set(problem, solve, 2, "latency", [])
-    assert asked == [["a", "d"]]
-    monkeypatch.setattr(constraints, "_SETS", 2)
-    refused = [UnsupportedNode("why not")]
-    with pytest.raises(UnsupportedNode, match="no plan found with at most 2 devices: why not"):
-        constraints._of_a_set(problem, solve, 2, "latency", refused)
 
 
 def test_what_is_no_problem_is_told_at_the_door() -> None:

@@ -33,22 +33,12 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of work, each of one device: the work of its nodes there is at most room + slope t.
+    """Rows of work, each of one device: the work of its nodes there is at most room + slope t."""
 
-    Attributes
-    ----------
-    scaled : float array [n, P]
-        Time of a node on a device; inf where it is not runnable.
-    device : int array [rows]
-    inside : bool array [rows, n]
-        Which nodes count where they are on the row's device.
-    slope, room : float array [rows]
-    """
-
-    scaled: Floats
-    device: NDArray[np.intp]
-    inside: NDArray[np.bool_]
-    slope: Floats
+    scaled: Floats  # [n, P]: Time of a node on a device; inf where it is not runnable
+    device: NDArray[np.intp]  # [rows]
+    inside: NDArray[np.bool_]  # [rows, n]: Which nodes count where they are on the row's device
+    slope: Floats  # [rows]
     room: Floats
 
 
@@ -351,24 +341,10 @@ def fullest(
 
     From the latest head on, nodes are added to a tree over what remains behind them: a leaf has
     the work of those with at least so much, and what the room lacks for it; a branch has the
-    largest leaf of those under it (`top`), and what was added to all of them (`late`).
-
-    Parameters
-    ----------
-    head : float [n], descending
-    rest : int [n]
-        By node the place of its tail in `remains`.
-    work : float [n]
-        In shares of the limit.
-    remains : float [m], ascending
-    width : float
-    limit : float
-    top, late : float [4 m], room to work in, 0
-    excess : float [n]
-    starts, ends : float [n]
-        By head found: excess, head and tail of the window that is fullest.
-
-    O((n + m) log m).
+    largest leaf of those under it (`top`), and what was added to all of them (`late`), both
+    [4 m]. `head` [n] falls; `rest` is the place of a node's tail in `remains` [m], which rises;
+    `work` is in shares of the limit. `excess`, `starts` and `ends` come out by head: excess,
+    head and tail of the window that is fullest. O((n + m) log m).
     """
     n, m = len(head), len(remains)
     size = 1

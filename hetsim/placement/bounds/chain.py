@@ -26,22 +26,13 @@ Near = tuple[tuple[tuple[int, int], ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What lies between two nodes of a chain that follow one another.
+    """What lies between two nodes of a chain that follow one another."""
 
-    Attributes
-    ----------
-    nodes : tuple of int
-        The two, and between them, in the graph's order, what the first reaches and what reaches
-        the second.
-    before : by node, tuple of (place in `nodes`, bytes)
-        Producers among `nodes`.
-    least_bytes : int
-        Of the smallest tensor among them.
-    """
-
+    # The two, and between them, in the graph's order, what the first reaches and what reaches the
+    # second
     nodes: tuple[int, ...]
-    before: Near
-    least_bytes: int
+    before: Near  # Producers among `nodes`
+    least_bytes: int  # Of the smallest tensor among them
 
 
 def chain_of(setting: Setting) -> list[Gap]:
@@ -136,18 +127,11 @@ AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """Least seconds from the end of a gap's first node to the start of its last one.
+    """Least seconds from the end of a gap's first node to the start of its last one."""
 
-    Attributes
-    ----------
-    within : float array [gaps, P]
-        Where one group has both: it has all that lies between, and runs it one by one.
-    across : float array [gaps, P, P]
-        Where two groups have them, on device p and on device q.
-    """
-
+    # [gaps, P]: Where one group has both: it has all that lies between, and runs it one by one
     within: Floats
-    across: Floats
+    across: Floats  # [gaps, P, P]: Where two groups have them, on device p and on device q
 
 
 def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Crossing:

@@ -31,20 +31,11 @@ COMPILE_FROM = 3000
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Producers or readers of every node, with the bytes of the largest tensor between the two.
+    """Producers or readers of every node, with the bytes of the largest tensor between the two."""
 
-    Attributes
-    ----------
-    at : int array [n + 1]
-        Where those of a node begin.
-    node : int array [E]
-        By node ascending.
-    nbytes : float array [E]
-    """
-
-    at: NDArray[np.int64]
-    node: NDArray[np.int64]
-    nbytes: Floats
+    at: NDArray[np.int64]  # [n + 1]: Where those of a node begin
+    node: NDArray[np.int64]  # [E]: By node ascending
+    nbytes: Floats  # [E]
 
     @classmethod
     def of(
@@ -72,30 +63,19 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What the bounds know of a problem.
+    """What the bounds know of a problem."""
 
-    Attributes
-    ----------
-    shares : float array [n, P]
-        Least time of a node on a device: ``problem.least_seconds``; inf where not runnable.
-    streams : tuple of int
-    before, after : Neighbours
-        Producers and readers.
-    latency_s, per_byte_s : float array [P, P]
-        Of a transfer from row to column, staging included; inf on the diagonal.
-    dispatch_s : float array [P]
-    arrival_s, return_s : float array [n, P]
-        When the inputs of the model that a node reads can be there and its subgraph started,
-        and how long its outputs take to the host; 0 where there are none.
-    """
-
+    # [n, P]: Least time of a node on a device: ``problem.least_seconds``; inf where not runnable
     shares: Floats
     streams: tuple[int, ...]
-    before: Neighbours
+    before: Neighbours  # Producers and readers
     after: Neighbours
+    # [P, P]: Of a transfer from row to column, staging included; inf on the diagonal
     latency_s: Floats
     per_byte_s: Floats
-    dispatch_s: Floats
+    dispatch_s: Floats  # [P]
+    # [n, P]: When the inputs of the model that a node reads can be there and its subgraph started,
+    # and how long its outputs take to the host; 0 where there are none
     arrival_s: Floats
     return_s: Floats
 
@@ -257,19 +237,11 @@ def sweep_nodes(
     rank: Array,
     inside: Array,
 ) -> None:
-    """Find the starts of ``heads`` in the order given, none before its least.
+    """Find the starts of ``heads`` in the order given; `found` [n P] begins as the least there is.
 
-    Parameters
-    ----------
-    order : int [n]
-    near_at : int [n + 1]
-        By node, where its neighbours begin in `near`, which has them, and `nbytes`.
-    shares, found, ends : float [n P]
-        `found` begins as the least there is, and ends as the answer.
-    enter, per_byte : float [P P]
-    streams : int [P]
-    off : float [most neighbours P]
-    rank, inside : int [most neighbours], room to work in
+    `near` and `nbytes` are the neighbours of each node; `shares` [n P], `enter` and `per_byte`
+    [P P], `streams` [P]; `ends` [n P], `off` [neighbours P], `rank` and `inside` are room to work
+    in.
     """
     count = len(streams)
     for node in order:

@@ -134,10 +134,11 @@ class Room:
         self.homes = list(homes)
         for node, device in enumerate(self.homes):
             if device >= 0:
-                add(*self._weights, node, device)
+                add(*self.weights, node, device)
 
     @property
-    def _weights(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
+    def weights(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
+        """Arguments of the functions above."""
         return self.at, self.of, self.nbytes, self.readers, self.left
 
     def needs(self, node: int, device: int) -> int:
@@ -153,16 +154,16 @@ class Room:
         home = self.homes[node]
         if home != device:
             if home >= 0:
-                remove(*self._weights, node, home)
-            add(*self._weights, node, device)
+                remove(*self.weights, node, home)
+            add(*self.weights, node, device)
 
     def give_back(self, node: int, device: int) -> None:
         """Undo ``take``."""
         home = self.homes[node]
         if home != device:
-            remove(*self._weights, node, device)
+            remove(*self.weights, node, device)
             if home >= 0:
-                add(*self._weights, node, home)
+                add(*self.weights, node, home)
 
 
 LEAST, COMPILE_FROM = 1_000, 50_000
@@ -174,18 +175,10 @@ LOOK = 100
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Where and when each node runs, by a scheduler's own estimate.
+    """Where and when each node runs, by a scheduler's own estimate."""
 
-    Attributes
-    ----------
-    assignment : tuple of int
-        Device index by node.
-    start_s, end_s : tuple of float
-        Contention and grouping left out.
-    """
-
-    assignment: tuple[int, ...]
-    start_s: tuple[float, ...]
+    assignment: tuple[int, ...]  # Device index by node
+    start_s: tuple[float, ...]  # Contention and grouping left out
     end_s: tuple[float, ...]
 
     @property
@@ -201,17 +194,9 @@ class Schedule:
 
 
 class Slot(NamedTuple):
-    """Where a node could go: when it begins and ends, and what it counts for.
+    """Where a node could go: when it begins and ends, and what it counts for."""
 
-    Attributes
-    ----------
-    score_s : float
-        Its end, and the way of its outputs back to the host.
-    begin_s, end_s : float
-    device, stream : int
-    """
-
-    score_s: float
+    score_s: float  # Its end, and the way of its outputs back to the host
     begin_s: float
     end_s: float
     device: int
@@ -219,32 +204,11 @@ class Slot(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """Slots that are left, and the schedule so far, as lists of numbers or arrays of them.
+    """Slots that are left, and the schedule so far, as lists of numbers or arrays of them."""
 
-    Attributes
-    ----------
-    devices, room : int
-        Number of devices; gaps that there is space for on a stream.
-    seconds, made_at, made_bytes, reader_at, readers, latency, bandwidth, back
-        As in ``columns.Columns``; `back` is zero where slots count by their end alone.
-    ready : float [n P]
-        When all that a node reads is on each device, as far as it is known.
-    near : int [n P]
-        Whether a node's input was made on a device.
-    dispatch, shortest : float [P]
-        Dispatch is paid where no input was made; gaps that are shorter are forgotten.
-    lane_at : int [P + 1]
-        Where each device's streams begin.
-    starts, ends, gaps : float [streams room], float [streams room], int [streams]
-    at, of, nbytes, held, left, homes : int
-        Weights, as ``room.Room`` has them; `left` is empty where memory is not modelled.
-    device, stream, begin, end : int [n], int [n], float [n], float [n]
-        The schedule; of a node that is not placed yet the slot looked at last.
-    """
-
-    devices: int
+    devices: int  # Number of devices; gaps that there is space for on a stream
     room: int
-    seconds: Array
+    seconds: Array  # As in ``columns.Columns``; `back` is zero where slots count by their end alone
     made_at: Array
     made_bytes: Array
     reader_at: Array
@@ -252,21 +216,22 @@ class Lists(NamedTuple):
     latency: Array
     bandwidth: Array
     back: Array
-    ready: Array
-    near: Array
+    ready: Array  # [n P]: When all that a node reads is on each device, as far as it is known
+    near: Array  # [n P]: Whether a node's input was made on a device
+    # [P]: Dispatch is paid where no input was made; gaps that are shorter are forgotten
     dispatch: Array
     shortest: Array
-    lane_at: Array
-    starts: Array
+    lane_at: Array  # [P + 1]: Where each device's streams begin
+    starts: Array  # [streams room]
     ends: Array
     gaps: Array
-    at: Array
+    at: Array  # Weights, as ``room.Room`` has them; `left` is empty where memory is not modelled
     of: Array
     nbytes: Array
     held: Array
     left: Array
     homes: Array
-    device: Array
+    device: Array  # [n]: The schedule; of a node that is not placed yet the slot looked at last
     stream: Array
     begin: Array
     end: Array
@@ -325,23 +290,28 @@ def choose(lists: Lists, ahead: Array, v: int, forced: int) -> int:
 
 def put(lists: Lists, v: int, p: int) -> None:
     """Place a node on a device, in the slot that was found last."""
-    count, lane, end = lists.devices, lists.stream[v], lists.end[v]
-    lists.device[v] = p
+    lane = lists.stream[v]
     lists.gaps[lane] = take(
         lists.starts,
         lists.ends,
         lane * lists.room,
         lists.gaps[lane],
         lists.begin[v],
-        end,
+        lists.end[v],
         lists.shortest[p],
     )
+    commit(lists, v, p)
+
+
+def commit(lists: Lists, v: int, p: int) -> None:
+    """Note that a node runs on a device, and when what it makes is where."""
+    count, end, ready, readers = lists.devices, lists.end[v], lists.ready, lists.readers
+    lists.device[v] = p
     if len(lists.left) > 0 and lists.homes[v] != p:
         home = lists.homes[v]
         if home >= 0:
             remove(lists.at, lists.of, lists.nbytes, lists.held, lists.left, v, home)
         add(lists.at, lists.of, lists.nbytes, lists.held, lists.left, v, p)
-    ready, readers = lists.ready, lists.readers
     for value in range(lists.made_at[v], lists.made_at[v + 1]):
         first, after = lists.reader_at[value], lists.reader_at[value + 1]
         for q in range(count):
@@ -364,7 +334,7 @@ def place_all(lists: Lists, ahead: Array, order: Array, only: Array) -> int:
     return -1
 
 
-_PARTS = (earliest, take, needs, add, remove, takes, look, choose, put)
+_PARTS = (earliest, take, needs, add, remove, takes, look, choose, commit, put)
 
 
 @functools.cache
@@ -394,21 +364,14 @@ class Listing:
         self, problem: Problem, homes: Sequence[int] | None = None, *, compiled: bool = False
     ) -> None:
         n, count = problem.n, len(problem.devices)
-        self.problem, self._call = problem, _compiled() if compiled else place_all
+        self.problem, self.compiled = problem, compiled
         columns = columns_of(problem)
         table = columns.seconds.reshape(n, count)
         lanes = list(accumulate(problem.streams, initial=0))
         self.memory = memory = Room(problem, homes) if problem.capacity_bytes is not None else None
-        weights: tuple[list[int], ...] = ([], [], [], [], [], [])
+        weights: Sequence[list[int]] = ([],) * 6
         if memory is not None:
-            weights = (
-                memory.at,
-                memory.of,
-                memory.nbytes,
-                memory.readers,
-                memory.left,
-                memory.homes,
-            )
+            weights = (*memory.weights, memory.homes)
         ints = functools.partial(np.array, dtype=np.int64)
 
         def listed(row: Any) -> Any:
@@ -419,7 +382,7 @@ class Listing:
         starts = np.zeros(space) if compiled else [0.0] * space
         ends = np.full(space, INFINITY) if compiled else [INFINITY] * space
         as_given: Callable[[Any], Any] = np.ascontiguousarray if compiled else listed
-        self._given = as_given
+        self.given = as_given
         fields: list[Any] = [
             *map(as_given, (
                 columns.seconds, columns.made_at, columns.made_bytes, columns.reader_at,
@@ -442,14 +405,15 @@ class Listing:
         only: Sequence[int] | None = None,
     ) -> None:
         """Place all nodes; see ``place_all``, and ``earliest`` for the errors."""
-        given, n = self._given, self.problem.n
+        given, n = self.given, self.problem.n
         worth = given(np.zeros(0) if ahead is None else ahead.ravel())
         forced = given(np.full(n, -1) if only is None else np.asarray(only, dtype=np.int64))
         nodes = given(np.asarray(order, dtype=np.int64))
+        place = _compiled() if self.compiled else place_all
         for first in range(0, n, LOOK):
             if first:
                 deadline.check()
-            lost = self._call(self.lists, worth, nodes[first : first + LOOK], forced)
+            lost = place(self.lists, worth, nodes[first : first + LOOK], forced)
             if lost >= 0:
                 self.refuse(lost)
 

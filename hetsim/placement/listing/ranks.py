@@ -17,31 +17,19 @@ Floats = NDArray[np.float64]
 
 
 class Columns(NamedTuple):
-    """Arrays that are not to be written to; matrices lie flat, by row.
+    """Arrays that are not to be written to; matrices lie flat, by row."""
 
-    Attributes
-    ----------
-    seconds : [n P]
-        Of nodes as a subgraph's members; inf where not supported alone.
-    made_at, made_bytes, leaves : [n + 1], [made], [made]
-        Which values each node makes, their bytes, and whether the host awaits them.
-    reader_at, readers : [made + 1], [reads]
-        The nodes that read each of these.
-    latency, bandwidth : [P P]
-        Of routes; the diagonal is free.
-    arrival, back : [n P]
-        When the inputs of each node are on each device, and what its outputs take from there to
-        the host.
-    """
-
-    seconds: Floats
+    seconds: Floats  # [n P]: Of nodes as a subgraph's members; inf where not supported alone
+    # [n + 1]: Which values each node makes, their bytes, and whether the host awaits them
     made_at: Ints
     made_bytes: Floats
     leaves: Ints
-    reader_at: Ints
+    reader_at: Ints  # [made + 1]: The nodes that read each of these
     readers: Ints
-    latency: Floats
+    latency: Floats  # [P P]: Of routes; the diagonal is free
     bandwidth: Floats
+    # [n P]: When the inputs of each node are on each device, and what its outputs take from there
+    # to the host
     arrival: Floats
     back: Floats
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from hetsim.core.machine_code import machine_code
-from hetsim.graph.dag import Ints
 from hetsim.placement.listing.list_schedule import (
     INFINITY,
     Array,
     Listing,
-    Room,
+    Lists,
     Schedule,
     add,
+    commit,
     needs,
     remove,
 )
-from hetsim.placement.listing.ranks import columns_of
 from hetsim.problem.problem import Problem
 
 COMPILE_FROM = 1_500
@@ -36,132 +33,58 @@ def schedule_pairs(
     rank: Sequence[int] = (),
     machine_code: bool | None = None,
 ) -> Schedule:
-    """Place pairs until nothing is left; no gap is filled."""
-    n, count = problem.n, len(problem.devices)
-    shared, dag = columns_of(problem), problem.dag
-    room = Room(problem, homes) if problem.capacity_bytes is not None else None
-    lanes = list(accumulate(problem.streams, initial=0))
-    device, begin, end = np.full(n, -1), np.zeros(n), np.zeros(n)
+    """Place pairs until nothing is left; no gap is filled. O(n W P) for W ready nodes at once.
+
+    Estimates, memory and errors are those of ``Listing``; ties go to the lower node, then to
+    the lower device. The pair whose end less its node's `worth` is least is next, or with `rank`
+    the pair that ends first, of equals that of the least rank. `machine_code` says whether numba
+    compiles it; absent: where there are many nodes. The schedule is the same.
+    """
+    n, dag = problem.n, problem.dag
+    compiled = n >= COMPILE_FROM if machine_code is None else machine_code
+    listing = Listing(problem, homes, compiled=compiled)
+    ints = functools.partial(np.array, dtype=np.int64)
     columns = (
-        shared.seconds,
-        np.array(problem.dispatch_s, dtype=np.float64),
-        _ints(lanes),
-        np.zeros(lanes[-1]),
-        np.zeros(count, dtype=np.int64),
-        shared.made_at,
-        shared.made_bytes,
-        shared.reader_at,
-        shared.readers,
-        shared.latency,
-        shared.bandwidth,
-        shared.arrival.copy(),
+        np.array(worth or np.zeros(n), dtype=np.float64),
+        ints(rank or [0] * n),
         np.diff(dag.pred_rows.at),
         dag.succ_rows.at,
         dag.succ_rows.node,
-        np.array(worth or np.zeros(n), dtype=np.float64),
-        _ints(rank or [0] * n),
-        np.array([bool(rank)]),
-        *(
-            _ints(getattr(room, name, ()))
-            for name in ("at", "of", "nbytes", "readers", "left", "homes")
-        ),
-        np.zeros(n * count, dtype=np.int64),
+        np.zeros(sum(problem.streams)),
+        np.zeros(len(problem.devices), dtype=np.int64),
         np.zeros(n, dtype=np.int64),
-        device,
-        begin,
-        end,
     )
-    if n >= COMPILE_FROM if machine_code is None else machine_code:
-        lost = _compiled()(count, *columns)
-        made: Any = [column.tolist() for column in (device, begin, end)]
-    else:
-        rows = [column.tolist() for column in columns]
-        lost = place_pairs(count, *rows)
-        made = rows[-3:]
+    place = _compiled() if compiled else place_pairs
+    lost = place(listing.lists, bool(rank), *map(listing.given, columns))
     if lost >= 0:
-        Listing(problem, homes).refuse(lost)
-    return Schedule(tuple(made[0]), tuple(made[1]), tuple(made[2]))
-
-
-def _ints(numbers: Sequence[int]) -> Ints:
-    return np.array(numbers, dtype=np.int64)
+        listing.refuse(lost)
+    return listing.schedule()
 
 
 def place_pairs(
-    count: int,
-    seconds: Array,
-    dispatch: Array,
-    lane_at: Array,
-    lane_free: Array,
-    lane_of: Array,
-    made_at: Array,
-    made_bytes: Array,
-    reader_at: Array,
-    readers: Array,
-    latency: Array,
-    bandwidth: Array,
-    arrival: Array,
+    lists: Lists,
+    earliest: bool,
+    worth: Array,
+    rank: Array,
     waits: Array,
     follower_at: Array,
     followers: Array,
-    worth: Array,
-    rank: Array,
-    earliest: Array,
-    weight_at: Array,
-    weights: Array,
-    weight_bytes: Array,
-    held: Array,
-    left: Array,
-    home: Array,
-    near: Array,
+    lane_free: Array,
+    lane_of: Array,
     queue: Array,
-    device: Array,
-    begin: Array,
-    end: Array,
 ) -> int:
     """Place the best pair of ready node and device until nothing is left.
 
     With `earliest` the best pair ends first, of equals that of the least `rank`; otherwise its
     end less the node's `worth` is least. Ties go to the lower node, then to the lower device.
+    `waits` (changed) and `followers` say how many nodes each waits for, and who waits for it;
+    `lane_free`, by stream, `lane_of`, by device, and `queue`, by node, are zeros to work in.
 
-    Parameters
-    ----------
-    count : int
-        Devices.
-    seconds : float [n count]
-        Dispatch left out; inf where a device does not take a node.
-    dispatch : float [count]
-        Paid where none of a node's predecessors runs on the device.
-    lane_at : int [count + 1]
-        Where each device's streams stand in `lane_free`, when each is free.
-    lane_of : int [count]
-        Scratch: the stream of each device that is free first.
-    made_at, made_bytes : int [n + 1], float [values]
-        What each node makes.
-    reader_at, readers : int [values + 1], int [..]
-        Who reads each value.
-    latency, bandwidth : float [count count]
-    arrival : float [n count]
-        When all that a node reads is on each device, as far as it is known. Changed.
-    waits, follower_at, followers : int
-        How many nodes each waits for (changed), and who waits for it.
-    worth, rank, earliest : float [n], int [n], bool [1]
-    weight_at, weights, weight_bytes : int [n + 1], int [..], int [constants]
-        The constants of each node.
-    held, left, home : int [count constants], int [count], int [n]
-        Readers by device and constant, bytes free by device, and the device where room is kept
-        for a node, or -1; see ``room.Room``. No capacities: `left` is empty. Changed.
-    near, queue : int [n count], int [n]
-        Scratch, zeros.
-    device, begin, end : int, float, float [n]
-        The schedule. Written.
-
-    Returns
-    -------
-    -1, or the node that found no device. O(n W count) for W ready nodes at once.
+    Returns -1, or the node that found no device. O(n W count) for W ready nodes at once.
     """
-    n = len(waits)
-    bounded = len(left) > 0
+    n, count, lane_at, left = len(waits), lists.devices, lists.lane_at, lists.left
+    seconds, near, dispatch, arrival = lists.seconds, lists.near, lists.dispatch, lists.ready
+    weight_at, bounded = lists.at, len(lists.left) > 0
     ready = 0
     for v in range(n):
         if waits[v] == 0:
@@ -174,11 +97,7 @@ def place_pairs(
                 if lane_free[other] < lane_free[lane]:
                     lane = other
             lane_of[p] = lane
-        best_score = INFINITY
-        best_rank = n
-        best_at = -1
-        best_device = -1
-        lost = n
+        best_score, best_rank, best_at, best_device, lost = INFINITY, n, -1, -1, n
         for at in range(ready):
             v = queue[at]
             able = False
@@ -190,7 +109,7 @@ def place_pairs(
                 if near[row + p] == 0:
                     cost += dispatch[p]
                 if bounded and weight_at[v] < weight_at[v + 1]:
-                    needed = needs(weight_at, weights, weight_bytes, held, v, p)
+                    needed = needs(weight_at, lists.of, lists.nbytes, lists.held, v, p)
                     if needed > left[p]:
                         continue
                 able = True
@@ -199,7 +118,7 @@ def place_pairs(
                 if free > start:
                     start = free
                 score = start + cost
-                if earliest[0]:
+                if earliest:
                     better = score < best_score or (score == best_score and rank[v] < best_rank)
                 else:
                     score -= worth[v]
@@ -212,36 +131,18 @@ def place_pairs(
                 lost = v
         if lost < n:
             return lost
-        node = queue[best_at]
-        p = best_device
+        node, p = queue[best_at], best_device
         ready -= 1
         queue[best_at] = queue[ready]
-        lane = lane_of[p]
-        cost = seconds[node * count + p]
+        cost, lane = seconds[node * count + p], lane_of[p]
         if near[node * count + p] == 0:
             cost += dispatch[p]
-        start = arrival[node * count + p]
-        if lane_free[lane] > start:
-            start = lane_free[lane]
-        over = start + cost
-        lane_free[lane] = over
-        device[node], begin[node], end[node] = p, start, over
-        if bounded and home[node] != p:
-            kept = home[node]
-            if kept >= 0:
-                remove(weight_at, weights, weight_bytes, held, left, node, kept)
-            add(weight_at, weights, weight_bytes, held, left, node, p)
-        for value in range(made_at[node], made_at[node + 1]):
-            for q in range(count):
-                way = p * count + q
-                there = over + (latency[way] + made_bytes[value] / bandwidth[way])
-                for index in range(reader_at[value], reader_at[value + 1]):
-                    v = readers[index]
-                    if there > arrival[v * count + q]:
-                        arrival[v * count + q] = there
+        start = max(arrival[node * count + p], lane_free[lane])
+        lane_free[lane] = start + cost
+        lists.begin[node], lists.end[node] = start, start + cost
+        commit(lists, node, p)
         for index in range(follower_at[node], follower_at[node + 1]):
             v = followers[index]
-            near[v * count + p] = 1
             waits[v] -= 1
             if waits[v] == 0:
                 queue[ready] = v
@@ -251,5 +152,4 @@ def place_pairs(
 
 @functools.cache
 def _compiled() -> Callable[..., int]:
-    """Return ``place_pairs`` as machine code for int64 and float64 arrays."""
-    return machine_code(place_pairs, needs, add, remove)
+    return machine_code(place_pairs, needs, add, remove, commit, inline=True)

@@ -47,30 +47,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What the total is made of.
+    """What the total is made of."""
 
-    Attributes
-    ----------
-    seconds : float array [n, P]
-        Alone or as its share of a fused kernel; inf where not supported alone.
-    producer : int array [values]
-        Node ids, or HOST.
-    reader_at, readers : int array [values + 1], [reads]
-        By value the nodes that read it, ascending, then HOST where it returns there.
-    size : int array [values]
-    travel : float array [sizes, P, P]
-        ``travel[size[value], p, q]`` is the time of one transfer.
-    host : int
-        -1 where there is none.
-    """
-
+    # [n, P]: Alone or as its share of a fused kernel; inf where not supported alone
     seconds: Floats
-    producer: Ints
+    producer: Ints  # [values]: Node ids, or HOST
+    # [values + 1]: By value the nodes that read it, ascending, then HOST where it returns there
     reader_at: Ints
     readers: Ints
-    size: Ints
-    travel: Floats
-    host: int
+    size: Ints  # [values]
+    travel: Floats  # [sizes, P, P]: ``travel[size[value], p, q]`` is the time of one transfer
+    host: int  # -1 where there is none
 
     @classmethod
     def of(cls, problem: Problem) -> Terms:
@@ -259,27 +246,11 @@ def lay_out(
     capacities: Array,
     nodes: Array,
 ) -> int:
-    """Lay out the network of ``expand``; return how many arcs it has.
+    """Lay out the network of ``expand``; return how many arcs it has. O(n + readers P).
 
-    Parameters
-    ----------
-    count : int
-        Devices.
-    host, target : int
-        The device that inputs come from, -1 where there is none; that to which nodes may change.
-    assignment : int [n]
-    seconds : float [n count]
-    producer, reader_at, readers : int
-        By value who makes it, and who reads it: the nodes ascending, then HOST.
-    size, travel : int [values], float [sizes count count]
-        Which matrix of seconds is of a value.
-    near : int [count], room to work in
-    tails, heads, capacities : int, int, float [2 n + 3 values + 5 readers]
-        Out: what it costs where the tail keeps and the head changes. Positive.
-    nodes : int [1]
-        Out: how many nodes the network has.
-
-    Complexity: O(n + values count + readers).
+    `seconds` [n count], `producer` to `travel` as in ``Terms``; `near` [count] is room to work in.
+    `tails`, `heads` and `capacities` come out: what it costs, above 0, where the tail keeps and
+    the head changes; and `nodes` [1], how many nodes the network has.
     """
     arcs, last = 0, 2 + len(assignment)
     for v in range(len(assignment)):
@@ -375,21 +346,10 @@ def saturate(
 ) -> None:
     """Send a maximum flow from `source` to `sink`; `level` tells whom the source still reaches.
 
-    By the algorithm of E. A. Dinic, Soviet Mathematics Doklady 11, 1970.
-
-    Parameters
-    ----------
-    source, sink : int
-    most : int
-        Of a capacity, and of those between the same two nodes together.
-    tails, heads, capacities : int [m]
-        Of the arcs. Overwritten.
-    at, level, queue, now : int [nodes + 1]
-        Room to work in; `level` is -1 in the end where the source does not reach.
-    place, ends, room, mate : int [2 m]
-        Room to work in.
-
-    Complexity: O(nodes^2 m), far less where ways are short.
+    By the algorithm of E. A. Dinic, Soviet Mathematics Doklady 11, 1970. `most` is the largest
+    capacity, and that of all arcs between the same two nodes; `tails`, `heads` and `capacities`
+    [m] are overwritten, the rest is room to work in: `at`, `level`, `queue`, `now` [nodes + 1],
+    `place`, `ends`, `room`, `mate` [2 m]. O(nodes^2 m), far less where ways are short.
     """
     nodes, arcs = len(at) - 1, len(tails)
     # Those between the same two nodes become one: sorted by tail, each head is met once.

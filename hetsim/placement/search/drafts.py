@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,25 +53,11 @@ MARKED_FROM = 4 * STEP
 
 @dataclass(slots=True)
 class Draft:
-    """A plan in the making: cheap to change.
+    """A plan in the making: cheap to change."""
 
-    Attributes
-    ----------
-    order : list of int
-        The nodes in a topological order.
-    device : list of int
-        By node.
-    cut : list of bool
-        By node: whether it opens a subgraph even where it could join one.
-    """
-
-    order: list[int]
-    device: list[int]
-    cut: list[bool]
-
-    def copy(self) -> Draft:
-        """Return a draft of its own."""
-        return Draft(list(self.order), list(self.device), list(self.cut))
+    order: list[int]  # The nodes in a topological order
+    device: list[int]  # By node
+    cut: list[bool]  # By node: whether it opens a subgraph even where it could join one
 
 
 def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
@@ -90,153 +77,93 @@ def estimates_groups(problem: Problem) -> bool:
 
 
 class Asked(NamedTuple):
-    """A problem.
-
-    Attributes
-    ----------
-    nodes, devices, host, fifo, grouped, binds : int
-        `host` is -1 where there is none; `binds` whether memory counts.
-    seconds, input_s : float [n, P]
-    level, tail : float [n]
-        Seconds of the longest way from each node on where all are quickest, with it and without.
-    dispatch_s : float [P]
-    lane_at : int [P + 1]
-        Where each device's streams begin.
-    pred_at, pred, succ_at, succ : int
-    able_at, able : int
-        Devices that take each node.
-    takes : int [n, P]
-    movable : int
-        Nodes that more than one device takes.
-    read_at, read_value, read_from, read_row : int
-        By node what it reads of other nodes: value, producer, and `row` of the value.
-    given_at, given : int
-        By node the inputs that it reads.
-    made_at, made : int
-        By node the values that it makes; at last the inputs.
-    sole : int [n]
-        The node that alone reads all that a node makes; -1 where several do, or the host.
-    reader_at, reader, leaves : int
-        By value the nodes that read it, and whether the host does.
-    row : int [values]
-        Where the rows of its bytes begin in `travel_s`.
-    travel_s : float [sizes, P, P]
-    out_value, out_from : int
-        Outputs and who makes them.
-    hold_at, hold : int
-        Links of the route from p to q, at p * P + q.
-    constant_at, constant : int
-        By node the constants that it reads.
-    nbytes : int [constants]
-    """
+    """A problem."""
 
     nodes: int
     devices: int
-    host: int
+    host: int  # -1 where there is none
     fifo: int
     grouped: int
-    binds: int
-    seconds: Array
+    binds: int  # Whether memory counts
+    seconds: Array  # [n, P]
     input_s: Array
+    # [n]: Seconds of the longest way from each node on where all are quickest, with it and without
     level: Array
     tail: Array
-    dispatch_s: Array
-    lane_at: Array
+    dispatch_s: Array  # [P]
+    lane_at: Array  # [P + 1]: Where each device's streams begin
     pred_at: Array
     pred: Array
     succ_at: Array
     succ: Array
-    able_at: Array
+    able_at: Array  # Devices that take each node
     able: Array
-    takes: Array
-    movable: Array
-    read_at: Array
+    takes: Array  # [n, P]
+    movable: Array  # Nodes that more than one device takes
+    read_at: Array  # By node what it reads of other nodes: value, producer, and `row` of the value
     read_value: Array
     read_from: Array
     read_row: Array
-    given_at: Array
+    given_at: Array  # By node the inputs that it reads
     given: Array
-    made_at: Array
+    made_at: Array  # By node the values that it makes; at last the inputs
     made: Array
+    # [n]: The node that alone reads all that a node makes; -1 where several do, or the host
     sole: Array
-    reader_at: Array
+    reader_at: Array  # By value the nodes that read it, and whether the host does
     reader: Array
     leaves: Array
-    row: Array
-    travel_s: Array
-    out_value: Array
+    row: Array  # [values]: Where the rows of its bytes begin in `travel_s`
+    travel_s: Array  # [sizes, P, P]
+    out_value: Array  # Outputs and who makes them
     out_from: Array
-    hold_at: Array
+    hold_at: Array  # Links of the route from p to q, at p * P + q
     hold: Array
-    constant_at: Array
+    constant_at: Array  # By node the constants that it reads
     constant: Array
-    nbytes: Array
+    nbytes: Array  # [constants]
 
 
 class Search(NamedTuple):
-    """A draft, the best one, and room to work in.
+    """A draft, the best one, and room to work in."""
 
-    Attributes
-    ----------
-    order, place, device, cut, best_order, best_device, best_cut : int [n]
-    label : int [n]
-        Subgraph by node.
-    head, tip, following : int [n]
-        By subgraph its first node and its last; by node the next of its subgraph, or -1.
-    last : int [P]
-    ends : float [n]
-    lanes, turn, busy, arrival : float [streams], [P], [links], [values, P]
-    ahead : float [P]
-        Seconds of what a device still has to do.
-    load, whole, done : float [P]
-        Seconds of what each device has in all, as the draft stands that was taken last, and as it
-        stands now; and of what it has done so far.
-    kept : float [n]
-        `ends` of the draft that was taken last.
-    marks, changed_marks : float [marks, streams + 2 P + 1]
-        Of the draft that was taken last, and of the one that is estimated: lanes, turn, done and
-        the latest end before every STEP-th place in the order. No marks: all is estimated anew.
-    targets : int [P]
-    left, readers : int [P], [P, constants]
-        Memory, as ``Room`` has it.
-    node, own : int [LONGEST]
-        Of the last move, nodes and the devices that they had.
-    words : int [WORDS]
-        Of 32 bits, drawn at random before; ``counts[DRAWN]`` is the next one.
-    counts, figures : int [COUNTS], float [FIGURES]
-    """
-
-    order: Array
+    order: Array  # [n]
     place: Array
     device: Array
     cut: Array
     best_order: Array
     best_device: Array
     best_cut: Array
-    label: Array
+    label: Array  # [n]: Subgraph by node
+    # [n]: By subgraph its first node and its last; by node the next of its subgraph, or -1
     head: Array
     tip: Array
     following: Array
-    last: Array
-    ends: Array
-    lanes: Array
+    last: Array  # [P]
+    ends: Array  # [n]
+    lanes: Array  # [streams]
     turn: Array
-    ahead: Array
+    ahead: Array  # [P]: Seconds of what a device still has to do
+    # [P]: Seconds of what each device has in all, as the draft stands that was taken last, and as
+    # it stands now; and of what it has done so far
     load: Array
     whole: Array
     done: Array
-    kept: Array
+    kept: Array  # [n]: `ends` of the draft that was taken last
+    # [marks, streams + 2 P + 1]: Of the draft that was taken last, and of the one that is
+    # estimated: lanes, turn, done and the latest end before every STEP-th place in the order. No
+    # marks: all is estimated anew
     marks: Array
     changed_marks: Array
     busy: Array
     arrival: Array
-    targets: Array
-    left: Array
+    targets: Array  # [P]
+    left: Array  # [P]: Memory, as ``Room`` has it
     readers: Array
-    node: Array
+    node: Array  # [LONGEST]: Of the last move, nodes and the devices that they had
     own: Array
-    words: Array
-    counts: Array
+    words: Array  # [WORDS]: Of 32 bits, drawn at random before; ``counts[DRAWN]`` is the next one
+    counts: Array  # [COUNTS]
     figures: Array
 
 
@@ -250,9 +177,7 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
         for k, nbytes in enumerate(dict.fromkeys(v.nbytes for v in problem.values))
     }
     travel_s = {nbytes: latency_s + nbytes / bytes_per_s for nbytes in row_of}
-    read_value: list[list[int]] = [[] for _ in range(n)]
-    read_from: list[list[int]] = [[] for _ in range(n)]
-    read_row: list[list[int]] = [[] for _ in range(n)]
+    read: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
     given: list[list[int]] = [[] for _ in range(n)]
     made: list[list[int]] = [[] for _ in range(n + 1)]
     outputs: list[tuple[int, int]] = []
@@ -268,9 +193,7 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
             continue
         made[value.producer].append(index)
         for v in value.consumers:
-            read_value[v].append(index)
-            read_from[v].append(value.producer)
-            read_row[v].append(row_of[value.nbytes])
+            read[v].append((index, value.producer, row_of[value.nbytes]))
         if value.is_output and host is not None:
             outputs.append((index, value.producer))
     seconds = np.where(problem.supported, problem.shared_seconds, np.inf)
@@ -280,6 +203,8 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
         level[v] += tail[v]
     able = [np.flatnonzero(row).tolist() for row in problem.supported]
     holds = [route.resources if fifo else () for row in problem.routes for route in row]
+    reads = ("read_value", "read_from", "read_row")
+    parts = np.array([entry for row in read for entry in row], dtype=np.int64).reshape(-1, 3).T
     fields: Any = {
         "nodes": n,
         "devices": count,
@@ -298,10 +223,8 @@ def asked_of(problem: Problem, *, grouped: bool, binds: bool, arrays: bool = Fal
         **_rows("able", able),
         "takes": _ints(problem.supported),
         "movable": _ints([v for v, devices in enumerate(able) if len(devices) > 1]),
-        "read_at": _ints(flat(read_value)[0]),
-        "read_value": _ints(flat(read_value)[1]),
-        "read_from": _ints(flat(read_from)[1]),
-        "read_row": _ints(flat(read_row)[1]),
+        "read_at": _ints([0, *accumulate(map(len, read))]),
+        **{name: _ints(part) for name, part in zip(reads, parts, strict=True)},
         **_rows("given", given),
         **_rows("made", made),
         "sole": _ints([_sole(problem, values) for values in made[:n]]),
@@ -333,42 +256,30 @@ def search_of(
     place[draft.order] = np.arange(n)
     left = room.left if room is not None else [0] * count
     readers = room.readers if room is not None else [0] * (len(asked.nbytes) * count)
-    counts, none = np.zeros(COUNTS, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    counts = np.zeros(COUNTS, dtype=np.int64)
     # Subgraphs go on behind a mark.
     wide = int(asked.lane_at[-1]) + 2 * count + 1
     marked = 0 if asked.grouped or n < MARKED_FROM or not marks else (1 + n // STEP) * wide
     counts[LOOKED] = counts[CUT] = counts[SHIFTED] = -1
     counts[DRAWN] = WORDS
+    by_node = ("best_order", "best_device", "best_cut", "label", "head", "tip", "following")
+    by_device = ("turn", "ahead", "load", "whole", "done")
     fields: Any = {
         "order": _ints(draft.order),
         "place": place,
         "device": _ints(draft.device),
         "cut": _ints(draft.cut),
-        "best_order": none.copy(),
-        "best_device": none.copy(),
-        "best_cut": none.copy(),
-        "label": none.copy(),
-        "head": none.copy(),
-        "tip": none.copy(),
-        "following": none.copy(),
-        "last": np.zeros(count, dtype=np.int64),
-        "ends": np.zeros(n),
+        **{name: np.zeros(n, dtype=np.int64) for name in by_node},
+        **{name: np.zeros(count, dtype=np.int64) for name in ("last", "targets")},
+        **{name: np.zeros(n) for name in ("ends", "kept")},
         "lanes": np.zeros(int(asked.lane_at[-1])),
-        "turn": np.zeros(count),
-        "ahead": np.zeros(count),
-        "load": np.zeros(count),
-        "whole": np.zeros(count),
-        "done": np.zeros(count),
-        "kept": np.zeros(n),
-        "marks": np.zeros(marked),
-        "changed_marks": np.zeros(marked),
+        **{name: np.zeros(count) for name in by_device},
+        **{name: np.zeros(marked) for name in ("marks", "changed_marks")},
         "busy": np.zeros(links),
         "arrival": np.zeros(len(asked.row) * count),
-        "targets": np.zeros(count, dtype=np.int64),
         "left": _ints(left),
         "readers": _ints(readers),
-        "node": np.zeros(LONGEST, dtype=np.int64),
-        "own": np.zeros(LONGEST, dtype=np.int64),
+        **{name: np.zeros(LONGEST, dtype=np.int64) for name in ("node", "own")},
         "words": np.zeros(WORDS, dtype=np.int64),
         "counts": counts,
         "figures": np.zeros(FIGURES),

@@ -38,24 +38,12 @@ TICKS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the solver found.
+    """What the solver found."""
 
-    Attributes
-    ----------
-    schedule : Schedule or None
-        The best; None where it found none in time.
-    bound_s : float
-        No schedule is shorter, by more than rounding.
-    optimal : bool
-        Whether the schedule meets the bound.
-    infeasible : bool
-        Whether there is proven to be no schedule.
-    """
-
-    schedule: Schedule | None
-    bound_s: float
-    optimal: bool
-    infeasible: bool
+    schedule: Schedule | None  # The best; None where it found none in time
+    bound_s: float  # No schedule is shorter, by more than rounding
+    optimal: bool  # Whether the schedule meets the bound
+    infeasible: bool  # Whether there is proven to be no schedule
 
 
 def solve_makespan(

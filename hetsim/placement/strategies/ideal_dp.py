@@ -29,7 +29,7 @@ from hetsim.placement.throughput.search import (
     within_memory,
 )
 from hetsim.placement.throughput.slices import States
-from hetsim.placement.throughput.stage_moves import Layout, StageMoves
+from hetsim.placement.throughput.stage_moves import Layout, StageMoves, by_member
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import flat
@@ -46,29 +46,13 @@ def search(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Fill `best` with the least bottleneck by (ideal, devices used); return steps or -1.
 
-    Parameters
-    ----------
-    lattice_at, lattice_node, lattice_to
-        Ideal i plus node ``lattice_node[k]`` is ideal ``lattice_to[k]``, for k from
-        ``lattice_at[i]`` to ``lattice_at[i + 1]``; ideals are numbered by size.
-    reads_at, reads, makes_at, makes
-        Values that a node reads and makes. `producer`, `readers` (a count) by value.
-    constants_at, constants, constant_bytes
-        Constants that a node reads, and their size.
-    member_at, member, kernel_size, kernel_kind, kernel_delta_s, kernel_covers
-        Kernels that a node is in, and what is known of each.
-    compute_s, lacks, shares_s [n, K], dispatch_s [K], fetch_s, make_s, store_s [K, values],
-    overlapped, joint [K], capacity [K]
-        As ``costs.Costs``.
-    state_count, stride, room
-        States number multisets of kinds used; one more of kind k adds ``stride[k]`` where
-        ``room[state, k]``.
-    ceiling : float
-        Loads above it are not followed.
-    budget : int
-        Sets looked at before giving up with -1.
-    best, came_from, came_by [ideals, states]
-        Out. ``best[0, 0]`` is 0 and the rest inf when called.
+    Ideal i plus node ``lattice_node[k]`` is ideal ``lattice_to[k]``, for k from
+    ``lattice_at[i]`` to ``lattice_at[i + 1]``; ideals are numbered by size. Values that a node
+    reads and makes, constants and kernels stand in rows by node, `readers` is a count by value,
+    and `compute_s` to `capacity` are as in ``costs.Costs``. States number multisets of kinds
+    used; one more of kind k adds ``stride[k]`` where ``room[state, k]``. Loads above `ceiling`
+    are not followed, and more than `budget` sets not looked at. ``best[0, 0]`` is 0 and the rest
+    inf when called; `came_from` and `came_by` [ideals, states] come out, too.
     """
     ideals = len(lattice_at) - 1
     n, kinds = compute_s.shape
@@ -386,29 +370,22 @@ def _search(
 ) -> tuple[int, float, Stages | None]:
     n = costs.n
     states = States.of(costs.kinds, MOST_ENTRIES)
-    reads: list[list[int]] = [[] for _ in range(n)]
     makes: list[list[int]] = [[] for _ in range(n)]
-    for index, (producer, consumers, _) in enumerate(costs.values):
+    for index, (producer, _, _) in enumerate(costs.values):
         if producer >= 0:
             makes[producer].append(index)
-        for v in consumers:
-            reads[v].append(index)
-    holds: list[list[int]] = [[] for _ in range(n)]
-    for index, (_, consumers) in enumerate(costs.constants):
-        for v in consumers:
-            holds[v].append(index)
-    within: list[list[int]] = [[] for _ in range(n)]
-    for index, kernel in enumerate(costs.kernels):
-        for v in kernel.nodes:
-            within[v].append(index)
+    reads = by_member(n, [consumers for _, consumers, _ in costs.values])
+    holds = by_member(n, [consumers for _, consumers in costs.constants])
+    within = by_member(n, [kernel.nodes for kernel in costs.kernels])
     count = len(lattice.at) - 1
     best = np.full((count, states.count), np.inf)
     best[0, 0] = 0.0
     came_from = np.full((count, states.count), -1, dtype=np.int64)
     came_by = np.full((count, states.count), -1, dtype=np.int64)
-    rows = [np.array(part, dtype=np.int64) for table in (reads, makes) for part in flat(table)]
-    held = [np.array(part, dtype=np.int64) for part in flat(holds)]
-    members = [np.array(part, dtype=np.int64) for part in flat(within)]
+    rows, held, members = (
+        [np.array(part, dtype=np.int64) for table in tables for part in flat(table)]
+        for tables in ((reads, makes), (holds,), (within,))
+    )
     looked = compiled()(
         lattice.at, lattice.node, lattice.to, *rows,
         np.array([producer for producer, _, _ in costs.values], dtype=np.int64),

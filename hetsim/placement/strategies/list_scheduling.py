@@ -132,21 +132,10 @@ def look_ahead(
     table: Array,
     through: Array,
 ) -> None:
-    """Fill in `table`, from the last node to the first.
+    """Fill in `table` [n count], zeros before, from the last node to the first. O(E count).
 
-    Parameters
-    ----------
-    count, host : int
-        Devices, and the one where outputs end; -1: they end anywhere.
-    latency_s, per_byte_s : float
-        Of transfers, on average.
-    seconds ... bandwidth
-        As in ``columns.Columns``.
-    table, through : float [n count]
-        Out, zeros before: the longest way out behind a node on a device where later nodes choose
-        freely, and that with the node itself.
-
-    Complexity: O(E count).
+    It is the longest way out behind a node on a device where later nodes choose freely, and
+    `through` that with the node itself; `latency_s` and `per_byte_s` are means of transfers.
     """
     for node in range(len(made_at) - 2, -1, -1):
         row = node * count

@@ -20,19 +20,10 @@ EQUAL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What an exhaustive search found.
+    """What an exhaustive search found."""
 
-    Attributes
-    ----------
-    complete : bool
-        Whether it ended within its budget: then none is better.
-    assignment : list of int, or None
-        The best one below the ceiling; None where there was none.
-    load_s : float
-    """
-
-    complete: bool
-    assignment: list[int] | None
+    complete: bool  # Whether it ended within its budget: then none is better
+    assignment: list[int] | None  # The best one below the ceiling; None where there was none
     load_s: float
 
 

@@ -20,22 +20,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Nodes that one kind of device runs as one kernel where a stage holds all of them.
-
-    Attributes
-    ----------
-    kind : int
-    nodes : tuple of int
-    delta_s : float
-        What the whole kernel takes more than those of its nodes that are supported alone.
-    covers : int
-        Nodes of it that are not supported alone.
-    """
+    """Nodes that one kind of device runs as one kernel where a stage holds all of them."""
 
     kind: int
     nodes: tuple[int, ...]
+    # What the whole kernel takes more than those of its nodes that are supported alone
     delta_s: float
-    covers: int
+    covers: int  # Nodes of it that are not supported alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,50 +38,27 @@ class Costs:
     what comes in and of what goes out. What comes in counts the fastest route of each tensor,
     shared over as many links as it takes to meet every way in (``_fan``); exact where one link
     leads to the device and all ways through it are alike, and too low elsewhere.
-
-    Attributes
-    ----------
-    dag : Dag
-    values : tuple of (producer, consumers, leaves)
-        Values that may move; ``leaves``: whether it must end on the host.
-    kinds : tuple of tuple of int
-        Devices that nothing here tells apart, ascending.
-    compute_s : float array [n, K]
-        Alone, divided by the streams; 0 where not supported alone.
-    lacks : bool array [n, K]
-        Whether a node is not supported alone.
-    shares_s : float array [n, K]
-        Least that a node adds to any stage, divided by the streams; inf where not runnable.
-    kernels : tuple of Kernel
-        Of one kind disjoint.
-    dispatch_s : float array [K]
-    fetch_s, make_s, store_s : float array [K, values]
-        For a stage that reads a value from outside; that makes it; that makes it and has a
-        reader outside, beside the second.
-    overlapped : bool
-        Whether the three parts go side by side.
-    joint : bool array [K]
-        Whether what comes in and what goes out take turns.
-    constants : tuple of (nbytes, consumers)
-    capacity_bytes : float array [K]
-        inf where memory is not modelled.
     """
 
     dag: Dag
+    # Values that may move; ``leaves``: whether it must end on the host
     values: tuple[tuple[int, tuple[int, ...], bool], ...]
-    kinds: tuple[tuple[int, ...], ...]
-    compute_s: Floats
-    lacks: NDArray[np.bool_]
+    kinds: tuple[tuple[int, ...], ...]  # Devices that nothing here tells apart, ascending
+    compute_s: Floats  # [n, K]: Alone, divided by the streams; 0 where not supported alone
+    lacks: NDArray[np.bool_]  # [n, K]: Whether a node is not supported alone
+    # [n, K]: Least that a node adds to any stage, divided by the streams; inf where not runnable
     shares_s: Floats
-    kernels: tuple[Kernel, ...]
-    dispatch_s: Floats
+    kernels: tuple[Kernel, ...]  # Of one kind disjoint
+    dispatch_s: Floats  # [K]
+    # [K, values]: For a stage that reads a value from outside; that makes it; that makes it and has
+    # a reader outside, beside the second
     fetch_s: Floats
     make_s: Floats
     store_s: Floats
-    overlapped: bool
-    joint: NDArray[np.bool_]
+    overlapped: bool  # Whether the three parts go side by side
+    joint: NDArray[np.bool_]  # [K]: Whether what comes in and what goes out take turns
     constants: tuple[tuple[int, tuple[int, ...]], ...]
-    capacity_bytes: Floats
+    capacity_bytes: Floats  # [K]: inf where memory is not modelled
 
     @property
     def n(self) -> int:
@@ -112,12 +80,7 @@ class Costs:
 
 def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
     """Return the costs of `problem`."""
-    kept = [
-        index
-        for index, value in enumerate(problem.values)
-        if (value.consumers and (value.producer != GRAPH_INPUT or problem.host is not None))
-        or (value.is_output and problem.host is not None)
-    ]
+    kept = moving_values(problem)
     fetch_s, make_s, store_s, joint = _moving(problem, kept, summed=summed)
     streams = np.array(problem.streams, dtype=np.float64)
     dispatch_s = np.array(problem.dispatch_s) / streams
@@ -166,6 +129,17 @@ def costs_of(problem: Problem, *, summed: bool = False) -> Costs:
         constants=tuple((c.nbytes, c.consumers) for c in problem.constants if c.consumers),
         capacity_bytes=limits[first],
     )
+
+
+def moving_values(problem: Problem) -> list[int]:
+    """Return the values that may move between devices, by index."""
+    hosted = problem.host is not None
+    return [
+        index
+        for index, value in enumerate(problem.values)
+        if (value.consumers and (value.producer != GRAPH_INPUT or hosted))
+        or (value.is_output and hosted)
+    ]
 
 
 def _kernels(problem: Problem, device: int) -> tuple[tuple[tuple[int, ...], float, int], ...]:

@@ -91,19 +91,11 @@ MOST_BORDERS = 600
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Multisets of kinds of devices, numbered so that one more of kind k adds ``stride[k]``.
-
-    Attributes
-    ----------
-    count : int
-    stride : tuple of int
-    room : bool array [count, K]
-        Whether a device of kind k is left.
-    """
+    """Multisets of kinds of devices, numbered so that one more of kind k adds ``stride[k]``."""
 
     count: int
     stride: tuple[int, ...]
-    room: NDArray[np.bool_]
+    room: NDArray[np.bool_]  # [count, K]: Whether a device of kind k is left
 
     @classmethod
     def of(cls, kinds: Sequence[Sequence[int]], most: int = MOST_STATES) -> States:
@@ -262,22 +254,13 @@ def follow_devices(
     through: Array,
     came: Array,
 ) -> None:
-    """Find, place by place, from which device each is reached in the least time.
+    """Find, place by place, from which device each is reached in the least time. O(n count^2).
 
-    Parameters
-    ----------
-    table : float [n count]
-        Seconds of what stands at each place.
-    number, nbytes : float [n + 1]
-        Values that cross the cut before each place, and their bytes.
-    latency, per_byte, enter : float [count count]
-        Of changing device, a value, a byte and once; zero on the diagonal.
-    best, through : float [count], float [count count]
-        Seconds up to the first place, changed to those up to the last; and room to work in.
-    came : int [n count]
-        Out. Of ways that take as long, staying goes first, then the first device.
-
-    Complexity: O(n count^2).
+    `table` [n count] has the seconds of what stands at each place; `number` and `nbytes` [n + 1]
+    the values that cross the cut before it; `latency`, `per_byte` and `enter` [count count] what
+    changing device costs a value, a byte and once. `best` [count] is changed from the seconds up
+    to the first place to those up to the last; `came` [n count] comes out. Of ways that take as
+    long, staying goes first, then the first device.
     """
     count = len(best)
     for at in range(1, len(came) // count):

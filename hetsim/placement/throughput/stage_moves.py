@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from hetsim.core import deadline
 from hetsim.core.code_folder import is_kept
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.listing.ranks import depth_first
-from hetsim.placement.throughput.costs import Floats
+from hetsim.placement.throughput.costs import Floats, moving_values
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -28,66 +28,39 @@ class Network:
     """Arrays for the kernels that move nodes between stages.
 
     Rows of varying length are an array of offsets, ``*_at``, and one of entries.
-
-    Attributes
-    ----------
-    compute_s : float array [n, P]
-        Alone, divided by the streams as all times of devices here; 0 where not supported alone.
-    lacks : bool array [n, P]
-        Whether a node is not supported alone.
-    shares_s : float array [n, P]
-        ``problem.shared_seconds``, inf where not runnable.
-    dispatch_s, capacity : float array [P]
-    touch : rows by node
-        Values that it makes or reads; those that never move are left out.
-    producer, reader, leaves, nbytes : by value
-        GRAPH_INPUT for an input; rows of readers; whether it must end on the host.
-    hold, constant_bytes
-        Constants by node.
-    in_kernel, kernel_device, kernel_size, kernel_delta_s, kernel_covers
-        Kernels by node, and as ``costs.Kernel``; those dearer than their parts are
-        left out.
-    host : int
-        -1 where there is none.
-    latency_s, per_byte_s, route : by pair of devices, source first
-        Of the route, and the links that it holds; none without contention.
-    links : int
-    staged : int
-        0: no tensors are; 1: all but inputs and outputs of the model; 2: those, too.
-    fetch_s, store_s : float array [P]
-        A byte, where tensors are staged.
     """
 
-    compute_s: Floats
-    lacks: NDArray[np.bool_]
-    shares_s: Floats
-    dispatch_s: Floats
+    compute_s: Floats  # [n, P]: alone, over the streams as all times here; 0 where not supported
+    lacks: NDArray[np.bool_]  # [n, P]: Whether a node is not supported alone
+    shares_s: Floats  # [n, P]: ``problem.shared_seconds``, inf where not runnable
+    dispatch_s: Floats  # [P]
     capacity: Floats
     touch_at: Ints
-    touch: Ints
-    producer: Ints
+    touch: Ints  # Values by node that it makes or reads; those that never move are left out
+    producer: Ints  # GRAPH_INPUT for an input
     reader_at: Ints
     reader: Ints
-    leaves: NDArray[np.bool_]
+    leaves: NDArray[np.bool_]  # Whether it must end on the host
     nbytes: Floats
     hold_at: Ints
-    hold: Ints
+    hold: Ints  # Constants by node
     constant_bytes: Floats
     in_at: Ints
+    # Kernels by node, and as ``costs.Kernel``; those dearer than their parts are left out
     in_kernel: Ints
     member_at: Ints
     member: Ints
     kernel_device: Ints
     kernel_delta_s: Floats
     kernel_covers: Ints
-    host: int
-    latency_s: Floats
+    host: int  # -1 where there is none
+    latency_s: Floats  # Of the route, and the links that it holds; none without contention
     per_byte_s: Floats
     route_at: Ints
     route: Ints
     links: int
-    staged: int
-    fetch_s: Floats
+    staged: int  # 0: no tensors are; 1: all but inputs and outputs of the model; 2: those, too
+    fetch_s: Floats  # [P]: A byte, where tensors are staged
     store_s: Floats
 
     @classmethod
@@ -96,12 +69,7 @@ class Network:
         n, count = problem.seconds.shape
         streams = np.array(problem.streams, dtype=np.float64)
         hosted = problem.host is not None
-        values = [
-            value
-            for value in problem.values
-            if (value.consumers and (value.producer != GRAPH_INPUT or hosted))
-            or (value.is_output and hosted)
-        ]
+        values = [problem.values[index] for index in moving_values(problem)]
         touches: list[list[int]] = [[] for _ in range(n)]
         for x, value in enumerate(values):
             for v in sorted({*value.consumers, value.producer} - {GRAPH_INPUT}):
@@ -111,76 +79,69 @@ class Network:
             for kernel in problem.fused
             if kernel.seconds <= float(sum(problem.seconds[v, kernel.device] for v in kernel.nodes))
         ]
-        within: list[list[int]] = [[] for _ in range(n)]
-        for k, kernel in enumerate(kernels):
-            for v in kernel.nodes:
-                within[v].append(k)
-        lacks = ~problem.supported
-        compute_s = np.where(lacks, 0.0, problem.seconds) / streams
+        lacks = np.ascontiguousarray(~problem.supported)
+        compute_s = np.ascontiguousarray(np.where(lacks, 0.0, problem.seconds) / streams)
+        shares_s = np.where(problem.runnable, problem.shared_seconds, np.inf) / streams
         fifo = problem.contention == "fifo"
         pairs = [route for row in problem.routes for route in row]
         held = [
             route.resources if fifo and i % (count + 1) else () for i, route in enumerate(pairs)
         ]
-        capacity = problem.capacity_bytes
-        staging = problem.staging
+        capacity, staging = problem.capacity_bytes, problem.staging
         rates = np.zeros((2, count))
         if staging is not None:
             rates = np.array([staging.fetch_s_per_byte, staging.store_s_per_byte]) / streams
-
-        def rows(table: list[Any]) -> list[Ints]:
-            return [np.array(part, dtype=np.int64) for part in flat(table)]
-
-        touch_at, touch = rows(touches)
-        reader_at, reader = rows([value.consumers for value in values])
-        hold_at, hold = rows(list(problem.constants_of))
-        in_at, in_kernel = rows(within)
-        member_at, member = rows([kernel.nodes for kernel in kernels])
-        route_at, route = rows(held)
+        deltas = [
+            k.seconds / streams[k.device] - compute_s[list(k.nodes), k.device].sum()
+            for k in kernels
+        ]
+        covers = [int(lacks[list(k.nodes), k.device].sum()) for k in kernels]
         # Of one layout in memory each: for another the searches would be compiled once more.
         return cls(
-            compute_s=np.ascontiguousarray(compute_s),
-            lacks=np.ascontiguousarray(lacks),
-            shares_s=np.ascontiguousarray(
-                np.where(problem.runnable, problem.shared_seconds, np.inf) / streams
-            ),
+            compute_s=compute_s,
+            lacks=lacks,
+            shares_s=np.ascontiguousarray(shares_s),
             dispatch_s=np.array(problem.dispatch_s) / streams,
             capacity=np.full(count, np.inf) if capacity is None else np.array(capacity, np.float64),
-            touch_at=touch_at,
-            touch=touch,
-            producer=np.array([value.producer for value in values], dtype=np.int64),
-            reader_at=reader_at,
-            reader=reader,
+            **_rows("touch", touches),
+            producer=_ints(value.producer for value in values),
+            **_rows("reader", [value.consumers for value in values]),
             leaves=np.array([value.is_output and hosted for value in values], dtype=np.bool_),
             nbytes=np.array([value.nbytes for value in values], dtype=np.float64),
-            hold_at=hold_at,
-            hold=hold,
+            **_rows("hold", problem.constants_of),
             constant_bytes=np.array([c.nbytes for c in problem.constants], dtype=np.float64),
-            in_at=in_at,
-            in_kernel=in_kernel,
-            member_at=member_at,
-            member=member,
-            kernel_device=np.array([k.device for k in kernels], dtype=np.int64),
-            kernel_delta_s=np.array(
-                [
-                    k.seconds / streams[k.device] - compute_s[list(k.nodes), k.device].sum()
-                    for k in kernels
-                ],
-                dtype=np.float64,
-            ),
-            kernel_covers=np.array(
-                [int(lacks[list(k.nodes), k.device].sum()) for k in kernels], dtype=np.int64
-            ),
+            **_rows("in", by_member(n, [kernel.nodes for kernel in kernels]), "in_kernel"),
+            **_rows("member", [kernel.nodes for kernel in kernels]),
+            kernel_device=_ints(k.device for k in kernels),
+            kernel_delta_s=np.array(deltas, dtype=np.float64),
+            kernel_covers=_ints(covers),
             host=-1 if problem.host is None else problem.host,
             latency_s=np.array([route.latency_s for route in pairs]),
             per_byte_s=np.array([1.0 / route.bytes_per_s for route in pairs]),
-            route_at=route_at,
-            route=route,
+            **_rows("route", held),
             links=len(problem.link_names) if fifo else 0,
             staged=0 if staging is None else 1 + staging.ends,
             fetch_s=rates[0],
             store_s=rates[1],
         )
+
+
+def _ints(numbers: Iterable[int]) -> Ints:
+    return np.array(list(numbers), dtype=np.int64)
+
+
+def _rows(name: str, table: Sequence[Sequence[int]], entries: str = "") -> dict[str, Any]:
+    at, row = flat(table)
+    return {f"{name}_at": _ints(at), entries or name: _ints(row)}
+
+
+def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return which of `sets` hold each of so many members, ascending."""
+    found: list[list[int]] = [[] for _ in range(count)]
+    for index, members in enumerate(sets):
+        for v in members:
+            found[v].append(index)
+    return found
 
 
 def waiting_in_vain(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
@@ -444,21 +405,11 @@ MOST_STAGES = 60
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Stages and what is in them.
+    """Stages and what is in them."""
 
-    Attributes
-    ----------
-    stage : tuple of int
-        By node.
-    device : tuple of int
-        By stage; some may be empty.
-    load_s : float
-        The largest load of a device or link; inf where it is not feasible.
-    """
-
-    stage: tuple[int, ...]
-    device: tuple[int, ...]
-    load_s: float
+    stage: tuple[int, ...]  # By node
+    device: tuple[int, ...]  # By stage; some may be empty
+    load_s: float  # The largest load of a device or link; inf where it is not feasible
 
     @property
     def assignment(self) -> list[int]:
@@ -494,9 +445,9 @@ class StageMoves:
         self.device = tuple(range(count)) * copies
         self.ordered = not self.apart
         near = [[*problem.dag.preds[v], *problem.dag.succs[v]] for v in range(problem.n)]
-        self._near = [np.array(row, dtype=np.int64) for row in flat(near)]
+        self._near = _rows("near", near).values()
         bundles = sorted({kernel.nodes for kernel in problem.fused})
-        self._bundles = [np.array(row, dtype=np.int64) for row in flat(bundles + _chains(problem))]
+        self._bundles = _rows("bundle", bundles + _chains(problem)).values()
 
     def layout(self, assignment: Sequence[int]) -> Layout:
         """Return the layout with one stage a device."""

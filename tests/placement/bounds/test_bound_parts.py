@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from builders import problems
 from full_problems import full_problems
 from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, prices, within_memory
-from hetsim.placement.bounds.chain import lifted, units_of
-from hetsim.placement.bounds.lower_bound import area_bound, bound_of, path_bound_of, refuted
 from hetsim.placement.bounds.paths import Setting, heads, tails
 from hetsim.placement.footprint import Footprint
 from hetsim.problem.parts import GRAPH_INPUT, Constant
@@ -173,12 +170,6 @@ def test_the_area_bound_is_the_least_makespan_of_fractions(seed: int) -> None:
     assert not prices(shares, streams).any()
 
 
-def test_nothing_to_do_takes_no_time() -> None:
-    assert balanced(np.zeros((0, 2)), (1, 1)) == 0.0
-    assert balanced(np.zeros((3, 2)), (1, 1)) == 0.0
-    assert not prices(np.zeros((3, 2)), (1, 1)).any()
-
-
 def weighed(seed: int) -> Problem:
     """Nodes whose weights, some of them shared, nearly fill the devices."""
     draw = np.random.default_rng(seed)
@@ -258,17 +249,3 @@ def test_memory_closes_the_devices_that_cannot_hold_a_node(seed: int) -> None:
         assert found is not None
         assert found.runnable.tolist() == open_to.tolist()
     assert within_memory(replace(problem, capacity_bytes=None)) is not None
-
-
-@examples(quick=10, full=80)
-@given(problems(max_nodes=12))
-def test_the_bound_is_as_high_as_limits_are_refuted(problem: Problem) -> None:
-    """But for what is left of the step of a quarter after it was halved seven times."""
-    setting = lifted(Setting.of(problem), units_of(problem))
-    head, tail = heads(setting, setting.shares), tails(setting, setting.shares)
-    simple_s = max(path_bound_of(problem), area_bound(problem))
-    bound_s = bound_of(problem)
-    assert bound_s >= simple_s * (1 - 1e-12)
-    if simple_s > 0.0 and not refuted(setting, head, tail, 1.25 * simple_s):
-        assert not refuted(setting, head, tail, 1.0021 * bound_s)
-        assert bound_s < simple_s * 1.001 or refuted(setting, head, tail, bound_s / 1.001)

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible
-from hetsim.graph.dag import joined
 from hetsim.placement import coarsening as chains
-from hetsim.placement.coarsening import WIDE, coarsen, contract_chains
+from hetsim.placement.coarsening import coarsen, contract_chains
 from hetsim.problem.groups import Group, order_groups
-from hetsim.problem.parts import Constant, FusedKernel
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from sweeps import examples
@@ -133,50 +131,6 @@ def reaches(problem: Problem, u: int, v: int) -> bool:
     return v in pending and u != v
 
 
-def test_tasks_tell_what_their_members_are_and_could_be() -> None:
-    problem = Problem.from_arrays(
-        [[2.0, 3.0]] * 3,
-        [(0, 1, 4), (1, 2, 4)],
-        dispatch_s=9.0,
-    )
-    problem = replace(
-        problem,
-        node_names=("x", "y", "z"),
-        op_types=("Conv", "Relu", "Add"),
-        constants=(Constant("w", 7, (0, 2)),),
-        origins=(("a",), ("b", "c"), ("d",)),
-        refusals=({}, {1: "second", 2: "third"}),
-        unpriced={2: "no rule"},
-        unsized={1: "open"},
-        least_s={1: (0.5, 9.0)},
-    )
-    coarse = coarsen(problem).problem
-    assert coarse.n == 1
-    assert coarse.seconds.tolist() == [[6.0, 9.0]]
-    assert (coarse.node_names, coarse.op_types) == (("x",), ("Conv",))
-    assert coarse.origins == (("a", "b", "c", "d"),)
-    assert coarse.constants == (Constant("w", 7, (0,)),)
-    # Of several reasons the first, and the least of what is priced and what may be.
-    assert coarse.refusals == ({}, {0: "second"})
-    assert coarse.unpriced == {0: "no rule"}
-    assert coarse.unsized == {0: "open"}
-    assert coarse.least_s == {0: (4.5, 9.0)}
-    assert coarsen(replace(problem, least_s={})).problem.least_s == {}
-
-
-@pytest.mark.parametrize("seconds", [1.0, 3.0])
-def test_kernels_between_tasks_count_where_they_save_time(seconds: float) -> None:
-    # 0 > 1 > 2 and 0 > 2: joining 0 and 2 would close a cycle, and on the second device they
-    # are no kernel at all.
-    problem = replace(
-        Problem.from_arrays(np.full((3, 2), 2.0), [(0, 1, 1), (0, 2, 1), (1, 2, 1)]),
-        fused=(FusedKernel(0, (0, 2), seconds), FusedKernel(1, (0, 2), 9.0)),
-    )
-    coarse = coarsen(problem).problem
-    assert coarse.n == 3
-    assert coarse.fused == (FusedKernel(0, (0, 2), seconds),)
-
-
 def hubs(rng: np.random.Generator, n: int) -> Problem:
     """A graph of short edges, with a few nodes that are read by, or read, half of the others."""
     seconds = rng.uniform(1.0, 2.0, (n, 3)) if rng.random() < 0.5 else np.ones((n, 3))
@@ -206,41 +160,6 @@ def rebuilt(problem: Problem, labels: list[int]) -> dict[tuple[int, int], int]:
 
 
 @examples(quick=10, full=200)
-@given(seeds, st.sampled_from([0, 4, WIDE]))
-def test_rows_after_joins_are_those_of_a_plain_rebuild(seed: int, wide: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(7, 40))
-    problem = hubs(rng, n)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chains, "WIDE", wide)
-        state = chains._Tasks(problem, list(range(n)))
-        for _ in range(int(rng.integers(1, n))):
-            able = [
-                (u, v)
-                for u, fed in state.succs.items()
-                for v in fed
-                if len(fed) == 1 or len(state.preds[v]) == 1
-            ]
-            if not able:
-                break
-            u, v = able[int(rng.integers(len(able)))]
-            widths = {task: len(state.succs[task]) + len(state.preds[task]) for task in (u, v)}
-            kept = state.join(u, v)
-            if max(widths.values()) > wide:
-                assert widths[kept] == max(widths.values())
-            else:
-                assert kept == min(u, v)
-    least = joined(n, state.pairs)
-    rows = {(least[u], least[v]): b for u, fed in state.succs.items() for v, b in fed.items()}
-    back = {(least[u], least[v]): b for v, fed in state.preds.items() for u, b in fed.items()}
-    assert rows == back == rebuilt(problem, least)
-    assert {least[task] for task in state.seconds} == set(least)
-    for task, seconds in state.seconds.items():
-        nodes = [v for v in range(n) if least[v] == least[task]]
-        assert seconds == pytest.approx(problem.seconds[nodes].sum(axis=0).tolist())
-
-
-@examples(quick=10, full=200)
 @given(seeds, st.sampled_from([0, 4, 16]), st.integers(1, 30))
 def test_graphs_with_hubs_shrink_to_tasks_that_close_no_cycle(
     seed: int, wide: int, most: int
@@ -258,62 +177,3 @@ def test_graphs_with_hubs_shrink_to_tasks_that_close_no_cycle(
     producers, readers = Counter(v for _, v in rows), Counter(u for u, _ in rows)
     if len(set(labels)) > most:
         assert all(producers[v] > 1 and readers[u] > 1 for u, v in rows)
-
-
-def plain_shrink(problem: Problem, most: int) -> list[int]:
-    """Of all edges that can be joined the one of least loss, all priced again each time."""
-    n = problem.n
-    state = chains._Tasks(problem, list(range(n)))
-    while len(state.succs) > most:
-        state._least = {task: min(seconds) for task, seconds in state.seconds.items()}
-        edges = [state._edge(u, v) for u, fed in state.succs.items() for v in fed]
-        priced = [entry for entry in edges if entry is not None]
-        if not priced:
-            break
-        _, u, v = min(priced)
-        state.join(u, v)
-    return joined(n, state.pairs)
-
-
-@examples(quick=10, full=200)
-@given(seeds)
-def test_edges_of_few_neighbours_are_joined_in_the_order_of_their_losses(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(7, 40))
-    problem = hubs(rng, n)
-    most = int(rng.integers(1, n))
-    state = chains._Tasks(problem, list(range(n)))
-    state.shrink(most)
-    assert joined(n, state.pairs) == plain_shrink(problem, most)
-
-
-def fan(kind: str, n: int, rng: np.random.Generator) -> Problem:
-    edges = {
-        "out": [(0, v, 1000) for v in range(1, n)],
-        "in": [(v, n - 1, 1000) for v in range(n - 1)],
-        "both": [(u, v, 9) for w in range(1, n - 1) for u, v in ((0, w), (w, n - 1))],
-        "read by all": [(v - 1, v, 9) for v in range(1, n)] + [(0, v, 8) for v in range(2, n)],
-    }[kind]
-    seconds = rng.uniform(1e-5, 1e-3, (n, 4))
-    return Problem.from_arrays(seconds, edges, bytes_per_s=1e9, dispatch_s=1e-4)
-
-
-@pytest.mark.parametrize("kind", ["out", "in", "both", "read by all"])
-def test_prices_asked_of_a_fan_grow_with_its_edges(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = 0
-    edge = chains._Tasks._edge
-
-    def counted(state: chains._Tasks, u: int, v: int) -> chains.Entry | None:
-        nonlocal asked
-        asked += 1
-        return edge(state, u, v)
-
-    monkeypatch.setattr(chains._Tasks, "_edge", counted)
-    for n in (1000, 4000):
-        asked = 0
-        problem = fan(kind, n, np.random.default_rng(n))
-        labels = contract_chains(problem, list(range(n)), 50)
-        assert len(set(labels)) == 50
-        assert asked < 12 * sum(len(value.consumers) for value in problem.values)

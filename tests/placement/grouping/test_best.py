@@ -14,9 +14,9 @@ import hetsim
 from full_problems import full_problems
 from hetsim.errors import OutOfMemory
 from hetsim.graph.dag import topological_order
-from hetsim.placement.grouping import best_grouping, groupings, merge_where_it_pays
+from hetsim.placement.grouping import best_grouping, groupings
 from hetsim.placement.objective import latency_of, latency_of_groups
-from hetsim.problem.groups import Group, as_groups, order_groups
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -117,36 +117,3 @@ def test_where_no_way_fits_the_one_that_misses_by_least_is_told(seed: int) -> No
         best_grouping(problem, assignment, order)
     assert caught.value.over_bytes == least
     assert best_grouping(problem, assignment, order, may_miss=True)[0] == closest
-
-
-def test_the_smallest_subgraphs_are_merged_first_and_only_as_long_as_trials_last() -> None:
-    problem = Problem.from_arrays(
-        [[4.0], [1.0], [2.0], [3.0]], [(0, 1, 1), (1, 2, 1), (2, 3, 1)], dispatch_s=1.0
-    )
-    groups = tuple(Group("d0", (v,)) for v in range(4))
-    for trials, expected in (
-        (0, [(0,), (1,), (2,), (3,)]),
-        # Two pairs have the smallest one in them: the first of the two.
-        (1, [(0, 1), (2,), (3,)]),
-        # Then the next smallest, 2 with what is before it.
-        (2, [(0, 1, 2), (3,)]),
-        (3, [(0, 1, 2, 3)]),
-        (9, [(0, 1, 2, 3)]),
-    ):
-        merged = merge_where_it_pays(problem, groups, trials)
-        assert [group.nodes for group in merged] == expected
-
-
-def test_a_merge_that_hurts_is_refused_and_the_next_pair_tried() -> None:
-    # What node 0 makes is awaited elsewhere: with node 1 in its group, for longer.
-    problem = Problem.from_arrays(
-        [[1.0, 9.0], [2.0, 9.0], [3.0, 9.0], [9.0, 9.0]],
-        [(0, 3, 1), (0, 1, 1), (1, 2, 1)],
-        dispatch_s=0.25,
-    )
-    parts = order_groups(problem.dag, range(4), [0.0, 2.0, 3.0, 1.0])
-    assert parts is not None
-    groups = as_groups(parts, [0, 0, 0, 1], problem.devices)
-    merged = merge_where_it_pays(problem, groups)
-    assert {group.nodes for group in merged} == {(0,), (1, 2), (3,)}
-    assert latency_of_groups(problem, merged, "m") <= latency_of_groups(problem, groups, "g")

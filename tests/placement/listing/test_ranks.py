@@ -15,12 +15,9 @@ from full_problems import full_problems
 from hetsim.placement.listing.ranks import (
     by_falling_rank,
     downward_ranks,
-    made_by,
     mean_route,
     mean_seconds,
-    rounded,
     static_levels,
-    travel_matrices,
     upward_ranks,
 )
 from hetsim.placement.strategies.list_scheduling import Cpop, optimistic_costs
@@ -130,26 +127,6 @@ def test_optimistic_costs_are_those_of_the_best_way_out(problem: Problem) -> Non
 
     for v in range(problem.n):
         assert table[v] == pytest.approx([cost(v, p) for p in range(count)])
-
-
-def test_ranks_are_of_what_each_node_makes_in_the_problems_order() -> None:
-    problem = Problem.from_arrays(
-        np.ones((3, 2)), tensors=[(1, 5, (2,)), (-1, 1, (0,)), (0, 2, (1,)), (1, 3, (2,))]
-    )
-    found = made_by(problem)
-    assert [[value.nbytes for value in row] for row in found] == [[2], [5, 3], []]
-    assert made_by(problem) is found
-    assert rounded([2.0, 4.0, 1.0]) == [0.5, 1.0, 0.25]
-    assert rounded([]) == []
-    assert rounded([0.0, 0.0]) == [0.0, 0.0]
-    # What differs in the last bit alone is equal, and goes by id.
-    assert by_falling_rank([0.1 + 0.2, 0.3, 0.5]) == [2, 0, 1]
-    assert by_falling_rank([0.3, 0.1 + 0.2, 0.5]) == [2, 0, 1]
-    latency_s, bytes_per_s = travel_matrices(
-        Problem.from_arrays([[1.0, 1.0]], latency_s=0.5, bytes_per_s=4.0)
-    )
-    assert latency_s.tolist() == [[0.0, 0.5], [0.5, 0.0]]
-    assert bytes_per_s.tolist() == [[INF, 4.0], [4.0, INF]]
 
 
 def test_the_critical_path_goes_to_the_device_that_runs_it_quickest() -> None:

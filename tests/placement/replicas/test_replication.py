@@ -14,26 +14,19 @@ import hetsim
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.objective import kept_s, loads, measure
 from hetsim.placement.replicas import (
-    best_on,
     bottleneck_of_shares,
     cheapest,
-    dealt_out,
-    distinct,
     fits,
     fitting,
-    like_devices,
     loads_of,
-    moved,
     on_sets,
     priced,
     replicated,
-    shares,
     shares_of,
     whole_models,
     with_columns,
 )
 from hetsim.placement.search.cuts import serial_latency
-from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.problem import Problem
 from sweeps import examples
 from throughput_problems import small
@@ -79,25 +72,6 @@ def test_a_priced_problem_costs_what_its_loads_do(seed: int) -> None:
         assert serial_latency(made, assignment) == pytest.approx(expected)
 
 
-def test_starts_kernels_and_staging_are_priced_as_seconds_of_their_device() -> None:
-    problem = Problem.from_arrays(
-        [[2.0, 3.0]] * 2,
-        [(0, 1, 8)],
-        dispatch_s=[1.0, 4.0],
-        streams=[2, 1],
-        staging=Staging((0.5, 1.0), (2.0, 3.0)),
-    )
-    problem = replace(problem, fused=(FusedKernel(0, (0, 1), 3.0), FusedKernel(1, (0, 1), 5.0)))
-    made = priced(problem, np.array([0.5, 0.25]))
-    # A second of the first device counts half, as it has two streams.
-    assert made.seconds.tolist() == [[0.5, 0.75]] * 2
-    assert made.dispatch_s == (0.25, 1.0)
-    assert [kernel.seconds for kernel in made.fused] == [0.75, 1.25]
-    assert made.staging == Staging((0.125, 0.25), (0.5, 0.75))
-    assert [route.seconds(8) for row in made.routes for route in row] == [0.0] * 4
-    assert priced(replace(problem, staging=None), np.array([0.5, 0.25])).staging is None
-
-
 def farm(gpus: int = 4, **given: Any) -> Problem:
     """A slow host and like devices; four nodes in a row."""
     asked: dict[str, Any] = {
@@ -108,32 +82,6 @@ def farm(gpus: int = 4, **given: Any) -> Problem:
         "contention": "fifo",
     }
     return Problem.from_arrays([[40.0] + [1.0] * gpus] * 4, **{**asked, **given})
-
-
-def test_devices_are_alike_that_cost_and_hold_the_same() -> None:
-    problem = farm()
-    assert like_devices(problem) == [[0], [1, 2, 3, 4]]
-    seconds = problem.seconds.copy()
-    seconds[2, 3] = 2.0
-    for told in (
-        replace(problem, seconds=seconds),
-        replace(problem, dispatch_s=(0.0, 0.0, 0.0, 0.5, 0.0)),
-        replace(problem, streams=(1, 1, 1, 2, 1)),
-        replace(problem, capacity_bytes=(9, 9, 9, 8, 9)),
-        replace(problem, fused=(FusedKernel(3, (0, 1), 1.5),)),
-        replace(problem, host=3),
-    ):
-        assert [1, 2, 4] in like_devices(told)
-    kernels = tuple(FusedKernel(p, (0, 1), 1.5) for p in (1, 2))
-    assert like_devices(replace(problem, fused=kernels)) == [[0], [1, 2], [3, 4]]
-
-
-def test_of_plans_with_equal_loads_the_first_is_kept() -> None:
-    problem = farm(2, contention="none")
-    copies, _ = whole_models(problem, range(3))
-    again = [replace(plan, reason="again") for plan in copies]
-    assert distinct([*copies, *again]) == copies
-    assert distinct([*again, *copies]) == again
 
 
 @examples(quick=6, full=120)
@@ -216,14 +164,6 @@ def test_as_many_copies_as_memory_holds_at_once_and_the_idlest_goes_first() -> N
         fitting([replace(plan, problem=none) for plan in copies], strategy="x", what="")
 
 
-def test_words_say_who_gets_how_many_requests() -> None:
-    problem = Problem.from_arrays([[1.0, 1.0, 3.0]], devices=("a", "b", "c"))
-    copies, _ = whole_models(problem, range(3))
-    assert shares(dealt_out(copies[:2], strategy="x", reason="")) == "a, b; requests in turn"
-    told = shares(dealt_out(copies, strategy="x", reason=""))
-    assert told == "a (3), b (3), c (1) of every 7 requests"
-
-
 @examples(quick=2, full=60)
 @given(seeds)
 def test_what_is_kept_up_is_what_the_clock_plays_in_the_long_run(seed: int) -> None:
@@ -243,22 +183,6 @@ def test_what_is_kept_up_is_what_the_clock_plays_in_the_long_run(seed: int) -> N
     rate_s = (ends[1] - ends[0]) / requests
     assert kept_s(plan) == pytest.approx(rate_s, rel=0.02, abs=1e-9)
     assert kept_s(plan) >= measure(plan, "throughput")
-
-
-def test_a_plan_on_some_devices_uses_no_other() -> None:
-    problem = farm()
-    plan = best_on(problem, (1, 3))
-    assert plan is not None
-    assert set(plan.devices_used) <= {"gpu.0", "gpu.2"}
-    assert plan.problem is problem
-    # Two nodes each and a way between them.
-    assert measure(plan, "throughput") == 2.0
-    other = moved(plan, (1, 3), (2, 4))
-    assert other.devices_used == tuple(
-        {"gpu.0": "gpu.1", "gpu.2": "gpu.3"}[d] for d in plan.devices_used
-    )
-    assert [group.nodes for group in other.groups] == [group.nodes for group in plan.groups]
-    assert best_on(replace(problem, seconds=np.full((4, 5), np.inf)), (1, 3)) is None
 
 
 def test_sets_of_like_devices_share_a_plan_where_one_cannot_run_all() -> None:

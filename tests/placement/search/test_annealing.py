@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hetsim
-from builders import problems
-from hetsim.placement.listing.list_schedule import Room
 from hetsim.placement.objective import latency_of_groups
 from hetsim.placement.search import annealing
 from hetsim.placement.search import drafts as moves
 from hetsim.placement.search.annealing import Budget, Heat, Walk, dropped_from, next_share, rounds
 from hetsim.placement.search.drafts import (
     DRAWN,
-    LIMIT,
     MARKED_FROM,
     SPARE,
     WORDS,
     Draft,
     Search,
     asked_of,
-    estimates_groups,
     refill,
     search_of,
 )
-from hetsim.placement.search.estimates import cost
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
-from sweeps import examples
 
 
 def _layers(n: int, seed: int, **given: Any) -> Problem:
@@ -68,53 +58,6 @@ def _drawing(rng: random.Random) -> Search:
     search = search_of(asked, 0, Draft([0, 1, 2, 3], [0] * 4, [False] * 4), None)
     refill(search, rng)
     return search
-
-
-@examples(quick=30, full=200)
-@given(problems(max_nodes=9), st.integers(0, 10**6), st.integers(1, 2), st.booleans())
-def test_weights_limits_and_undone_moves(
-    problem: Problem, seed: int, width: int, hosted: bool
-) -> None:
-    """Over a few dozen moves; an estimate above the limit may be any number that is above it."""
-    rng = random.Random(seed)
-    problem = replace(
-        problem,
-        streams=tuple(width for _ in problem.devices),
-        host=problem.host if hosted else None,
-        constants=tuple(
-            Constant(f"c{k}", rng.randint(1, 9), (k, problem.n - 1)) for k in range(problem.n - 1)
-        ),
-        capacity_bytes=tuple(rng.randint(20, 60) for _ in problem.devices),
-    )
-    order = list(range(problem.n))
-    device = [rng.choice(np.flatnonzero(row).tolist()) for row in problem.supported]
-    draft = Draft(order, device, [rng.random() < 0.3 for _ in order])
-    asked = asked_of(problem, grouped=estimates_groups(problem), binds=True)
-    search = search_of(asked, len(problem.link_names), draft, Room(problem, device), marks=False)
-    for _ in range(40):
-        refill(search, rng)
-        search.figures[LIMIT] = math.inf
-        before = list(search.order), list(search.device), list(search.cut), list(search.left)
-        found = moves.propose(asked, search)
-        assert search.left == Room(problem, search.device).left
-        told = cost(asked, search)
-        search.figures[LIMIT] = limit = told * rng.choice((0.1, 0.5, 0.9, 1.0, 1.1))
-        least = cost(asked, search)
-        assert least == told if told <= limit else limit * (1 - 1e-9) < least <= told * (1 + 1e-9)
-        if found and rng.random() < 0.5:
-            moves.undo(asked, search)
-            assert before == (search.order, search.device, search.cut, search.left)
-
-
-def test_draws_are_those_of_random() -> None:
-    """Words that were not used come before fresh ones."""
-    ahead, rng = random.Random(6), random.Random(6)
-    search = _drawing(rng)
-    for k in range(1, 2_000):
-        if search.counts[DRAWN] + SPARE > WORDS:
-            refill(search, rng)
-        assert moves.draw_below(search, k) == ahead.randrange(k)
-        assert moves.draw_share(search) == ahead.random()
 
 
 def test_what_is_dropped_would_not_be_accepted() -> None:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import hetsim
 from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible
-from hetsim.hardware.spec import Route
 from hetsim.placement.listing.list_schedule import Schedule
-from hetsim.placement.strategies.exact import TICKS, _reason, _tick, solve_makespan
+from hetsim.placement.strategies.exact import _reason, solve_makespan
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import Constant
 from hetsim.problem.plan import Plan
@@ -122,48 +121,6 @@ def test_no_plan_of_any_kind_is_below_what_is_proven(problem: Problem) -> None:
     assert proof.bound_s <= min(latencies) * (1 + 1e-9)
 
 
-def test_a_start_is_paid_where_nothing_before_is_on_the_device() -> None:
-    row = Problem.from_arrays(
-        [[2.0, INF], [2.0, 2.0], [INF, 2.0]],
-        [(0, 1, 0), (1, 2, 0)],
-        latency_s=1.0,
-        dispatch_s=[0.5, 0.25],
-    )
-    # 0.5 + 2 + 2, a way of 1 and a start of 0.25, 2.
-    assert solve_makespan(row, 20.0, None, 0.0, 60.0).bound_s == 7.75
-    given = Problem.from_arrays(
-        [[INF, 2.0]], tensors=[(-1, 0, (0,)), (0, 0, ())], latency_s=1.0, dispatch_s=[0.5, 0.25],
-        host=0,
-    )  # fmt: skip
-    # A way in, a start, the node and the way back.
-    assert solve_makespan(given, 20.0, None, 0.0, 60.0).bound_s == 4.25
-
-
-def test_what_a_node_needs_beside_the_weights_closes_a_device() -> None:
-    problem = Problem.from_arrays([[1.0, 3.0]] * 2, weight_bytes=[4, 4], capacity_bytes=[10, 99])
-    assert solve_makespan(problem, 20.0, None, 0.0, 60.0).bound_s == 2.0
-    # Two bytes beside both still fit, three do not; nor does one node with seven.
-    for beside, bound_s in (([[2, 0], [2, 0]], 2.0), ([[3, 0], [0, 0]], 3.0), ([[7, 0]] * 2, 6.0)):
-        assert solve_makespan(problem, 20.0, None, 0.0, 60.0, beside).bound_s == bound_s
-    closed = replace(problem, capacity_bytes=(3, 3))
-    assert solve_makespan(closed, 20.0, None, 0.0, 60.0).infeasible
-
-
-def test_ticks_are_the_largest_of_which_all_times_are_whole() -> None:
-    for second, tick in ((2.0, 1.0), (1.5, 0.5), (0.75, 0.25), (0.625, 0.125), (0.7, 0.1)):
-        assert _tick(Problem.from_arrays([[second, INF]]), 10.0) == tick
-        assert _tick(Problem.from_arrays([[3.0]], dispatch_s=second), 10.0) == tick
-        way = Problem.from_arrays([[3.0, 3.0]] * 2, [(0, 1, 1)], latency_s=second)
-        assert _tick(way, 10.0) == tick
-    assert _tick(Problem.from_arrays([[1 / 3]]), 10.0) == 10.0 / TICKS
-    # Where nothing has to take time a tick is no less than one.
-    idle = Problem.from_arrays([[0.0, 1 / 3]] * 2, [(0, 1, 1)])
-    assert _tick(idle, 0.0) > 0
-    assert solve_makespan(idle, 0.0, None, 0.0, 60.0).bound_s == 0.0
-    # Ticks that the solver could not count are not taken.
-    assert _tick(Problem.from_arrays([[1.0]]), 2.0**41) == 2.0**41 / TICKS
-
-
 def test_reasons_say_what_is_proven_of_whom() -> None:
     assert _reason(2.0, 2.0, 1.0, None) == "proven optimal"
     assert _reason(2.0, 2.0, 1.0, 7) == "proven optimal among plans that keep 7 tasks whole"
@@ -176,27 +133,3 @@ def test_reasons_say_what_is_proven_of_whom() -> None:
     assert told == f"{whole}, and at most 60.0% above any"
     assert _reason(2.0, 1.6, 0.0, 7) == whole
     assert _reason(2.0, 0.0, 0.0, None) == "nothing proven"
-
-
-def test_where_there_is_no_way_nothing_is_sent() -> None:
-    made = Problem.from_arrays(
-        [[9.0, 1.0, 4.0], [9.0, 9.0, 1.0]], tensors=[(-1, 1, (0,)), (0, 1, (1,)), (1, 1, ())],
-        latency_s=1.0, host=0,
-    )  # fmt: skip
-    shut = {(0, 1), (1, 2)}
-    row = replace(
-        made,
-        routes=tuple(
-            tuple(Route(INF, INF, ()) if (p, q) in shut else route for q, route in enumerate(ways))
-            for p, ways in enumerate(made.routes)
-        ),
-    )
-    # The second device is quickest, but no input gets there; from it nothing would get on.
-    found = solve_makespan(row, 40.0, None, 0.0, 60.0)
-    assert found.schedule is not None
-    assert found.schedule.assignment == (2, 2)
-    assert found.bound_s == 1.0 + 4.0 + 1.0 + 1.0
-    free = solve_makespan(replace(row, host=None), 40.0, None, 0.0, 60.0)
-    assert free.schedule is not None
-    assert free.schedule.assignment == (2, 2)
-    assert free.bound_s == 5.0

@@ -128,14 +128,6 @@ def test_no_change_to_one_device_is_left_that_gains(seed: int) -> None:
     assert terms.total(least_serial(problem, rounds=1)) >= total
 
 
-def test_one_device_leaves_no_choice() -> None:
-    assert least_serial(Problem.from_arrays([[1.0]] * 3)) == [0, 0, 0]
-    assert least_serial(Problem.from_arrays(np.zeros((0, 3)))) == []
-    three = Problem.from_arrays([[1.0, 2.0, 3.0]] * 2)
-    assert least_serial(three) == [0, 0]
-    assert serial_latency(three, [0, 2]) == pytest.approx(4.0)
-
-
 @pytest.mark.group("machine_code")
 @examples(quick=10, full=100)
 @given(seeds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +9,10 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.core import deadline
 from hetsim.placement import priced_start as module
-from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import measure
-from hetsim.placement.priced_start import FEW, PRICES, STRETCHES, priced_start
+from hetsim.placement.priced_start import priced_start
 from hetsim.placement.starts import prepared, starts_that_fit
-from hetsim.placement.strategies import local_search
 from hetsim.problem.problem import Problem
 
 WITH_LINKS: dict[str, Any] = {"dispatch_s": 0.7, "contention": "fifo", "host": 0}
@@ -66,55 +62,9 @@ def test_it_is_better_than_lists_without_a_price(options: dict[str, Any]) -> Non
         assert priced.cost < starts_that_fit(coarse, "latency")[1][0].cost
 
 
-@pytest.mark.parametrize("contention", ["none", "fifo"])
-def test_no_price_is_tried_after_its_time(contention: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[tuple[float, float, int]] = []
-
-    class Counted(module.BothWays):
-        def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
-            tried.append((price, stretch, passes))
-            return super().schedules(price, stretch, passes)
-
-    monkeypatch.setattr(module, "BothWays", Counted)
-    coarse = prepared(layered(30, 0, contention=contention))
-    # The clock of the deadline goes on by a second each time that it is looked at.
-    ticks = iter(range(1_000_000))
-    monkeypatch.setattr(deadline, "now_s", lambda: float(next(ticks)))
-    with deadline.until(25.0):
-        priced_start(coarse)
-    assert tried[0] == (PRICES[0], 1.0, FEW)
-    assert len(tried) < len(PRICES)
-    tried.clear()
-    assert priced_start(coarse) is not None
-    stretches = STRETCHES if contention == "fifo" else STRETCHES[:1]
-    first = [(price, stretch, FEW) for stretch in stretches for price in PRICES]
-    assert tried[: len(first)] == first
-    assert len(tried) == len(first) + len(module.NEAR) + 1
-    assert tried[-1][2] == module.MANY
-
-
 def test_where_a_node_runs_on_no_device_alone_there_is_none() -> None:
     problem = layered(20, 0)
     seconds = problem.seconds.copy()
     seconds[0] = np.inf
     lacking = replace(problem, seconds=seconds)
     assert priced_start(replace(prepared(problem), problem=lacking)) is None
-
-
-def test_local_search_starts_there_where_there_are_many_tasks() -> None:
-    many, few = layered(200, 1), layered(190, 1)
-    coarse = prepared(many)
-    priced = priced_start(coarse)
-    assert priced is not None
-    plan = hetsim.plan(many, "local-search", moves=200)
-    assert plan.reason.endswith(f"moves from {module.NAME}")
-    assert measure(plan, "latency") <= priced.cost
-    assert plan.groups == hetsim.plan(many, "local-search", moves=200).groups
-    assert module.NAME not in hetsim.plan(few, "local-search", moves=200).reason
-    # Where memory counts, and where the starts have taken half of the time.
-    tight = replace(many, capacity_bytes=(10**9, 500, 500))
-    assert module.NAME not in hetsim.plan(tight, "local-search", moves=200).reason
-    assert module.NAME not in hetsim.plan(many, "local-search", time_limit_s=0.0).reason
-    # What is no better is left.
-    better = replace(priced, name="mine", cost=priced.cost / 2)
-    assert local_search.LocalSearch().started(coarse, better) is better

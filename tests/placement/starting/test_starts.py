@@ -12,12 +12,10 @@ from hypothesis import given
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement import starts
 from hetsim.placement.coarsening import coarsen
 from hetsim.placement.objective import measure
 from hetsim.placement.starts import (
     CONSTRUCTIVE,
-    affordable,
     constructive,
     expand,
     plan_alone,
@@ -61,42 +59,6 @@ def test_they_are_all_plans_there_are_the_best_first(problem: Problem) -> None:
             assert cost >= least
 
 
-def test_the_best_are_merged_where_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem.from_arrays(
-        [[1.0, 3.0], [3.0, 1.0], [1.0, 3.0], [3.0, 1.0]],
-        [(0, 1, 0), (0, 2, 0), (1, 3, 0), (2, 3, 0)],
-        dispatch_s=0.25,
-    )
-    coarse = coarsen(problem)
-    asked: list[tuple[Group, ...]] = []
-    one = (Group("d0", tuple(range(coarse.problem.n))),)
-
-    def merged(tasks: Problem, groups: tuple[Group, ...]) -> tuple[Group, ...]:
-        asked.append(groups)
-        return one
-
-    plain = starting_plans(coarse, "throughput")
-    monkeypatch.setattr(starts, "merge_where_it_pays", merged)
-    again = starting_plans(coarse, "throughput")
-    assert [(start.name, start.groups) for start in again] == [
-        (start.name, start.groups) for start in plain
-    ]
-    assert asked == []
-    found = starting_plans(coarse, "latency")
-    split = [groups for groups in asked if len(groups) > 1]
-    assert split == asked
-    assert 1 <= len(asked) <= starts.MERGED
-    # All on one device is worse: each stays as it was.
-    assert one not in [start.groups for start in found if start.name in CONSTRUCTIVE]
-    assert [start.cost for start in found] == sorted(start.cost for start in found)
-
-    lacking = replace(problem, seconds=np.where(np.eye(4, 2) > 0, np.inf, problem.seconds))
-    monkeypatch.setattr(starts, "merge_where_it_pays", lambda tasks, groups: one)
-    # What a merge makes unsupported is none.
-    for start in starting_plans(coarsen(lacking), "latency"):
-        start.plan.validate()
-
-
 def test_where_no_start_fits_one_is_looked_for() -> None:
     problem = Problem.from_arrays(
         [[1.0, 1.0]] * 4,
@@ -122,23 +84,6 @@ def test_where_no_start_fits_one_is_looked_for() -> None:
     assert len(several) > 1
     with pytest.raises(UnsupportedNode):
         starts_that_fit(coarsen(replace(problem, seconds=np.full((4, 2), np.inf))), "latency")
-
-
-def test_each_strategy_has_its_limit_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = Problem.from_arrays(np.ones((30, 2)), [(v, v + 3, 1) for v in range(27)])
-    for name in CONSTRUCTIVE:
-        assert affordable(name, problem)
-    monkeypatch.setattr(starts, "CONSTRUCTIVE", dict.fromkeys(CONSTRUCTIVE, 30))
-    assert all(affordable(name, problem) for name in CONSTRUCTIVE)
-    monkeypatch.setattr(starts, "CONSTRUCTIVE", dict.fromkeys(CONSTRUCTIVE, 29))
-    assert not any(affordable(name, problem) for name in CONSTRUCTIVE)
-    monkeypatch.setattr(starts, "CONSTRUCTIVE", dict.fromkeys(CONSTRUCTIVE, 30))
-    # Three side by side on each level: 30 x 2 x 3 pairs.
-    monkeypatch.setattr(starts, "MOST_PAIRS", 180)
-    assert affordable("dls", problem)
-    monkeypatch.setattr(starts, "MOST_PAIRS", 179)
-    assert not affordable("dls", problem)
-    assert affordable("heft", problem)
 
 
 def test_a_device_alone_runs_everything_or_says_what_it_lacks() -> None:

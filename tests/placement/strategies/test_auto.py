@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import pytest
 
 import hetsim
 from hetsim.core.going import Told, heard_by
-from hetsim.placement.strategies import auto
-from hetsim.problem.groups import Group
-from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
 
@@ -64,31 +60,3 @@ def test_auto_tells_how_far_it_is() -> None:
     after = [told.share for told in heard if told.what.startswith("local-search")]
     assert after == sorted(after)
     assert 0.35 <= after[0] < after[-1] <= 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Says in its plan's reason what it was given."""
-
-    objective: str = "none"
-    time_limit_s: float = 1.0
-    steps: int = 7
-
-    def solve(self, problem: Problem) -> Plan:
-        """Return all nodes on the first device."""
-        told = f"{self.objective} {self.time_limit_s} {self.steps}"
-        return Plan(problem, "asked", (Group("d0", tuple(range(problem.n))),), told)
-
-
-def test_what_is_tried_is_given_what_it_has_options_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "resolve", lambda name: Asked())
-    problem = layers()
-    latency, throughput = auto.Auto(), auto.Auto(objective="throughput")
-    # The exact one alone has a limit of its own here, and on many nodes the dynamic program fewer
-    # steps than when it is asked alone.
-    assert latency._by("exact", problem).reason == f"latency {auto.EXACT_S} 7"
-    assert latency._by("theirs", problem).reason == "latency 1.0 7"
-    steps = auto.LOADS["ideal-dp"][1]["steps"]
-    assert throughput._by("ideal-dp", problem).reason == "throughput 1.0 7"
-    many = Problem.from_arrays([[1.0]] * (auto.WHOLE + 1), devices=("d0",))
-    assert throughput._by("ideal-dp", many).reason == f"throughput 1.0 {steps}"

@@ -48,15 +48,6 @@ def test_published_latencies(name: str, most: float) -> None:
     assert hetsim.lower_bound(workload.problem) <= hetsim.simulate(plan).latency_s
 
 
-def test_more_orders_are_tried_than_those_by_rule() -> None:
-    problem = read("latency-layer-inceptionv3_inference").problem
-    by_rule, more = (
-        hetsim.simulate(hetsim.plan(problem, "chain-dp", **options)).latency_s
-        for options in ({"orders": 3}, {})
-    )
-    assert more <= 0.96 * by_rule
-
-
 def chain(rng: np.random.Generator, count: int) -> Problem:
     n = int(rng.integers(1, 7))
     return Problem.from_arrays(
@@ -100,21 +91,6 @@ def test_chains_equal_brute_force(count: int) -> None:
         chosen = tuple(device for first, end, device in runs for _ in range(first, end))
         assert serial(problem, chosen) == best
         assert hetsim.simulate(hetsim.plan(problem, "chain-dp")).latency_s == best
-
-
-def test_where_both_take_as_long_a_run_goes_on_and_the_first_order_counts() -> None:
-    # To change devices costs nothing, and only the last node is faster on one of them.
-    row = Problem.from_arrays([[1.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [(0, 1, 0), (1, 2, 0)])
-    assert fastest_runs(row, range(3)) == [(0, 3, 1)]
-    back = Problem.from_arrays([[1.0, 1.0], [1.0, 1.0], [1.0, 2.0]], [(0, 1, 0), (1, 2, 0)])
-    assert fastest_runs(back, range(3)) == [(0, 3, 0)]
-    # Every order of two chains is as good as any other: that by node ids is kept.
-    chains = Problem.from_arrays(
-        [[1.0, 1.0]] * 6, [(v, v + 2, 0) for v in range(4)], streams=[1, 1]
-    )
-    first, more = (hetsim.plan(chains, "chain-dp", orders=count) for count in (1, 12))
-    assert hetsim.simulate(first).latency_s == hetsim.simulate(more).latency_s
-    assert first.groups == more.groups
 
 
 @pytest.mark.group("machine_code")

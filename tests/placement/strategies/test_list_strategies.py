@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import hetsim
 from builders import BOX, problems
 from hash_seeds import SEEDS, printed_here, printed_under
 from hetsim.errors import OutOfMemory, UnsupportedNode, UsageError
-from hetsim.placement.listing.list_schedule import Listing
-from hetsim.placement.listing.ranks import downward_ranks, static_levels, upward_ranks
 from hetsim.placement.starts import affordable
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
@@ -47,37 +45,6 @@ def test_the_clock_keeps_to_the_schedule(problem: Problem) -> None:
             seconds = problem.seconds[v, made.assignment[v]]
             assert made.end_s[v] == pytest.approx(made.start_s[v] + seconds)
         assert played(problem, strategy)[1] <= made.makespan_s + 1e-9
-
-
-@settings(max_examples=20, deadline=None)
-@given(problems(max_nodes=8))
-def test_a_trial_leaves_no_trace(problem: Problem) -> None:
-    listing, other = Listing(problem), Listing(problem)
-    for node in range(problem.n):
-        for slot in listing.slots(node):
-            with listing.trial(node, slot):
-                assert listing.lists.device[node] == slot.device
-        assert listing.slots(node) == other.slots(node)
-        listing.place(node, listing.earliest(node))
-        other.place(node, other.earliest(node))
-        assert listing.lists.ready == other.lists.ready
-    assert listing.schedule() == other.schedule()
-
-
-def test_ranks_of_a_chain() -> None:
-    problem = Problem.from_arrays(
-        [[2.0, 4.0], [1.0, np.inf], [3.0, 5.0]],
-        tensors=[(0, 8, (1,)), (1, 8, (2,)), (-1, 4, (0,)), (2, 4, ())],
-        latency_s=1.0,
-        bytes_per_s=8.0,
-        host=0,
-    )
-    # Mean times 3, 1, 4; transfers 2, 2, and 1.5 from and to the host.
-    assert upward_ranks(problem) == [13.5, 8.5, 5.5]
-    assert downward_ranks(problem) == [1.5, 6.5, 9.5]
-    levels, medians = static_levels(problem)
-    assert medians == [3.0, 1.0, 4.0]
-    assert levels == [8.0, 5.0, 4.0]
 
 
 def test_memory_turns_nodes_away() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,33 +24,6 @@ def layers() -> Problem:
     rng = np.random.default_rng(5)
     edges = [(3 * k + a, 3 * k + 3 + b, 2) for k in range(3) for a in range(3) for b in range(3)]
     return Problem.from_arrays(rng.uniform(1.0, 9.0, (12, 3)), edges, bytes_per_s=1.0)
-
-
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_no_more_drafts_are_judged_than_are_allowed(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged: list[float] = []
-
-    def counted(plan: Plan, objective: Any) -> float:
-        found = measure(plan, objective)
-        if plan.strategy == "draft":
-            judged.append(found)
-        return found
-
-    monkeypatch.setattr(local_search, "measure", counted)
-    monkeypatch.setattr(local_search, "JUDGED", most)
-    plan = hetsim.plan(layers(), "local-search")
-    # One is kept for the last draft, which is judged in any case.
-    assert 1 <= len(judged) <= most
-    if most > 1:
-        assert len(judged) > 1
-    assert hetsim.simulate(plan).latency_s <= min(judged)
-
-
-def test_of_devices_that_are_as_quick_the_first_runs_it_alone() -> None:
-    like = Problem.from_arrays([[3.0, 2.0, 2.0]] * 2, [(0, 1, 1)])
-    assert hetsim.plan(like, "single").devices_used == ("d1",)
 
 
 def test_of_plans_that_keep_the_same_rate_the_cheapest_stays() -> None:
@@ -106,20 +78,3 @@ def test_searches_in_tight_memory_end_with_what_fits(seed: int) -> None:
     start = min(starts_that_fit(prepared(problem), "latency")[1], key=lambda start: start.cost)
     assert measure(plan, "latency") <= start.cost
     plan.validate()
-
-
-def test_where_stages_that_fit_are_not_found_the_best_start_is_the_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def nothing_fits(*_: Any) -> Plan:
-        raise OutOfMemory("nothing fits")
-
-    problem = layers()
-    monkeypatch.setattr(local_search, "within_memory", nothing_fits)
-    search = local_search.LocalSearch(objective="throughput")
-    plans = [hetsim.plan(problem, name) for name in ("single", "slice")]
-    starts = [Start(plan.strategy, plan, (), measure(plan, "throughput")) for plan in plans]
-    best = min(starts, key=lambda start: start.cost)
-    assert search.spread_out(problem, starts).groups == best.plan.groups
-    with pytest.raises(OutOfMemory, match="nothing fits"):
-        search.spread_out(problem, ())

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
-import pytest
 from hypothesis import given
 
-import hetsim
 from builders import problems
-from hetsim.placement import starts as made_by
 from hetsim.placement.listing.list_schedule import Listing
 from hetsim.placement.listing.ranks import by_falling_rank, upward_ranks
-from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem
 from placement_instances import constructive
 from sweeps import examples
@@ -56,22 +49,3 @@ def test_children_draw_a_node_to_where_they_are_quick() -> None:
     )
     assert constructive("heft").schedule(problem).assignment[0] == 0
     assert constructive("lookahead").schedule(problem).assignment == (1, 1, 1)
-
-
-def test_subgraphs_are_merged_where_a_start_costs_something(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[int] = []
-    real = made_by.merge_where_it_pays
-
-    def counted(problem: Problem, groups: tuple[Group, ...]) -> tuple[Group, ...]:
-        asked.append(len(groups))
-        return real(problem, groups)
-
-    monkeypatch.setattr(made_by, "merge_where_it_pays", counted)
-    edges = [(0, 1, 1), (0, 2, 1), (1, 3, 1), (2, 3, 1)]
-    free = Problem.from_arrays(np.ones((4, 2)), edges)
-    hetsim.plan(free, "heft")
-    assert asked == []
-    hetsim.plan(replace(free, dispatch_s=(0.5, 0.5)), "heft")
-    assert len(asked) == 1

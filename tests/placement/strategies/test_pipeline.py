@@ -17,7 +17,6 @@ from hetsim.placement.strategies.baselines import split
 from hetsim.problem.problem import Problem
 
 RECORD = json.loads((CASES / "hetero_cases.json").read_text())["memory_split_cases"]
-MIB = 1 << 20
 
 
 @pytest.mark.parametrize("case", RECORD["cases"], ids=lambda case: ",".join(case["priorities"]))

@@ -6,37 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 import hetsim
-from builders import problems
 from hetsim.errors import UsageError
-from hetsim.placement.strategies.baselines import _crossing, _placed, split
-from hetsim.problem.parts import GRAPH_INPUT, Constant
+from hetsim.placement.strategies.baselines import split
+from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
-from placement_instances import model_like
-from sweeps import examples
-
-
-@examples(quick=40, full=400)
-@given(model_like(problems(max_nodes=9)))
-def test_bytes_placed_and_bytes_across_are_those_of_the_nodes(problem: Problem) -> None:
-    left = [v for v in range(problem.n) if v % 3 != 1]
-    across = _crossing(problem, left)
-    placed = _placed(problem, left)
-    assert len(across) == len(left) + 1
-    for k in range(len(left) + 1):
-        front, rest = set(left[:k]), set(left[k:])
-        assert across[k] == sum(
-            value.nbytes
-            for value in problem.values
-            if value.producer != GRAPH_INPUT
-            and value.producer in front
-            and rest.intersection(value.consumers)
-        )
-        if k:
-            there = (c for c in problem.constants if front.intersection(c.consumers))
-            assert placed[k - 1] == sum(c.nbytes for c in there)
 
 
 def row(capacity: list[int], **given: object) -> Problem:

@@ -120,27 +120,6 @@ def test_without_the_extra_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> N
     assert "exact" in plan.reason.partition("not tried: ")[2]
 
 
-@pytest.mark.parametrize("cause", [KeyboardInterrupt(), SystemExit(3), OSError("no such file")])
-def test_what_stops_an_import_is_not_taken_for_what_is_absent(
-    cause: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = builtins.__import__
-
-    def stopped(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("ortools"):
-            raise ImportError("initialization failed") from cause
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", stopped)
-    problem = Problem.from_arrays([[1.0, 2.0], [2.0, 1.0]])
-    if isinstance(cause, Exception):
-        with pytest.raises(NotInstalled, match="does not load: initialization failed"):
-            hetsim.plan(problem, "exact")
-    else:
-        with pytest.raises(type(cause)):
-            hetsim.plan(problem, "exact")
-
-
 def test_more_moves_are_not_worse_from_the_same_seed() -> None:
     problem, optimum = case("random20/rand-n20-p2-ccr5.0-s3")
     few = played(problem, "local-search", moves=0)[1]
@@ -163,19 +142,6 @@ def test_throughput_takes_what_latency_would_not() -> None:
     assert measure(plan, "throughput") == 2.0
     finish = hetsim.simulate(plan, 40).makespan_s
     assert finish == pytest.approx(2.0 * 41 + 1.0)
-
-
-def test_auto_tries_no_more_once_a_plan_is_shown_to_be_the_best(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    chain = Problem.from_arrays([[1.0, 4.0]] * 3, edges=[(0, 1, 1), (1, 2, 1)])
-    near = Problem.from_arrays([[1.0, 0.9]] + [[1.0, 4.0]] * 2, edges=[(0, 1, 1), (1, 2, 1)])
-    early, late = hetsim.plan(chain, "auto"), hetsim.plan(near, "auto")
-    assert early.reason.endswith(", and no plan can be faster")
-    assert "no plan can be faster" not in late.reason
-    monkeypatch.setattr(auto, "_proved", lambda problem, found: False)
-    assert hetsim.plan(chain, "auto").groups == early.groups
-    assert hetsim.plan(near, "auto").reason == late.reason
 
 
 @examples(quick=3, full=20)

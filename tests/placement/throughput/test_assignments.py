@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hetsim
-from hetsim.placement.throughput.assignments import EQUAL, Searched, best_assignment, twins
+from hetsim.placement.throughput.assignments import EQUAL, best_assignment
 from hetsim.placement.throughput.stage_moves import StageMoves
-from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import acyclic, busiest
 from sweeps import examples
 from throughput_problems import small
@@ -51,35 +48,6 @@ def test_the_least_of_all_assignments_is_found(seed: int, contiguous: bool) -> N
     assert not best_assignment(problem, INF, 0, contiguous=contiguous).complete
 
 
-def test_a_search_of_no_nodes_ends_at_once() -> None:
-    empty = Problem.from_arrays(np.zeros((0, 2)))
-    assert best_assignment(empty, INF, 10, contiguous=True) == Searched(True, [], 0.0)
-    plan = hetsim.plan(empty, "local-search", objective="throughput", moves=10)
-    assert plan.groups == ()
-
-
-@examples(quick=20, full=200)
-@given(seeds)
-def test_twins_change_places_with_all_before_them(seed: int) -> None:
-    """No load changes where two that nothing tells apart are given each other's nodes."""
-    problem = small(seed, 5)
-    count = len(problem.devices)
-    found = twins(problem)
-    rng = np.random.default_rng(seed)
-    for q, p in enumerate(found):
-        assert p < q
-        before = [p]
-        while before[-1] >= 0:
-            before.append(found[before[-1]])
-        for other in before[:-1]:
-            swap = {other: q, q: other}
-            for _ in range(4):
-                assignment = rng.integers(0, count, problem.n).tolist()
-                changed = [swap.get(device, device) for device in assignment]
-                loads = [busiest(problem, one, range(count)) for one in (assignment, changed)]
-                assert loads[0] == pytest.approx(loads[1])
-
-
 @examples(quick=25, full=300)
 @given(seeds, st.booleans())
 def test_stages_that_moved_cost_what_the_records_say(seed: int, contiguous: bool) -> None:
@@ -109,18 +77,3 @@ def test_stages_that_moved_cost_what_the_records_say(seed: int, contiguous: bool
             assert layout.load_s == pytest.approx(load_s)
         else:
             assert layout is not start
-
-
-def test_copies_of_a_device_are_stages_it_may_have() -> None:
-    row = Problem.from_arrays(np.ones((3, 2)), [(0, 1, 1), (1, 2, 1)], dispatch_s=0.5)
-    assert StageMoves(row, contiguous=True).device == (0, 1)
-    assert StageMoves(row, contiguous=False).device == (0, 1) * 3
-    # Where a start is free nodes may be apart, and one stage a device is enough.
-    free = replace(row, dispatch_s=(0.0, 0.0))
-    assert StageMoves(free, contiguous=False).device == (0, 1)
-    assert StageMoves(free, contiguous=False).apart
-    assert not StageMoves(free, contiguous=True).apart
-    many = Problem.from_arrays(np.ones((2, 25)), [(0, 1, 1)], dispatch_s=0.5)
-    assert len(StageMoves(many, contiguous=False).device) == 50
-    more = Problem.from_arrays(np.ones((2, 70)), [(0, 1, 1)], dispatch_s=0.5)
-    assert len(StageMoves(more, contiguous=False).device) == 70

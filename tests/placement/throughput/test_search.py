@@ -10,28 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hetsim
-from hetsim.errors import Infeasible, OutOfMemory
+from hetsim.errors import Infeasible
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.objective import bottleneck, max_load, measure
-from hetsim.placement.throughput import search
+from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput.search import (
-    ATTEMPTS,
     LEAST,
     bound_of_one_copy,
     claim,
     first_supported,
-    layouts,
     nothing_met,
     plan_of_stages,
     search_stages,
     swapped,
-    views,
     within_memory,
 )
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import Staging
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest
@@ -61,27 +55,6 @@ def test_no_two_devices_gain_by_a_swap_of_their_stages(seed: int) -> None:
             swap = {a: b, b: a}
             trial = moves.layout([swap.get(p, p) for p in found.assignment])
             assert trial.load_s >= found.load_s * (1 - 1e-8)
-
-
-def test_views_are_the_bound_and_a_guide_where_many_links_lead_to_a_device() -> None:
-    three = Problem.from_arrays(np.ones((3, 3)), [(0, 1, 1), (1, 2, 1)], contention="fifo")
-    assert len(views(three)) == 2
-    two = Problem.from_arrays(np.ones((3, 2)), [(0, 1, 1), (1, 2, 1)], contention="fifo")
-    assert len(views(two)) == 1
-    assert len(views(replace(three, contention="none"))) == 1
-    assert len(views(replace(three, staging=Staging((0.0,) * 3, (0.0,) * 3)))) == 1
-
-
-@examples(quick=15, full=150)
-@given(seeds)
-def test_layouts_count_what_the_clock_counts(seed: int) -> None:
-    problem = replace(small(seed, 6), capacity_bytes=None)
-    moves = StageMoves(problem, contiguous=True)
-    for layout in layouts(moves, views(problem), 3, 0):
-        if layout.load_s < INF:
-            owner = layout.assignment
-            load_s = busiest(problem, owner, range(len(problem.devices)))
-            assert layout.load_s == pytest.approx(load_s)
 
 
 def tight(capacity: int, **given: object) -> Problem:
@@ -121,37 +94,6 @@ def test_what_the_clock_finds_too_large_is_asked_anew_with_less_room() -> None:
     assert found.reason == "not proven least: live activations do not fit what would be"
     # What fits at once keeps its claim.
     assert within_memory(tight(90), solve)[0].reason == f"{LEAST} all plans"
-
-
-def test_after_so_many_attempts_the_first_plan_is_returned_without_its_claim() -> None:
-    problem = tight(60)
-    asked: list[Problem] = []
-
-    def stubborn(left: Problem) -> Plan:
-        asked.append(left)
-        return replace(on(left, 0, 0, 1), reason="mine" if len(asked) > 1 else f"{LEAST} all")
-
-    found, cost = within_memory(problem, stubborn)
-    assert cost == float("inf")
-    assert len(asked) <= ATTEMPTS + 1
-    assert found.assignment == (0, 0, 1)
-    assert found.reason.startswith("not proven least")
-    with pytest.raises(OutOfMemory):
-        measure(found, "throughput")
-
-    def once(left: Problem) -> Plan:
-        if left is not problem:
-            raise Infeasible("nothing is left")
-        return replace(on(left, 0, 0, 1), reason="mine")
-
-    again, _ = within_memory(problem, once)
-    assert (again.assignment, again.reason) == ((0, 0, 1), "mine")
-
-    def never(left: Problem) -> Plan:
-        raise Infeasible("none")
-
-    with pytest.raises(Infeasible, match="none"):
-        within_memory(problem, never)
 
 
 def test_claims_say_what_is_proven_and_by_how_much_the_rest_may_miss() -> None:
@@ -204,28 +146,3 @@ def test_a_search_of_stages_starts_from_what_is_known_and_says_where_it_met_noth
     with pytest.raises(Infeasible, match="no stages were met") as caught:
         search_stages(heavy, [], 1, lambda tried: 0, 0)
     assert str(caught.value) == str(nothing_met(heavy))
-
-
-def test_stages_are_not_tried_on_each_others_devices_where_there_are_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # The first node is quick on d1, the second on d0.
-    problem = Problem.from_arrays([[4.0, 1.0], [1.0, 4.0]], [(0, 1, 0)])
-    moves = StageMoves(problem, contiguous=True)
-    assert swapped(moves, moves.layout([0, 1])).assignment == [1, 0]
-    monkeypatch.setattr(search, "MOST_SWAPPED", 1)
-    assert swapped(moves, moves.layout([0, 1])).assignment == [0, 1]
-
-
-def test_with_staging_alone_in_the_way_nodes_are_apart_and_a_tensor_counts_once_a_device() -> None:
-    # Node 3 beside node 1 fetches no tensor twice, but as a subgraph of its own it would.
-    problem = Problem.from_arrays(
-        [[9.0, 1.0], [1.0, 9.0], [9.0, 1.0], [1.0, 6.0]],
-        tensors=[(0, 4, (1, 3)), (1, 0, (2,)), (2, 0, (3,))],
-        staging=Staging((1.0, 0.0), (0.0, 0.0)),
-    )
-    assert StageMoves(problem, contiguous=False, by_device=True).apart
-    assert not StageMoves(problem, contiguous=False).apart
-    plan = hetsim.plan(problem, "slice", contiguous=False, orders=3, moves=20)
-    assert plan.assignment == (1, 0, 1, 0)
-    assert max_load(problem, plan.assignment) == 6.0
