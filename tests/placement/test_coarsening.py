@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +13,21 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
+from hetsim.errors import Infeasible
+from hetsim.placement import coarsening as chains
+from hetsim.placement.coarsening import (
+    Coarse,
+    coarsen,
+    contract_chains,
+    pays_to_coarsen,
+    uncoarsened,
+)
 from hetsim.problem.groups import Group, as_groups, order_groups
 from hetsim.problem.parts import FusedKernel
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from placement_instances import model_like
+from sweeps import examples
 
 
 def check_coarse(coarse: Coarse) -> None:
@@ -160,3 +171,161 @@ def test_models_shrink_to_tens_of_tasks() -> None:
     coarse = coarsen(problem)
     check_coarse(coarse)
     assert coarse.problem.n <= 60
+
+
+seeds = st.integers(0, 10**6)
+INF = float("inf")
+
+
+def latency(problem: Problem, *groups: Group) -> float:
+    try:
+        return hetsim.simulate(Plan(problem, "any", groups), trace=False).latency_s
+    except Infeasible:
+        return INF
+
+
+@examples(quick=30, full=600)
+@given(seeds)
+def test_two_in_a_row_are_joined_where_no_split_is_quicker_than_both_on_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 4))
+    seconds = rng.integers(0, 9, (2, count)) / 4
+    seconds[rng.random((2, count)) < 0.2] = INF
+    seconds[np.isinf(seconds).all(axis=1), 0] = 1.0
+    nbytes = int(rng.integers(0, 9))
+    problem = Problem.from_arrays(
+        seconds,
+        [(0, 1, nbytes)],
+        latency_s=rng.integers(0, 3, (count, count)) / 4,
+        bytes_per_s=8.0,
+        dispatch_s=0.25,
+    )
+    names = problem.devices
+    whole = [latency(problem, Group(name, (0, 1))) for name in names]
+    gains = any(
+        latency(problem, Group(names[p], (0,)), Group(names[q], (1,))) < min(whole[p], whole[q])
+        for p, q in itertools.permutations(range(count), 2)
+    )
+    joined = coarsen(problem).problem.n == 1
+    assert joined == (min(whole) < INF and not gains)
+
+
+def test_what_makes_an_output_keeps_its_end() -> None:
+    # Joined with its reader it would give its output later.
+    tensors: list[tuple[int, int, tuple[int, ...]]] = [(0, 1, (1,)), (1, 1, ()), (0, 1, ())]
+    problem = Problem.from_arrays([[1.0, 1.0]] * 2, tensors=tensors, dispatch_s=0.5)
+    assert coarsen(problem).problem.n == 2
+    assert coarsen(replace(problem, values=problem.values[:2])).problem.n == 1
+
+
+def fork(seconds: list[list[float]], nbytes: tuple[int, int], **given: object) -> Problem:
+    """A node read by two others, each by a tensor of its own, and one that reads both of these."""
+    return Problem.from_arrays(
+        seconds,
+        tensors=[(0, nbytes[0], (1,)), (0, nbytes[1], (2,)), (1, 0, (3,)), (2, 0, (3,))],
+        bytes_per_s=8.0,
+        dispatch_s=0.5,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def parts(problem: Problem, most: int) -> set[tuple[int, ...]]:
+    return set(coarsen(problem, most).members)
+
+
+def test_above_the_limit_the_largest_tensors_and_smallest_tasks_go_first() -> None:
+    like = [[4.0, 4.0]] * 4
+    assert parts(fork(like, (80, 8)), 4) == {(0,), (1,), (2,), (3,)}
+    assert parts(fork(like, (80, 8)), 3) == {(0, 1), (2,), (3,)}
+    assert parts(fork(like, (8, 80)), 3) == {(0, 2), (1,), (3,)}
+    # Of edges that save the same the one whose task stays small.
+    uneven = [[4.0, 4.0], [9.0, 9.0], [4.0, 4.0], [4.0, 4.0]]
+    assert parts(fork(uneven, (8, 8)), 3) in ({(0, 2), (1,), (3,)}, {(0,), (1,), (2, 3)})
+    # A pair whose devices are not the same loses by it.
+    unlike = [[1.0, 9.0], [9.0, 1.0], [1.0, 9.0], [5.0, 5.0]]
+    assert (0, 2) in parts(fork(unlike, (8, 8)), 3)
+    unlike = [[1.0, 9.0], [1.0, 9.0], [9.0, 1.0], [5.0, 5.0]]
+    assert (0, 1) in parts(fork(unlike, (8, 8)), 3)
+
+
+def test_what_no_device_takes_together_is_never_joined() -> None:
+    apart = fork([[1.0, INF], [INF, 1.0], [INF, 1.0], [INF, 1.0]], (8, 8))
+    assert parts(apart, 1) == {(0,), (1, 2, 3)}
+    row = Problem.from_arrays([[1.0, INF], [INF, 1.0]], [(0, 1, 8)], dispatch_s=0.5)
+    assert parts(row, 1) == {(0,), (1,)}
+
+
+@examples(quick=15, full=300)
+@given(problems(max_nodes=10), st.integers(1, 10))
+def test_labels_are_the_least_node_of_tasks_that_close_no_cycle(
+    problem: Problem, most: int
+) -> None:
+    labels = contract_chains(problem, list(range(problem.n)), most)
+    tasks = {label: [v for v in range(problem.n) if labels[v] == label] for label in labels}
+    assert all(min(nodes) == label for label, nodes in tasks.items())
+    for nodes in tasks.values():
+        # A device takes all of it, and no way leads out of it and back.
+        assert problem.supported[nodes].all(axis=0).any()
+        for v in range(problem.n):
+            if v not in nodes:
+                after = any(reaches(problem, u, v) for u in nodes)
+                assert not (after and any(reaches(problem, v, u) for u in nodes))
+    free = contract_chains(problem, list(range(problem.n)), problem.n)
+    assert len(set(labels)) <= len(set(free))
+    assert len(set(labels)) <= most or len(set(labels)) <= len(set(free))
+
+
+def reaches(problem: Problem, u: int, v: int) -> bool:
+    pending = {u}
+    for w in range(u, v):
+        if w in pending:
+            pending.update(problem.dag.succs[w])
+    return v in pending and u != v
+
+
+def hubs(rng: np.random.Generator, n: int) -> Problem:
+    """A graph of short edges, with a few nodes that are read by, or read, half of the others."""
+    seconds = rng.uniform(1.0, 2.0, (n, 3)) if rng.random() < 0.5 else np.ones((n, 3))
+    edges = {(v - int(rng.integers(1, 6)), v) for v in range(6, n) if rng.random() < 0.5}
+    for hub in rng.integers(0, n, 3).tolist():
+        for v in np.flatnonzero(rng.random(n) < 0.5).tolist():
+            if v != hub:
+                edges.add((min(v, hub), max(v, hub)))
+    return Problem.from_arrays(
+        seconds,
+        [(u, v, int(rng.integers(0, 9))) for u, v in sorted(edges)],
+        bytes_per_s=8.0,
+        dispatch_s=0.5,
+    )
+
+
+def rebuilt(problem: Problem, labels: list[int]) -> dict[tuple[int, int], int]:
+    """The bytes from task to task, a task told by its least node."""
+    found: dict[tuple[int, int], int] = {}
+    for value in problem.values:
+        if value.producer < 0:
+            continue
+        u = labels[value.producer]
+        for v in sorted({labels[w] for w in value.consumers} - {u}):
+            found[u, v] = found.get((u, v), 0) + value.nbytes
+    return found
+
+
+@examples(quick=10, full=200)
+@given(seeds, st.sampled_from([0, 4, 16]), st.integers(1, 30))
+def test_graphs_with_hubs_shrink_to_tasks_that_close_no_cycle(
+    seed: int, wide: int, most: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(7, 80))
+    problem = hubs(rng, n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "WIDE", wide)
+        labels = contract_chains(problem, list(range(n)), most)
+    assert all(labels[label] == label <= v for v, label in enumerate(labels))
+    assert order_groups(problem.dag, labels) is not None
+    # None is left that could be joined and would be asked for.
+    rows = rebuilt(problem, labels)
+    producers, readers = Counter(v for _, v in rows), Counter(u for u, _ in rows)
+    if len(set(labels)) > most:
+        assert all(producers[v] > 1 and readers[u] > 1 for u, v in rows)

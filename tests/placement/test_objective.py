@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
 
 import hetsim
-from hetsim.errors import OutOfMemory
+from builders import problems
+from hetsim.errors import InvalidInput, OutOfMemory, UsageError
 from hetsim.placement.fitting import fitted
 from hetsim.placement.objective import (
     bottleneck,
     check_room,
     latency_of,
+    loads,
+    max_load,
+    measure,
     memory_binds,
     seconds_a_request,
 )
+from hetsim.placement.throughput.costs import contract, costs_of
 from hetsim.problem.groups import Group
+from hetsim.problem.parts import Staging
 from hetsim.problem.plan import Plan
+from hetsim.problem.problem import Problem
+from sweeps import examples
 from three_nodes import three
 
 
@@ -44,3 +54,64 @@ def test_what_a_plan_costs_is_what_the_clock_says() -> None:
     with pytest.raises(OutOfMemory, match="device 'b'"):
         latency_of(heavy)
     assert fitted(heavy).assignment[1] != 1
+
+
+def staged() -> Problem:
+    return Problem.from_arrays(
+        [[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]],
+        tensors=[(0, 8, (1, 2)), (1, 4, (2,))],
+        staging=Staging((0.5, 0.0), (0.25, 0.0)),
+    )
+
+
+def test_staged_tensors_are_paid_once_a_device() -> None:
+    problem = staged()
+    # d0 stores the tensor of node 0 once for both readers; d1 moves for nothing.
+    assert loads(problem, (0, 1, 1)).devices == (1.0 + 8 * 0.25, 8.0)
+    # d0 fetches both tensors.
+    assert loads(problem, (1, 1, 0)).devices == (3.0 + (8 + 4) * 0.5, 8.0)
+    assert max_load(problem, (0, 0, 0)) == 6.0
+    # Not contiguous: node 1 reads one tensor from d0 and gives one back.
+    assert loads(problem, (0, 1, 0)).devices == (4.0 + 8 * 0.25 + 4 * 0.5, 4.0)
+
+
+def test_the_clock_counts_what_a_subgraph_stages() -> None:
+    problem = staged()
+    plan = Plan(problem, "by hand", (Group("d0", (0,)), Group("d1", (1,)), Group("d0", (2,))))
+    timeline = hetsim.simulate(plan)
+    # 1 + 2 stored, then 4, then 6 fetched (8 + 4 bytes) + 3.
+    assert timeline.latency_s == 1.0 + 2.0 + 4.0 + 6.0 + 3.0
+    assert bottleneck(plan) == 12.0 >= max_load(problem, plan.assignment)
+
+
+def test_staging_is_checked_and_part_of_the_fingerprint() -> None:
+    assert staged().fingerprint != Problem.from_arrays([[1.0, 4.0]]).fingerprint
+    with pytest.raises(InvalidInput, match="1 entries, not 2"):
+        Problem.from_arrays([[1.0, 2.0]], staging=Staging((0.0,), (0.0, 0.0)))
+    with pytest.raises(InvalidInput, match="not a finite number from 0 on"):
+        Problem.from_arrays([[1.0, 2.0]], staging=Staging((0.0, -1.0), (0.0, 0.0)))
+    with pytest.raises(UsageError, match="length 1 for 3 nodes"):
+        max_load(staged(), (0,))
+
+
+@examples(quick=25, full=80)
+@given(problems(max_nodes=6, max_devices=2))
+def test_no_plan_has_a_lower_bottleneck_than_its_assignment_or_the_bound(problem: Problem) -> None:
+    bound = hetsim.lower_bound(problem, "throughput")
+    choices = [
+        [p for p in range(len(problem.devices)) if problem.supported[v, p]]
+        for v in range(problem.n)
+    ]
+    for assignment in itertools.product(*choices):
+        groups = hetsim.partition(problem, assignment=assignment).groups
+        reached = measure(Plan(problem, "any", groups), "throughput")
+        assert bound <= max_load(problem, assignment) <= reached + 1e-9
+
+
+@examples(quick=35, full=100)
+@given(problems(max_nodes=12, overheads=False))
+def test_joining_idle_nodes_keeps_work_and_covers_every_node(problem: Problem) -> None:
+    costs = costs_of(problem)
+    made = contract(costs)
+    assert sorted(v for part in made.members for v in part) == list(range(problem.n))
+    assert made.costs.compute_s.sum(axis=0) == pytest.approx(costs.compute_s.sum(axis=0))

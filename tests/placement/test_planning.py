@@ -1,4 +1,4 @@
-"""The verb itself, limits that a strategy knows nothing of, and problems with fewer choices."""
+"""The verb itself, limits and wishes, and plans for the devices that are left."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hetsim
-from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UsageError
+from builders import problems
+from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UnsupportedNode, UsageError
+from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.placement.constraints import (
     Constrained,
 )
 from hetsim.placement.objective import max_load
-from hetsim.placement.planning import for_objective, under
+from hetsim.placement.planning import for_objective, replan, under, without
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from sweeps import examples
 from three_nodes import three
 
 
@@ -110,11 +115,11 @@ def test_devices_are_closed_by_what_their_loss_costs() -> None:
 
 def test_what_is_no_problem_is_told_at_the_door() -> None:
     problem = three()
-    verbs: list[Any] = [hetsim.plan, hetsim.lower_bound, lambda given: max_load(given, (0, 1, 2))]
+    verbs: list[Any] = [hetsim.plan, hetsim.lower_bound, lambda asked: max_load(asked, (0, 1, 2))]
     for verb in verbs:
-        for given in ("model.onnx", None, 3):
+        for broken in ("model.onnx", None, 3):
             with pytest.raises(InvalidInput, match=r"problem is .*, not a Problem"):
-                verb(given)
+                verb(broken)
     with pytest.raises(InvalidInput, match="strategy is 3, not a text"):
         hetsim.plan(problem, 3)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="objective is 3, not a text"):
@@ -126,6 +131,136 @@ def test_what_is_no_problem_is_told_at_the_door() -> None:
             verb(problem, affinity={"n0": "a"})
     with pytest.raises(InvalidInput, match="assignment is '012'"):
         max_load(problem, "012")  # type: ignore[arg-type]
-    for broken in ((0, 1), (0, 1, 2, 0), (0, 1, 3), (0, 1, -1)):
+    for assignment in ((0, 1), (0, 1, 2, 0), (0, 1, 3), (0, 1, -1)):
         with pytest.raises(UsageError, match="give a device index for every node"):
-            max_load(problem, broken)
+            max_load(problem, assignment)
+
+
+@examples(quick=25, full=60)
+@given(problems(), st.sampled_from(["heft", "hetero", "single"]), st.data())
+def test_a_new_plan_is_valid_and_uses_no_lost_device(
+    problem: Problem, strategy: str, data: st.DataObject
+) -> None:
+    planned = hetsim.plan(problem, strategy)
+    lost = data.draw(st.lists(st.sampled_from(problem.devices), unique=True, min_size=1))
+    try:
+        left = without(problem, lost)
+    except UnsupportedNode:
+        usable = [p for p, name in enumerate(problem.devices) if name not in lost]
+        assert not problem.supported[:, usable].any(axis=1).all()
+        with pytest.raises(Infeasible):
+            replan(planned, lost)
+        return
+    again = replan(planned, lost)
+    again.validate()
+    assert not set(again.devices_used) & set(lost)
+    assert again.problem.devices == problem.devices
+    assert left.values == problem.values
+
+
+def test_a_plan_that_insists_on_a_lost_device_gives_way() -> None:
+    problem = Problem.from_arrays(np.array([[1.0, 2.0], [1.0, 2.0]]), edges=[(0, 1, 8)])
+    planned = hetsim.plan(problem, "single:d0")
+    assert planned.devices_used == ("d0",)
+    assert replan(planned, ["d0"]).devices_used == ("d1",)
+
+
+def test_composites_of_a_lost_device_are_lost_with_it() -> None:
+    inf = float("inf")
+    problem = Problem.from_arrays(
+        np.array([[2.0, inf], [2.0, inf]]), edges=[(0, 1, 8)], composites=[(1, (0, 1), 1.0)]
+    )
+    assert without(problem, ["d1"]).fused == ()
+    assert without(problem, ["d0"]).fused == problem.fused
+    with pytest.raises(UnsupportedNode, match="'d0', 'd1' being lost") as caught:
+        without(problem, ["d1", "d0"])
+    assert caught.value.where == "node 'n0'"
+
+
+def test_options_hold_for_the_new_plan_but_for_pins_to_what_is_lost() -> None:
+    seconds = np.array([[1.0, 2.0, 9.0]] * 3)
+    problem = Problem.from_arrays(seconds, edges=[(0, 1, 8), (1, 2, 8)], devices=("a", "b", "c"))
+    planned = hetsim.plan(problem, "heft", pins={"n0": "a", "n1": "c"})
+    assert planned.assignment == (0, 2, 0)
+    again = replan(planned, ["a"])
+    assert again.assignment == (1, 2, 1)
+    assert again.options == {"pins": '{"n1":"c"}'}
+    assert replan(planned, ["a", "c"]).assignment == (1, 1, 1)
+    # What a plan of an unknown strategy asked for cannot be held to.
+    unknown = replace(planned, strategy="theirs", options={"pins": "[1"})
+    assert replan(unknown, ["a"]).strategy == "heft"
+    # Where the strategy itself has to give way its constraints stay.
+    listed = hetsim.plan(
+        problem, "hetero", priority=("a",), exclude=(hetsim.Exclusion("b", ("Task",)),)
+    )
+    assert replan(listed, ["a"]).assignment == (2, 2, 2)
+
+
+PROBLEM = Problem.from_arrays(
+    np.array([[4.0, 1.0, 2.0]] * 4),
+    [(0, 1, 4), (0, 2, 4), (1, 3, 4), (2, 3, 4)],
+    devices=("cpu", "gpu", "npu"),
+    host=0,
+)
+PINS = {"n0": "npu"}
+EXCLUDE = (Exclusion("gpu", nodes=("n1",)),)
+WISHES = Affinity(PINS, EXCLUDE)
+ASKED: dict[str, Any] = {"pins": PINS, "exclude": EXCLUDE}
+
+
+def test_an_affinity_is_its_pins_and_exclusions_in_every_verb() -> None:
+    parts = [hetsim.partition(PROBLEM, **asked) for asked in (ASKED, {"affinity": WISHES})]
+    assert parts[0].groups == parts[1].groups
+    for strategy in ("heft", "auto"):
+        plans = [hetsim.plan(PROBLEM, strategy, **a) for a in (ASKED, {"affinity": WISHES})]
+        assert plans[0].to_json() == plans[1].to_json()
+        assert plans[0].assignment[0] == 2
+        assert plans[0].assignment[1] != 1
+    bounds = [hetsim.lower_bound(PROBLEM, **asked) for asked in (ASKED, {"affinity": WISHES})]
+    assert bounds[0] == bounds[1]
+    tables = [hetsim.compare(PROBLEM, ["heft"], **asked) for asked in (ASKED, {"affinity": WISHES})]
+    assert tables[0].bound_s == tables[1].bound_s == bounds[0]
+    texts = [[row.plan.to_json() for row in table.rows if row.plan] for table in tables]
+    assert texts[0] == texts[1]
+
+
+def test_a_default_is_what_exclusions_without_a_device_spare() -> None:
+    spared = Affinity(exclude=(Exclusion(nodes=("n2",)),), default="npu")
+    assert hetsim.plan(PROBLEM, "heft", affinity=spared).assignment[2] == 2
+    assert hetsim.plan(PROBLEM, "heft", exclude=spared.exclude).assignment[2] == 0
+
+
+def test_what_is_said_twice_is_refused() -> None:
+    for verb in (
+        hetsim.partition,
+        hetsim.plan,
+        hetsim.lower_bound,
+        lambda problem, **asked: hetsim.compare(problem, ["heft"], **asked),
+    ):
+        for name in ASKED:
+            with pytest.raises(UsageError, match=f"both 'affinity' and '{name}' say {name}"):
+                verb(PROBLEM, affinity=WISHES, **{name: ASKED[name]})
+        with pytest.raises(InvalidInput, match="no node 'none'"):
+            verb(PROBLEM, affinity=Affinity({"none": "cpu"}))
+    with pytest.raises(UsageError, match="pins cannot change an assignment"):
+        hetsim.partition(PROBLEM, assignment=[0] * 4, pins=PINS)
+
+
+def test_an_objective_is_what_a_strategy_plans_for() -> None:
+    for strategy in ("auto", "chain-dp", "local-search"):
+        made = hetsim.plan(PROBLEM, strategy, objective="throughput")
+        assert made.options == {"objective": "throughput"}
+    # These plan for one objective, or weigh none: nothing is to be chosen.
+    for strategy, objective in (
+        ("heft", "latency"),
+        ("multi", "throughput"),
+        ("hetero", "latency"),
+    ):
+        made = hetsim.plan(PROBLEM, strategy, objective=objective)  # type: ignore[arg-type]
+        assert made.to_json() == hetsim.plan(PROBLEM, strategy).to_json()
+    with pytest.raises(UsageError, match=r"'heft' plans for latency, not for throughput.*auto"):
+        hetsim.plan(PROBLEM, "heft", objective="throughput")
+    with pytest.raises(UsageError, match="'slice' plans for throughput, not for latency"):
+        hetsim.plan(PROBLEM, "slice", objective="latency")
+    with pytest.raises(UsageError, match="no objective 'speed'"):
+        hetsim.plan(PROBLEM, "auto", objective="speed")  # type: ignore[arg-type]

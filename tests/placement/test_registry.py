@@ -1,17 +1,37 @@
-"""Strategies by name: what there is, what it takes, and what is said where there is none."""
+"""Strategies by name, and their options: read from texts, kept in plans, and used again."""
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any, Literal
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hetsim
+from builders import problems
 from hetsim.core.entries import PROMISES
-from hetsim.errors import PluginError, UsageError
+from hetsim.errors import InvalidInput, OutOfMemory, PluginError, UsageError
 from hetsim.placement import registry
+from hetsim.placement.constraints import (
+    Constrained,
+    checked,
+    checked_fields,
+    field_types,
+    read,
+    read_fields,
+)
+from hetsim.placement.planning import again
 from hetsim.placement.registry import (
     OWN,
     Strategy,
+    describe_options,
+    option_texts,
     promises_of,
+    read_options,
+    read_settings,
     resolve,
     solved,
     strategies,
@@ -21,6 +41,7 @@ from hetsim.placement.registry import (
 from hetsim.placement.strategies.baselines import Hetero, Single
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from sweeps import examples
 
 
 def test_every_name_has_a_class_and_a_record() -> None:
@@ -87,3 +108,236 @@ def test_only_a_plan_of_another_package_is_looked_at() -> None:
         solved("theirs:x", made, problem)
     plan = hetsim.plan(problem, "heft")
     assert registry._asked("heft", "solve", lambda: plan) is plan
+
+
+def fan() -> Problem:
+    """Three devices, of which each is best for one of the tasks between the first and last."""
+    return Problem.from_arrays(
+        [[1.0, 2.0, 2.0], [1.0, 9.0, 9.0], [9.0, 1.0, 9.0], [9.0, 9.0, 1.0], [1.0, 2.0, 2.0]],
+        edges=[(0, 1, 1), (0, 2, 1), (0, 3, 1), (1, 4, 1), (2, 4, 1), (3, 4, 1)],
+        devices=("a", "b", "c"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "text", "value"),
+    [
+        ("heft", "max_devices=2", 2),
+        ("heft", 'pins={"n=1": "a"}', {"n=1": "a"}),
+        ("heft", 'exclude=[{"device": "a", "ops": ["Conv"]}]', (hetsim.Exclusion("a", ("Conv",)),)),
+        ("heft", 'capacity_bytes={"a": 8}', {"a": 8}),
+        ("auto", "search=false", False),
+        ("auto", "objective=throughput", "throughput"),
+        ("local-search", "time_limit_s=0.5", 0.5),
+        ("local-search", "time_limit_s=null", None),
+        ("hetero", "priority=b, a", ("b", "a")),
+        ("hetero", 'priority=["b"]', ("b",)),
+        ("hetero", "method=stage", "stage"),
+    ],
+)
+def test_a_text_becomes_an_option(strategy: str, text: str, value: Any) -> None:
+    key = text.partition("=")[0]
+    read = read_settings((strategy,), [text], "--set")
+    assert read == {key: value}
+    kept = option_texts(strategy, read)
+    assert read_options(strategy, kept) == read
+
+
+@pytest.mark.parametrize(
+    ("strategies", "text", "says"),
+    [
+        (
+            ("heft",),
+            "max_device=2",
+            "'heft' has no option 'max_device'; did you mean 'max_devices'",
+        ),
+        (("heft", "single"), "moves=2", "'heft', 'single' has no option 'moves'"),
+        (("heft",), "max_devices", "no value; write max_devices=VALUE"),
+        (("heft",), "max_devices=two", "--set max_devices: 'two': input should be a valid integer"),
+        (("heft",), "max_devices=", "max_devices: ''"),
+        (("local-search",), "time_limit_s=nan", "finite number"),
+        (("auto",), "search=maybe", "valid boolean"),
+        (("auto",), "objective=speed", "'latency' or 'throughput'"),
+        (("heft",), "pins=n1", "pins: 'n1': input should be a valid"),
+        (("nope",), "max_devices=1", "no strategy 'nope'"),
+    ],
+)
+def test_a_text_that_is_none(strategies: tuple[str, ...], text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        read_settings(strategies, [text], "--set")
+
+
+def test_every_option_is_described_and_its_default_can_be_read() -> None:
+    for strategy in OWN:
+        for option in describe_options(strategy):
+            assert option.kind
+            assert option.meaning, f"{strategy}: nothing is said of {option.name}"
+            if option.default:
+                text = f"{option.name}={option.default}"
+                read = read_settings((strategy,), [text], "here")
+                assert read[option.name] == getattr(resolve(strategy), option.name)
+
+
+def test_a_plan_is_made_again_as_it_was() -> None:
+    problem = fan()
+    options: dict[str, Any] = {"pins": {"n1": "b"}, "max_devices": 2}
+    made = hetsim.plan(problem, "heft", **options)
+    assert made.options == {"max_devices": "2", "pins": '{"n1":"b"}'}
+    read = hetsim.Plan.from_json(made.to_json(), problem)
+    assert again(read, problem).groups == made.groups
+    assert Constrained.of(read) == Constrained(**options)
+    assert again(read, problem, pins={"n1": "c"}).assignment[1] == 2
+
+
+@examples(quick=6, full=20)
+@given(problems(max_nodes=8), st.integers(1, 2))
+def test_comparison_holds_every_row_to_the_limits(problem: Problem, most: int) -> None:
+    # Device 0 runs every node.
+    pins = {problem.node_names[-1]: problem.devices[0]}
+    table = hetsim.compare(problem, ["single", "hetero", "heft"], pins=pins, max_devices=most)
+    assert any(row.feasible for row in table.rows)
+    for row in table.rows:
+        if row.plan is None:
+            assert row.reason is not None
+            assert row.reason.endswith("(under the pins, exclusions and memory given)")
+            continue
+        assert row.plan.problem is problem
+        assert row.plan.assignment[-1] == 0
+        assert len(row.plan.devices_used) <= most
+        assert row.latency_s is not None
+        assert row.latency_s >= table.bound_s * (1.0 - 1e-9)
+    assert table.bound_s == hetsim.lower_bound(problem, pins=pins, max_devices=most)
+
+
+def test_comparison_refuses_what_no_strategy_takes() -> None:
+    with pytest.raises(UsageError, match="no strategy here has an option 'seed'"):
+        hetsim.compare(fan(), ["heft"], seed=1)
+    with pytest.raises(InvalidInput, match="nothing"):
+        hetsim.compare(fan(), ["heft"], pins={"nothing": "a"})
+    few = hetsim.compare(fan(), ["heft", "local-search"], moves=50).rows
+    assert {row.strategy: row.plan.options for row in few if row.plan} == {
+        "heft": {},
+        "local-search": {"moves": "50"},
+    }
+
+
+def test_less_memory_rules_out_what_no_strategy_checked() -> None:
+    problem = Problem.from_arrays([[4.0, 1.0]] * 3, weight_bytes=[8] * 3, capacity_bytes=[50, 50])
+    for strategy in ("hetero:d1", "single:d1"):
+        row = hetsim.compare(problem, [strategy], capacity_bytes={"d1": 8}).rows[0]
+        assert row.plan is None
+        assert "device 'd1'" in str(row.reason)
+    # With a second device on the list what does not fit goes there.
+    plan = hetsim.plan(problem, "hetero:d1,d0", capacity_bytes={"d1": 8})
+    assert plan.assignment.count(1) == 1
+
+
+def test_the_priority_list_holds_to_pins() -> None:
+    plan = hetsim.plan(fan(), "hetero", priority=("a", "b"), pins={"n2": "b"})
+    assert plan.assignment == (0, 0, 1, 0, 0)
+    assert plan.problem.seconds[2, 0] == 9.0
+
+
+def test_activations_beside_the_weights_are_fitted() -> None:
+    # On d1 every node is faster, and its weights fit; the wide tensor in the middle does not.
+    edges = [(0, 1, 8), (1, 2, 400), (2, 3, 8)]
+    problem = Problem.from_arrays(
+        [[4.0, 1.0]] * 4, edges=edges, weight_bytes=[60] * 4, capacity_bytes=[2000, 400]
+    )
+    for strategy in ("heft", "cpop", "peft", "lookahead", "dls", "etf"):
+        plan = hetsim.plan(problem, strategy)
+        peak = hetsim.simulate(plan).peak_memory_bytes["d1"]
+        assert peak <= 400
+    alone = Problem.from_arrays([[np.inf, 1.0]] * 2, edges=[(0, 1, 99)], capacity_bytes=[50, 50])
+    with pytest.raises(OutOfMemory, match=r"device 'd1': .*proven.* needs 99 B"):
+        hetsim.plan(alone, "heft")
+
+
+def test_the_reason_says_which_devices_were_closed() -> None:
+    plan = hetsim.plan(fan(), "heft", max_devices=1)
+    assert plan.devices_used == ("a",)
+    assert plan.reason.endswith("with b, c closed one after another") or plan.reason.endswith(
+        "with c, b closed one after another"
+    )
+
+
+def test_options_of_several_kinds_are_all_kept() -> None:
+    given: dict[str, Any] = {"objective": "throughput", "search": False, "seed": 3}
+    texts = {"objective": "throughput", "search": "false", "seed": "3"}
+    assert option_texts("auto", given) == texts
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A few kinds of fields."""
+
+    count: int = 1
+    share: float | None = None
+    names: tuple[str, ...] = ()
+    kind: Literal["near", "far"] = "near"
+
+
+class Own:
+    """A type that nothing here knows."""
+
+
+def test_fields_are_read_in_the_types_that_they_are_declared_with() -> None:
+    assert field_types(Made) == {
+        "count": int,
+        "share": float | None,
+        "names": tuple[str, ...],
+        "kind": Literal["near", "far"],
+    }
+    assert field_types(int) == {}
+    texts = {"count": "3", "share": "0.5", "names": "a, b", "kind": "far"}
+    assert read_fields(Made, texts) == {
+        "count": 3, "share": 0.5, "names": ("a", "b"), "kind": "far",
+    }  # fmt: skip
+    assert read(float | None, "null", "x") is None
+    assert read(tuple[str, ...], '["a"]', "x") == ("a",)
+    for kind in (float, float | None):
+        for text in ("nan", "inf"):
+            with pytest.raises(UsageError, match=f"'{text}': input should be a finite number"):
+                read(kind, text, "here")
+    with pytest.raises(UsageError, match="'x': ") as caught:
+        read_fields(Made, {"count": "x"})
+    assert caught.value.where == "option count"
+
+
+def test_values_are_checked_in_the_same_types() -> None:
+    given: dict[str, Any] = {"count": 3, "names": ["a"], "other": 1}
+    assert checked_fields(Made, given) == {"count": 3, "names": ("a",)}
+    own = Own()
+    assert checked(Own, own, "own") is own
+    for kind, value in ((float, float("nan")), (float | None, float("inf")), (int, "x")):
+        with pytest.raises(UsageError, match=r"option x is .*: input should be"):
+            checked(kind, value, "x")
+    with pytest.raises(UsageError, match="no kind 'fare'; did you mean 'far'"):
+        checked(Literal["near", "far"], "fare", "kind")
+    with pytest.raises(UsageError, match="option kind is 3: "):
+        checked(Literal["near", "far"], 3, "kind")
+    with pytest.raises(UsageError, match="option count is 'two': ") as caught:
+        checked(int, "two", "count")
+    assert caught.value.where is None
+    with pytest.raises(UsageError) as caught:
+        checked(dict[str, list[int]], {"a": [1, "x"]}, "table")
+    assert caught.value.where == "table['a'][1]"
+
+
+def test_options_that_are_none_are_named_with_their_place() -> None:
+    problem = Problem.from_arrays(np.ones((2, 2)), [(0, 1, 1)])
+    with pytest.raises(UsageError, match="'moves' is given twice") as caught:
+        read_settings(("local-search",), ["moves=1", "moves=2"], "--set")
+    assert caught.value.where == "--set"
+    for options, where, text in (
+        ({"pins": {"n0": 3}}, "pins['n0']", "option pins is"),
+        ({"max_devices": "two"}, None, "option max_devices is 'two'"),
+        ({"capacity_bytes": {"d0": "x"}}, "capacity_bytes['d0']", "option capacity_bytes is"),
+    ):
+        with pytest.raises(UsageError) as wrong:
+            hetsim.plan(problem, "heft", **options)  # type: ignore[arg-type]
+        assert wrong.value.where == where
+        assert text in str(wrong.value)
+    for limit in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(UsageError, match="time_limit_s"):
+            hetsim.plan(problem, "local-search", time_limit_s=limit)

@@ -1,14 +1,18 @@
-"""``auto`` names what it left out, and tells how far it is."""
+"""Strategy auto: never worse than a device alone, and what it says."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
 import hetsim
 from hetsim.core.going import Told, heard_by
+from hetsim.graph.zoo import models as zoo
+from hetsim.hardware.catalog import platform_names
 from hetsim.problem.problem import Problem
+from sweeps import sweep
 
 
 def test_what_nothing_can_beat_is_said_to_be_so() -> None:
@@ -60,3 +64,23 @@ def test_auto_tells_how_far_it_is() -> None:
     after = [told.share for told in heard if told.what.startswith("local-search")]
     assert after == sorted(after)
     assert 0.35 <= after[0] < after[-1] <= 0.95
+
+
+EACH_TIME = ("bert_small", "squeezenet")
+"""A transformer, and branches."""
+
+THIRDS = range(3)
+"""Platforms are taken each third, from each of the first three: two of three each time."""
+
+
+@sweep("name, third", quick=zip(EACH_TIME, (1, 2), strict=True), full=product(zoo.names(), THIRDS))
+def test_auto_is_never_worse_than_a_device_alone(name: str, third: int) -> None:
+    model = hetsim.load_model(f"zoo:{name}")
+    for platform_name in platform_names()[third :: len(THIRDS)]:
+        problem = hetsim.Problem.of(model, hetsim.load_platform(platform_name))
+        plan = hetsim.plan(problem, "auto", search=False)
+        timeline = hetsim.simulate(plan)
+        bound_s = hetsim.lower_bound(problem)
+        hetsim.check_timeline(problem, plan, timeline, bound_s=bound_s)
+        alone = hetsim.plan(problem, "single")
+        assert bound_s <= timeline.latency_s <= hetsim.simulate(alone).latency_s, platform_name

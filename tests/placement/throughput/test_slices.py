@@ -1,30 +1,100 @@
-"""Cuts of orders, ideals and runs against every way there is to cut a few nodes."""
+"""Costs, orders and cuts for throughput, against brute force."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.placement.throughput.costs import Costs, costs_of
+from hetsim.placement.throughput import slices as chain_runs
+from hetsim.placement.throughput.costs import Costs, contract, costs_of
 from hetsim.placement.throughput.search import cut_stages
 from hetsim.placement.throughput.slices import (
+    Run,
     cut,
     depth_first,
+    fastest_runs,
     fastest_staged_runs,
 )
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
+from oracles.least_bottleneck import busiest
 from sweeps import examples
 from throughput_problems import small, stage_load
 
 INF = float("inf")
 seeds = st.integers(0, 10**6)
+
+
+@examples(quick=60, full=600)
+@given(seeds)
+def test_stages_cost_what_the_clock_says_where_nothing_is_left_open(seed: int) -> None:
+    """Staged tensors, no contention, or one way between two devices."""
+    problem = small(seed, 6)
+    staged = problem.staging is not None and problem.contention == "none"
+    count = len(problem.devices)
+    if not (staged or (problem.staging is None and (count == 2 or problem.contention == "none"))):
+        return
+    costs = costs_of(problem)
+    kind_of = {device: k for k, devices in enumerate(costs.kinds) for device in devices}
+    rng = np.random.default_rng(seed)
+    for _ in range(12):
+        assignment = rng.integers(0, count, problem.n).tolist()
+        load_s = max(
+            stage_load(costs, kind_of[p], {v for v, q in enumerate(assignment) if q == p})
+            for p in set(assignment)
+        )
+        assert load_s == pytest.approx(busiest(problem, assignment, range(count)))
+
+
+def least(costs: Costs) -> float:
+    """The least of the largest loads, over all contiguous assignments."""
+    devices = [kind for kind, those in enumerate(costs.kinds) for _ in those]
+    found = INF
+    for assignment in itertools.product(range(len(devices)), repeat=costs.n):
+        edges = {(assignment[u], assignment[v]) for u, v in costs.dag.edges()}
+        edges = {(p, q) for p, q in edges if p != q}
+        left = set(assignment)
+        while free := {p for p in left if not any(q == p and o in left for o, q in edges)}:
+            left -= free
+        if not left:
+            loads = (
+                stage_load(costs, devices[p], {v for v, q in enumerate(assignment) if q == p})
+                for p in set(assignment)
+            )
+            found = min(found, max(loads, default=0.0))
+    return found
+
+
+def with_idle(seed: int) -> Problem:
+    """A small problem in which many nodes take no time."""
+    problem, rng = small(seed, 5), np.random.default_rng(seed)
+    seconds = problem.seconds.copy()
+    seconds[rng.random(problem.n) < 0.5] = 0.0
+    return replace(problem, seconds=seconds, fused=(), constants=(), capacity_bytes=None)
+
+
+@examples(quick=25, full=300)
+@given(seeds)
+def test_joining_idle_nodes_loses_no_stages(seed: int) -> None:
+    problem = with_idle(seed)
+    costs = costs_of(problem)
+    made = contract(costs)
+    for size in range(1, made.costs.n + 1):
+        for parts in itertools.combinations(range(made.costs.n), size):
+            nodes = set(made.spread(parts))
+            assert len(nodes) == sum(len(made.members[part]) for part in parts)
+            for kind in range(len(costs.kinds)):
+                load_s = stage_load(made.costs, kind, set(parts))
+                assert load_s == pytest.approx(stage_load(costs, kind, nodes))
+    assert least(made.costs) == pytest.approx(least(costs))
 
 
 def segmentations(n: int, kinds: int) -> Iterator[list[tuple[int, int, int]]]:
@@ -146,3 +216,66 @@ def test_no_runs_of_staged_tensors_take_less(seed: int) -> None:
     once = [p for *_, p in found if not again[kind_of[p]]]
     assert len(set(once)) == len(once)
     assert all(p == costs.kinds[kind_of[p]][0] for *_, p in found if again[kind_of[p]])
+
+
+pytestmark = pytest.mark.group("machine_code")
+
+
+def drawn(seed: int) -> Problem:
+    """Times are multiples of 1/8: sums are exact, and often equal."""
+    rng = np.random.default_rng(seed)
+    n, count = int(rng.integers(1, 7)), int(rng.integers(1, 4))
+    seconds = rng.integers(0, 16, (n, count)) / 8
+    seconds[:, 1:][rng.random((n, count - 1)) < 0.2] = np.inf
+    tensors: list[Any] = []
+    for u in range(-1, n):
+        readers = [v for v in range(u + 1, n) if rng.random() < 0.4]
+        if u >= 0 or readers:
+            tensors.append((u, int(rng.integers(0, 17)), readers))
+    return Problem.from_arrays(
+        seconds,
+        tensors=tensors,
+        latency_s=rng.integers(0, 4, (count, count)) / 8,
+        bytes_per_s=2.0 ** rng.integers(0, 4, (count, count)),
+        dispatch_s=[float(d) for d in rng.integers(0, 4, count) / 8],
+        host=int(rng.integers(count)) if rng.random() < 0.6 else None,
+    )
+
+
+def serial_s(problem: Problem, device: tuple[int, ...]) -> float:
+    """From the definition: a value moves once a change of device between its maker and readers."""
+    total = problem.dispatch_s[device[0]]
+    for at in range(1, problem.n):
+        if device[at] != device[at - 1]:
+            total += problem.dispatch_s[device[at]]
+    for v, p in enumerate(device):
+        total += float(problem.seconds[v, p])
+    for value in problem.values:
+        made, host = value.producer, problem.host
+        if made < 0:
+            if host is not None and device[value.consumers[0]] != host:
+                total += problem.routes[host][device[value.consumers[0]]].seconds(value.nbytes)
+            continue
+        for at in range(made + 1, max(value.consumers, default=made) + 1):
+            if device[at] != device[at - 1]:
+                total += problem.routes[device[at - 1]][device[at]].seconds(value.nbytes)
+        if value.is_output and host is not None and device[made] != host:
+            total += problem.routes[device[made]][host].seconds(value.nbytes)
+    return total
+
+
+@examples(quick=30, full=300)
+@given(st.integers(0, 10**6))
+def test_no_devices_take_less_along_the_order(seed: int) -> None:
+    problem = drawn(seed)
+    found: list[list[Run] | None] = []
+    for machine_code in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(chain_runs, "pays", lambda _, way=machine_code: way)
+            found.append(fastest_runs(problem, range(problem.n)))
+    runs = found[0]
+    assert runs is not None
+    assert found[1] == runs
+    device = tuple(p for first, end, p in runs for _ in range(first, end))
+    every = itertools.product(range(len(problem.devices)), repeat=problem.n)
+    assert serial_s(problem, device) == min(serial_s(problem, one) for one in every)

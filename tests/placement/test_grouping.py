@@ -1,0 +1,303 @@
+"""Subgraphs of an assignment: the best of the ways by the clock, merged and refined."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetsim
+from builders import problems
+from full_problems import full_problems
+from hetsim.errors import OutOfMemory
+from hetsim.graph.dag import topological_order
+from hetsim.placement import grouping
+from hetsim.placement import grouping as merging
+from hetsim.placement.grouping import (
+    Owned,
+    best_grouping,
+    groupings,
+    merge_where_it_pays,
+    refine,
+    runs,
+)
+from hetsim.placement.objective import Objective, latency_of, latency_of_groups, measure
+from hetsim.placement.starts import constructive
+from hetsim.problem.groups import Group
+from hetsim.problem.parts import FusedKernel, Staging
+from hetsim.problem.plan import Plan
+from hetsim.problem.problem import Problem
+from hetsim.problem.validator import check
+from oracles.every_plan import tight_problem
+from placement_instances import model_like
+from sweeps import examples
+
+
+@examples(quick=25, full=600)
+@given(full_problems(max_nodes=6, max_devices=3), st.data())
+def test_of_all_ways_the_quickest_with_the_fewest_groups_is_kept(
+    problem: Problem, data: st.DataObject
+) -> None:
+    """Where nothing is to be gained, too: then single nodes are as quick as any way."""
+    # A composite of which an assignment has a part alone runs nowhere.
+    problem = replace(problem, fused=tuple(k for k in problem.fused if not k.pattern))
+    able = [np.flatnonzero(row).tolist() for row in problem.supported]
+    assignment = [data.draw(st.sampled_from(devices)) for devices in able]
+    order = topological_order(problem.dag.succs, [data.draw(st.floats(0, 1)) for _ in able])
+    assert order is not None
+    groups, _ = best_grouping(problem, assignment, order)
+    check(problem, groups)
+    assert Plan(problem, "best", groups).assignment == tuple(assignment)
+    latency_s = latency_of_groups(problem, groups, "best")
+    ways = groupings(problem, assignment, order)
+    assert ways[0][0] == "compact"
+    assert len({made for _, made in ways}) == len(ways)
+    for _, made in ways:
+        check(problem, made)
+        other_s = latency_of(Plan(problem, "other", made))
+        assert latency_s <= other_s + 1e-12
+        if other_s == latency_s and problem.dispatch_s[0]:
+            assert len(groups) <= len(made)
+
+
+MERGED: dict[str, dict[str, Any]] = {
+    "dispatch": {"dispatch_s": 0.5},
+    "contention": {"contention": "fifo"},
+    "memory": {"weight_bytes": [1, 1], "capacity_bytes": [99, 99]},
+    "staging": {"staging": Staging((0.5, 0.5), (0.5, 0.5))},
+    "fusion": {},
+}
+
+
+@pytest.mark.parametrize("why", MERGED)
+def test_all_ways_are_tried_where_one_may_be_better(why: str) -> None:
+    problem = Problem.from_arrays([[1.0, 2.0]] * 2, [(0, 1, 4)], **MERGED[why])
+    if why == "fusion":
+        problem = replace(problem, fused=(FusedKernel(0, (0, 1), 1.0),))
+    groups, name = best_grouping(problem, [0, 0], [0, 1])
+    # Of ways that are as quick that with the fewest groups.
+    assert groups == (Group("d0", (0, 1)),)
+    assert name == "compact"
+    free = Problem.from_arrays([[1.0, 2.0]] * 2, [(0, 1, 4)])
+    assert best_grouping(free, [0, 0], [0, 1]) == (
+        (Group("d0", (0,)), Group("d0", (1,))),
+        "single nodes",
+    )
+
+
+def test_runs_join_what_no_later_run_feeds_and_are_cut_where_a_tensor_leaves() -> None:
+    problem = Problem.from_arrays(
+        np.ones((6, 2)), [(0, 1, 1), (1, 3, 1), (2, 4, 1), (4, 5, 1)], dispatch_s=1.0
+    )
+    assignment = [0, 1, 0, 0, 0, 0]
+    ways = dict(groupings(problem, assignment, [0, 1, 2, 3, 4, 5]))
+    # Node 3 waits for node 1 on the other device, and opens a run that 4 and 5 join.
+    assert ways["runs"] == (Group("d0", (0, 2)), Group("d1", (1,)), Group("d0", (3, 4, 5)))
+    # What node 0 makes leaves its device: 2 does not hold it up, and opens a run behind that of 1.
+    assert [group.nodes for group in ways["eager runs"]] == [(0,), (1,), (2, 3, 4, 5)]
+    assert [group.nodes for group in ways["single nodes"]] == [(v,) for v in range(6)]
+    # By another order node 2 comes after the run that node 3 opened.
+    later = dict(groupings(problem, assignment, [0, 1, 3, 2, 4, 5]))
+    assert later["runs"] == (Group("d0", (0,)), Group("d1", (1,)), Group("d0", (2, 3, 4, 5)))
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 2))
+def test_where_no_way_fits_the_one_that_misses_by_least_is_told(seed: int) -> None:
+    problem = tight_problem(seed)
+    assert problem.capacity_bytes is not None
+    problem = replace(problem, capacity_bytes=tuple(c // 2 for c in problem.capacity_bytes))
+    assignment = [int(row.argmax()) for row in problem.supported]
+    order = range(problem.n)
+    over: list[tuple[int, int, tuple[Group, ...]]] = []
+    fits = False
+    for at, (_, made) in enumerate(groupings(problem, assignment, order)):
+        try:
+            hetsim.simulate(Plan(problem, "any", made))
+            fits = True
+        except OutOfMemory as error:
+            over.append((error.over_bytes, at, made))
+    if fits:
+        groups, _ = best_grouping(problem, assignment, order)
+        hetsim.simulate(Plan(problem, "any", groups))
+        return
+    least, _, closest = min(over)
+    with pytest.raises(OutOfMemory) as caught:
+        best_grouping(problem, assignment, order)
+    assert caught.value.over_bytes == least
+    assert best_grouping(problem, assignment, order, may_miss=True)[0] == closest
+
+
+pytestmark = pytest.mark.group("machine_code")
+
+
+def drawn(problem: Problem, data: st.DataObject) -> tuple[Problem, list[int], list[int]]:
+    """The problem with room for all, an assignment and an order."""
+    problem = replace(problem, capacity_bytes=None, fused=(), staging=None)
+    able = [np.flatnonzero(row).tolist() for row in problem.supported]
+    assignment = [data.draw(st.sampled_from(devices)) for devices in able]
+    order = topological_order(problem.dag.succs, [data.draw(st.floats(0, 1)) for _ in able])
+    assert order is not None
+    return problem, assignment, order
+
+
+@examples(quick=30, full=400)
+@given(model_like(problems(max_nodes=14)), st.data())
+def test_the_best_grouping_and_its_merges_are_the_same(
+    problem: Problem, data: st.DataObject
+) -> None:
+    problem, assignment, order = drawn(problem, data)
+    found: list[tuple[Group, ...]] = []
+    for which in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(grouping, "are_for", lambda _, way=which: way)
+            groups, _ = best_grouping(problem, assignment, order)
+            found += groups, merge_where_it_pays(problem, groups)
+    assert found[:2] == found[2:]
+    owned = Owned.of(problem, found[0])
+    assert owned.groups(problem) == found[0]
+    assert owned.first_nodes() == [group.nodes[0] for group in found[0]]
+    assert owned.latency_s(problem, "same") == latency_of_groups(problem, found[0], "same")
+    assert owned.seconds(problem).tolist() == [
+        problem.group_seconds(problem.device_index(group.device), group.nodes) for group in found[0]
+    ]
+
+
+@examples(quick=20, full=200)
+@given(problems(max_nodes=14), st.data())
+def test_runs_are_the_same_by_machine_code(problem: Problem, data: st.DataObject) -> None:
+    problem, assignment, order = drawn(problem, data)
+    for cut_at_exits in (True, False):
+        found = []
+        for which in (True, False):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(grouping, "pays", lambda _, way=which: way)
+                found.append(runs(problem.dag, assignment, order, cut_at_exits=cut_at_exits))
+        assert found[0].tolist() == found[1].tolist()
+
+
+@settings(max_examples=60)
+@given(problems(max_nodes=10), st.sampled_from(["latency", "throughput"]))
+def test_never_worse_and_valid(problem: Problem, objective: Objective) -> None:
+    plan = hetsim.plan(problem, "hetero")
+    cost = measure(plan, objective)
+    refined = refine(plan, objective, cost)
+    refined.validate()
+    assert measure(refined, objective) <= cost
+    assert (refined.strategy, refined.reason) == (plan.strategy, plan.reason)
+
+
+def chain(nbytes: list[int]) -> Problem:
+    """Four nodes in a row; the last two are much faster on d1, the second runs anywhere."""
+    return Problem.from_arrays(
+        [[1.0, 9.0], [1.0, 1.0], [9.0, 1.0], [9.0, 1.0]],
+        edges=[(v, v + 1, size) for v, size in enumerate(nbytes)],
+        bytes_per_s=1.0,
+    )
+
+
+def test_the_border_moves_to_where_little_crosses() -> None:
+    problem = chain([1, 20, 1])
+    plan = Plan(problem, "own", (Group("d0", (0, 1)), Group("d1", (2, 3))), "cut at the wide one")
+    assert measure(plan, "latency") == 24.0
+    refined = refine(plan, "latency", 24.0)
+    assert refined.groups == (Group("d0", (0,)), Group("d1", (1, 2, 3)))
+    assert measure(refined, "latency") == 5.0
+    # Where it is right already nothing changes.
+    assert refine(refined, "latency", 5.0).groups == refined.groups
+
+
+def test_composites_go_whole() -> None:
+    inf = float("inf")
+    problem = Problem.from_arrays(
+        [[1.0, inf], [1.0, inf], [9.0, inf], [9.0, 1.0]],
+        edges=[(0, 1, 20), (1, 2, 1), (2, 3, 1)],
+        bytes_per_s=1.0,
+        composites=[(1, (1, 2), 1.0)],
+    )
+    plan = Plan(problem, "own", (Group("d0", (0,)), Group("d1", (1, 2, 3))))
+    # Without node 2, node 1 would do well on d0.
+    cost = measure(plan, "latency")
+    assert refine(plan, "latency", cost).groups == plan.groups
+
+
+def test_trials_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hetsim.placement.grouping as module
+
+    n = 300
+    problem = Problem.from_arrays(
+        [[1.0, 1.0]] * n, edges=[(v, v + 1, 1) for v in range(n - 1)], dispatch_s=[0.1, 0.1]
+    )
+    groups = tuple(Group(f"d{v % 2}", (v,)) for v in range(n))
+    calls: list[float] = []
+    real = module.measure
+
+    def counted(plan: Plan, objective: Objective) -> float:
+        calls.append(real(plan, objective))
+        return calls[-1]
+
+    monkeypatch.setattr(module, "measure", counted)
+    monkeypatch.setattr(module, "TRIALS", 20)
+    plan = Plan(problem, "own", groups)
+    refined = refine(plan, "latency", real(plan, "latency"))
+    assert len(calls) == 20
+    assert min(calls) == real(refined, "latency")
+
+
+def _lanes(n: int, seed: int) -> tuple[Problem, tuple[Group, ...]]:
+    """Nodes on three devices with few edges between them, each a subgraph of its own."""
+    rng = random.Random(seed)
+    edges = {(max(0, v - rng.randint(1, 9)), v) for v in range(1, n)}
+    problem = hetsim.Problem.from_arrays(
+        np.random.default_rng(seed).uniform(1.0, 9.0, (n, 3)),
+        edges=[(u, v, rng.randint(1, 4)) for u, v in sorted(edges)],
+        latency_s=0.25,
+        bytes_per_s=8.0,
+        dispatch_s=0.5,
+        contention="fifo",
+    )
+    return problem, tuple(Group(f"d{rng.randrange(3)}", (v,)) for v in range(n))
+
+
+@pytest.mark.parametrize("many", [0, 10_000], ids=["batches", "pairs"])
+@pytest.mark.parametrize("seed", range(3))
+def test_merging_never_hurts(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, groups = _lanes(120, seed)
+    monkeypatch.setattr(merging, "MANY", many)
+    merged = merge_where_it_pays(problem, groups)
+    check(problem, merged)
+    before = latency_of_groups(problem, groups, "drawn")
+    assert latency_of_groups(problem, merged, "merged") <= before
+    assert len(merged) < len(groups)
+
+
+def test_batches_merge_more_of_what_a_scheduler_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+    edges = {(rng.randrange(v // 100 * 100 - 100, v // 100 * 100), v) for v in range(100, 900)}
+    problem = hetsim.Problem.from_arrays(
+        np.random.default_rng(0).uniform(1.0, 20.0, (900, 4)),
+        edges=[(u, v, rng.randint(1, 20)) for u, v in sorted(edges)],
+        latency_s=0.5,
+        bytes_per_s=1.0,
+        dispatch_s=0.7,
+        contention="fifo",
+    )
+    made = constructive("heft").schedule(problem)
+    groups = tuple(Group(f"d{made.assignment[v]}", (v,)) for v in made.order)
+    played: list[int] = []
+
+    def counted(*given: Any) -> float:
+        played.append(len(given[1]))
+        return latency_of_groups(*given)
+
+    monkeypatch.setattr(merging, "latency_of_groups", counted)
+    batches = merge_where_it_pays(problem, groups)
+    assert len(played) <= 1 + merging.MERGES
+    monkeypatch.setattr(merging, "MANY", 10_000)
+    pairs = merge_where_it_pays(problem, groups)
+    assert len(batches) < len(pairs)
+    assert latency_of_groups(problem, batches, "a") < latency_of_groups(problem, pairs, "b")
