@@ -14,7 +14,7 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.placement.footprint import Excess, Filling, Footprint, excess, refusal, weights_that_fit
 from hetsim.placement.grouping import groupings
-from hetsim.placement.listing.ranks import depth_first
+from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import check_room, memory_binds
 from hetsim.placement.search.drafts import (
     Asked,
@@ -456,10 +456,8 @@ def _candidates(
     if guide is not None:
         assignments.append(guide)
     assignments += _filled(footprint)
-    orders = [list(range(problem.n))]
-    if problem.n <= MOST_LAID_OUT:
-        dag = problem.dag
-        orders += [depth_first(dag.preds, dag.succs), depth_first(dag.succs, dag.preds)[::-1]]
+    few = problem.n <= MOST_LAID_OUT
+    orders = orders_by_rule(problem.dag) if few else [list(range(problem.n))]
     yield chain(
         (plan.groups for plan in near), *(_layouts(problem, found, orders) for found in own)
     )

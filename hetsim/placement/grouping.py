@@ -236,6 +236,22 @@ def _best_of_many(
     return made.groups(problem), name
 
 
+def plan_of_stages(
+    problem: Problem, name: str, stages: Sequence[tuple[Sequence[int], int]], reason: str
+) -> Plan:
+    """Return the plan with one subgraph a stage. O(V + E)."""
+    labels = [-1] * problem.n
+    assignment = [-1] * problem.n
+    rank = [0.0] * problem.n
+    for index, (nodes, device) in enumerate(stages):
+        for node in nodes:
+            labels[node], assignment[node], rank[node] = index, device, float(index)
+    parts = order_groups(problem.dag, labels, rank)
+    if parts is None:
+        raise AssertionError(f"stages of '{name}' feed each other in a circle")
+    return Plan(problem, name, as_groups(parts, assignment, problem.devices), reason)
+
+
 def groupings(
     problem: Problem, assignment: Sequence[int], order: Sequence[int]
 ) -> list[tuple[str, tuple[Group, ...]]]:

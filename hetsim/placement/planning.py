@@ -29,7 +29,6 @@ from hetsim.placement.registry import (
     solved,
     strategies,
 )
-from hetsim.placement.replicas import dealt_out
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 
@@ -191,6 +190,8 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
     if planned.sizes:
         spared = [one for one in planned.replicas if not set(one.devices_used) & set(lost)]
         if spared:
+            from hetsim.placement.replicas import dealt_out
+
             spared = [replace(one, problem=left) for one in spared]
             named = ", ".join(f"'{name}'" for name in lost)
             reason = f"the replicas without {named} carry on"

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.partitioning.flow import partition
 from hetsim.placement.constraints import without_devices
-from hetsim.placement.listing.ranks import depth_first
+from hetsim.placement.grouping import plan_of_stages
+from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import check_room, kept_s, measure, seconds_a_request
 from hetsim.placement.registry import resolve
 from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.starts import plan_alone
-from hetsim.placement.throughput.search import plan_of_stages
 from hetsim.placement.throughput.slices import fastest_runs
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
@@ -377,12 +377,7 @@ def cheapest(problem: Problem, price: Floats) -> list[Plan]:
         assignment = least_serial(cost, rounds=2)
         groups = partition(problem, "compact", assignment=assignment).groups
         found.append(Plan(problem, "multi", groups))
-    dag = problem.dag
-    for order in (
-        list(range(dag.n)),
-        depth_first(dag.preds, dag.succs),
-        depth_first(dag.succs, dag.preds)[::-1],
-    ):
+    for order in orders_by_rule(problem.dag):
         runs = fastest_runs(cost, order)
         if runs:
             stages = [(order[first:end], device) for first, end, device in runs]

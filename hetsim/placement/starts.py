@@ -14,6 +14,7 @@ import numpy as np
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UnsupportedNode, UsageError
+from hetsim.partitioning.flow import partition
 from hetsim.placement.coarsening import Coarse, coarsen, pays_to_coarsen, uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable, with_less
 from hetsim.placement.fitting import plan_that_fits
@@ -22,7 +23,6 @@ from hetsim.placement.grouping import best_grouping, merge_where_it_pays
 from hetsim.placement.listing.list_schedule import Schedule
 from hetsim.placement.objective import Objective, measure
 from hetsim.placement.registry import resolve
-from hetsim.placement.throughput.search import plan_of_assignment
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -228,7 +228,8 @@ def quick_start(problem: Problem, objective: Objective) -> Start | None:
         if problem.supported.any(axis=1).all():
             each_s = np.where(problem.supported, problem.shared_seconds, np.inf)
             quickest = each_s.argmin(axis=1).tolist()
-            plan = plan_of_assignment(problem, "quick", quickest, "each node where it takes least")
+            groups = partition(problem, "compact", assignment=quickest).groups
+            plan = Plan(problem, "quick", groups, "each node where it takes least")
             return Start("quick", plan, plan.groups, measure(plan, objective))
     return None
 

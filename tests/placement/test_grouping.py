@@ -27,7 +27,6 @@ from hetsim.placement.grouping import (
     runs,
 )
 from hetsim.placement.objective import Objective, latency_of, latency_of_groups, measure
-from hetsim.placement.starts import constructive
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import FusedKernel, Staging
 from hetsim.problem.plan import Plan
@@ -225,29 +224,6 @@ def test_composites_go_whole() -> None:
     assert refine(plan, "latency", cost).groups == plan.groups
 
 
-def test_trials_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hetsim.placement.grouping as module
-
-    n = 300
-    problem = Problem.from_arrays(
-        [[1.0, 1.0]] * n, edges=[(v, v + 1, 1) for v in range(n - 1)], dispatch_s=[0.1, 0.1]
-    )
-    groups = tuple(Group(f"d{v % 2}", (v,)) for v in range(n))
-    calls: list[float] = []
-    real = module.measure
-
-    def counted(plan: Plan, objective: Objective) -> float:
-        calls.append(real(plan, objective))
-        return calls[-1]
-
-    monkeypatch.setattr(module, "measure", counted)
-    monkeypatch.setattr(module, "TRIALS", 20)
-    plan = Plan(problem, "own", groups)
-    refined = refine(plan, "latency", real(plan, "latency"))
-    assert len(calls) == 20
-    assert min(calls) == real(refined, "latency")
-
-
 def _lanes(n: int, seed: int) -> tuple[Problem, tuple[Group, ...]]:
     """Nodes on three devices with few edges between them, each a subgraph of its own."""
     rng = random.Random(seed)
@@ -273,31 +249,3 @@ def test_merging_never_hurts(seed: int, many: int, monkeypatch: pytest.MonkeyPat
     before = latency_of_groups(problem, groups, "drawn")
     assert latency_of_groups(problem, merged, "merged") <= before
     assert len(merged) < len(groups)
-
-
-def test_batches_merge_more_of_what_a_scheduler_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(0)
-    edges = {(rng.randrange(v // 100 * 100 - 100, v // 100 * 100), v) for v in range(100, 900)}
-    problem = hetsim.Problem.from_arrays(
-        np.random.default_rng(0).uniform(1.0, 20.0, (900, 4)),
-        edges=[(u, v, rng.randint(1, 20)) for u, v in sorted(edges)],
-        latency_s=0.5,
-        bytes_per_s=1.0,
-        dispatch_s=0.7,
-        contention="fifo",
-    )
-    made = constructive("heft").schedule(problem)
-    groups = tuple(Group(f"d{made.assignment[v]}", (v,)) for v in made.order)
-    played: list[int] = []
-
-    def counted(*given: Any) -> float:
-        played.append(len(given[1]))
-        return latency_of_groups(*given)
-
-    monkeypatch.setattr(merging, "latency_of_groups", counted)
-    batches = merge_where_it_pays(problem, groups)
-    assert len(played) <= 1 + merging.MERGES
-    monkeypatch.setattr(merging, "MANY", 10_000)
-    pairs = merge_where_it_pays(problem, groups)
-    assert len(batches) < len(pairs)
-    assert latency_of_groups(problem, batches, "a") < latency_of_groups(problem, pairs, "b")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.machine_code import machine_code
+from hetsim.placement.listing.ranks import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -83,16 +84,7 @@ class Setting:
     def of(cls, problem: Problem) -> Setting:
         """Gather it. O(n P + E + P^2)."""
         count = len(problem.devices)
-        latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
-        per_byte_s = np.array([[1.0 / r.bytes_per_s for r in row] for row in problem.routes])
-        fetch_s, store_s = np.zeros(count), np.zeros(count)
-        if problem.staging is not None:
-            fetch_s = np.array(problem.staging.fetch_s_per_byte)
-            store_s = np.array(problem.staging.store_s_per_byte)
-            per_byte_s = per_byte_s + store_s[:, None] + fetch_s[None, :]
-        # Travel between a device and itself is free, for inputs and outputs too.
-        np.fill_diagonal(latency_s, 0.0)
-        np.fill_diagonal(per_byte_s, 0.0)
+        latency_s, per_byte_s = transfer_costs(problem)
         dispatch_s = np.array(problem.dispatch_s)
         producers: list[int] = []
         readers: list[int] = []

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.graph.dag import Ints
+from hetsim.graph.dag import Dag, Ints
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.problem import Problem
 
@@ -202,3 +202,20 @@ def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]])
             if waits[v] == 0:
                 stack.append(v)
     return order
+
+
+def orders_by_rule(dag: Dag) -> list[list[int]]:
+    """Return topological orders to begin with: by id, and depth first from either end."""
+    forth, back = depth_first(dag.preds, dag.succs), depth_first(dag.succs, dag.preds)
+    return [list(range(dag.n)), forth, back[::-1]]
+
+
+def transfer_costs(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (latency_s, seconds a byte) [P, P], staging included; the diagonal is free."""
+    latency_s, bytes_per_s = travel_matrices(problem)
+    per_byte_s = 1.0 / bytes_per_s
+    if problem.staging is not None:
+        store_s, fetch_s = problem.staging.store_s_per_byte, problem.staging.fetch_s_per_byte
+        per_byte_s = per_byte_s + np.array(store_s)[:, None] + np.array(fetch_s)[None, :]
+        np.fill_diagonal(per_byte_s, 0.0)
+    return latency_s, per_byte_s

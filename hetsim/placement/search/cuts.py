@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hetsim.core import left_to_python
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Ints
+from hetsim.placement.listing.ranks import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 
@@ -62,14 +63,7 @@ class Terms:
     @classmethod
     def of(cls, problem: Problem) -> Terms:
         """Gather them. O(n P + values + sizes P^2)."""
-        latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
-        per_byte_s = np.array([[1.0 / r.bytes_per_s for r in row] for row in problem.routes])
-        if problem.staging is not None:
-            per_byte_s = (
-                per_byte_s
-                + np.array(problem.staging.store_s_per_byte)[:, None]
-                + np.array(problem.staging.fetch_s_per_byte)[None, :]
-            )
+        latency_s, per_byte_s = transfer_costs(problem)
         values, host = problem.value_arrays, problem.host
         given = values.producer == GRAPH_INPUT
         returns = values.leaves & ~given & (host is not None)
@@ -83,8 +77,6 @@ class Terms:
         readers[by_node] = values.readers.node[taken[values.readers.owner]]
         sizes, size = np.unique(values.nbytes[taken], return_inverse=True)
         travel = latency_s + per_byte_s * sizes[:, None, None]
-        own = np.arange(len(problem.devices))
-        travel[:, own, own] = 0.0
         return cls(
             seconds=np.where(problem.supported, problem.shared_seconds, np.inf),
             producer=np.where(given, HOST, values.producer)[taken],

@@ -12,15 +12,13 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.graph.dag import topological_order
 from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable
-from hetsim.placement.grouping import best_grouping
-from hetsim.placement.listing.ranks import depth_first
+from hetsim.placement.grouping import best_grouping, plan_of_stages
+from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
 from hetsim.placement.starts import prepared
 from hetsim.placement.throughput.search import (
     as_plan,
     layouts,
-    plan_of_stages,
-    refined,
     views,
     within_memory,
 )
@@ -84,7 +82,8 @@ class ChainDp(Constrained):
         # Exact on chains: only what a device runs as one kernel is joined beforehand.
         plain = not problem.fused and bool(problem.runnable.any(axis=1).all())
         coarse = uncoarsened(problem) if plain else prepared(problem)
-        return refined(coarse, self._best(coarse.problem))
+        best = self._best(coarse.problem)
+        return Plan(problem, best.strategy, coarse.spread(best.groups), best.reason)
 
     def _stages(self, problem: Problem) -> Plan:
         check_runnable(problem)
@@ -105,11 +104,7 @@ class ChainDp(Constrained):
         best: tuple[float, Plan] | None = None
         refused: list[OutOfMemory] = []
         random = Random(self.seed)
-        by_rule = [
-            list(range(problem.n)),
-            depth_first(problem.dag.preds, problem.dag.succs),
-            depth_first(problem.dag.succs, problem.dag.preds)[::-1],
-        ]
+        by_rule = orders_by_rule(problem.dag)
         keys: list[float] = []
         for number in range(self._count(problem)):
             if number < len(by_rule):

@@ -15,43 +15,16 @@ from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.lower_bound import bound_of
-from hetsim.placement.coarsening import Coarse
 from hetsim.placement.constraints import check_runnable, with_less
+from hetsim.placement.grouping import plan_of_stages
+from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import measure
 from hetsim.placement.throughput.assignments import EQUAL, best_assignment
 from hetsim.placement.throughput.costs import Contracted, Costs, contract, costs_of
 from hetsim.placement.throughput.slices import Orders, Slices, States, changed, cut
 from hetsim.placement.throughput.stage_moves import Layout, StageMoves
-from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-
-
-def plan_of_stages(
-    problem: Problem, name: str, stages: Sequence[tuple[Sequence[int], int]], reason: str
-) -> Plan:
-    """Return the plan with one subgraph a stage. O(V + E)."""
-    labels = [-1] * problem.n
-    assignment = [-1] * problem.n
-    rank = [0.0] * problem.n
-    for index, (nodes, device) in enumerate(stages):
-        for node in nodes:
-            labels[node], assignment[node], rank[node] = index, device, float(index)
-    parts = order_groups(problem.dag, labels, rank)
-    if parts is None:
-        raise AssertionError(f"stages of '{name}' feed each other in a circle")
-    return Plan(problem, name, as_groups(parts, assignment, problem.devices), reason)
-
-
-def refined(coarse: Coarse, plan: Plan) -> Plan:
-    """Return a plan of the tasks as a plan of the nodes that they stand for."""
-    return Plan(coarse.fine, plan.strategy, coarse.spread(plan.groups), plan.reason)
-
-
-def plan_of_assignment(problem: Problem, name: str, assignment: Sequence[int], reason: str) -> Plan:
-    """Return the plan with as few subgraphs as ``compact`` finds."""
-    return Plan(problem, name, partition(problem, "compact", assignment=assignment).groups, reason)
-
 
 ATTEMPTS = 8
 """Searches made anew where activations do not fit."""
@@ -93,7 +66,7 @@ def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
     best: Slices | None = None
     best_order: list[int] = []
     keys: list[float] = []
-    by_rule = orders.by_rule()
+    by_rule = iter(orders_by_rule(orders.dag))
     random = Random(seed)
     for _ in range(count):
         parts = next(by_rule, None)
@@ -163,7 +136,8 @@ def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
     """Return the layout as a plan: one subgraph a stage, or as few as an assignment needs."""
     problem = moves.problem
     if moves.apart:
-        return plan_of_assignment(problem, name, layout.assignment, reason)
+        groups = partition(problem, "compact", assignment=layout.assignment).groups
+        return Plan(problem, name, groups, reason)
     stages: list[list[int]] = [[] for _ in layout.device]
     for node, stage in enumerate(layout.stage):
         stages[stage].append(node)
@@ -179,11 +153,6 @@ def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[P
     fits, the first plan is returned, which others may mend, and its cost is infinite. What
     `solve` claims holds for its problem: no claim is kept where that was changed, or the plan
     does not fit.
-
-    Raises
-    ------
-    Infeasible
-        What the first `solve` raises.
     """
     first = made = solve(problem)
     left = problem
@@ -227,23 +196,9 @@ def search_stages(
     share of them each; and where all assignments of a small problem can be searched, with the
     best of these.
 
-    Parameters
-    ----------
-    problem : Problem
-    known : sequence of Plan
-    orders : int
-    moves : callable
-        From moves tried to the number of moves to try next; 0 ends the search.
-    seed : int
-    by_device : bool
-        As ``StageMoves``.
-
-    Where a deadline passes, the best until then is returned.
-
-    Raises
-    ------
-    Infeasible
-        Where nothing was met that is supported and whose weights fit the memory.
+    `moves` gives, from the moves tried, how many to try next; 0 ends the search. Where a deadline
+    passes, the best until then is returned. Raises Infeasible where nothing was met that is
+    supported and whose weights fit the memory.
     """
     check_runnable(problem)
     search = StageMoves(problem, contiguous=False, by_device=by_device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -16,7 +16,7 @@ from hetsim.core import deadline, left_to_python
 from hetsim.core.machine_code import machine_code
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import Dag, topological_order
-from hetsim.placement.listing.ranks import depth_first
+from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
 from hetsim.problem.groups import order_groups
 from hetsim.problem.parts import GRAPH_INPUT
@@ -53,12 +53,6 @@ class Orders:
     def spread(self, order: Sequence[int]) -> list[int]:
         """Return an order of the parts as one of the nodes."""
         return [v for part in order for v in self._parts[part]]
-
-    def by_rule(self) -> Iterator[list[int]]:
-        """Give the orders of parts to begin with: by id, and depth first from either end."""
-        yield list(range(self.dag.n))
-        yield depth_first(self.dag.preds, self.dag.succs)
-        yield depth_first(self.dag.succs, self.dag.preds)[::-1]
 
     def by_keys(self, keys: Sequence[float]) -> list[int]:
         """Return the order of parts that follows `keys` as far as the edges allow."""
@@ -331,15 +325,13 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
                     + size / np.where(enters, there.bytes_per_s, back.bytes_per_s)
                 )  # fmt: skip
                 np.add.at(table[:, p], where, seconds)
-    latency_s = np.array([[route.latency_s for route in row] for row in problem.routes])
-    per_byte_s = np.array([[1.0 / route.bytes_per_s for route in row] for row in problem.routes])
+    latency_s, bytes_per_s = travel_matrices(problem)
     enter_s = np.broadcast_to(np.array(problem.dispatch_s), (count, count)).copy()
-    for matrix in (latency_s, per_byte_s, enter_s):
-        np.fill_diagonal(matrix, 0.0)
+    np.fill_diagonal(enter_s, 0.0)
     columns = [
         column.ravel()
         for column in (
-            table, number, nbytes, latency_s, per_byte_s, enter_s,
+            table, number, nbytes, latency_s, 1.0 / bytes_per_s, enter_s,
             np.array(problem.dispatch_s) + table[0], np.empty((count, count)),
             np.zeros((n, count), dtype=np.int64),
         )

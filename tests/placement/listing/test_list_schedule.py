@@ -20,7 +20,6 @@ from hetsim.errors import OutOfMemory
 from hetsim.placement.listing.list_schedule import (
     INFINITY,
     Listing,
-    Room,
     Schedule,
     Slot,
     earliest,
@@ -37,7 +36,7 @@ from hetsim.placement.listing.ranks import (
 )
 from hetsim.placement.listing.ready_pairs import schedule_pairs
 from hetsim.placement.strategies.list_scheduling import Cpop, optimistic_costs
-from hetsim.problem.parts import GRAPH_INPUT, Constant
+from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import constructive, model_like
 from sweeps import examples
@@ -312,42 +311,3 @@ def test_gaps_are_what_no_interval_takes(shortest: int, asked: list[tuple[int, i
     assert free == sorted(free)
     assert all(end - start >= shortest for start, end in free)
     assert free[-1][1] == INFINITY
-
-
-@examples(quick=60, full=300)
-@given(st.data())
-def test_room_is_what_the_weights_on_a_device_leave(data: st.DataObject) -> None:
-    """A constant that several nodes on a device read takes its bytes there once."""
-    n, devices = 6, 2
-    readers = st.sets(st.integers(0, n - 1), min_size=1).map(lambda nodes: tuple(sorted(nodes)))
-    constants = tuple(
-        Constant(f"c{k}", data.draw(st.integers(1, 9)), data.draw(readers)) for k in range(4)
-    )
-    problem = Problem.from_arrays(np.ones((n, devices)), capacity_bytes=[30, 20])
-    problem = replace(problem, constants=constants)
-    homes = data.draw(st.lists(st.integers(-1, devices - 1), min_size=n, max_size=n))
-    room = Room(problem, homes)
-    placed: dict[int, int] = {}
-
-    def held(device: int) -> int:
-        where = {v: placed.get(v, homes[v]) for v in range(n)}
-        return sum(c.nbytes for c in constants if any(where[v] == device for v in c.consumers))
-
-    for _ in range(10):
-        node, device = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, devices - 1))
-        if node in placed:
-            room.give_back(node, placed.pop(node))
-        else:
-            free = [capacity - held(p) for p, capacity in enumerate((30, 20))]
-            before = held(device)
-            kept = homes[node]
-            homes[node] = device
-            more = held(device) - before
-            homes[node] = kept
-            assert room.needs(node, device) == more
-            assert room.holds(node, device) == (
-                more <= free[device] or not problem.constants_of[node]
-            )
-            room.take(node, device)
-            placed[node] = device
-        assert room.left == [30 - held(0), 20 - held(1)]

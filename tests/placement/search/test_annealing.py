@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -16,15 +15,10 @@ import hetsim
 from builders import problems
 from hetsim.placement.objective import latency_of_groups
 from hetsim.placement.search import annealing
-from hetsim.placement.search import drafts as moves
-from hetsim.placement.search.annealing import Budget, Heat, Walk, dropped_from, next_share, rounds
+from hetsim.placement.search.annealing import Budget, Heat, Walk, rounds
 from hetsim.placement.search.drafts import (
-    DRAWN,
     MARKED_FROM,
-    SPARE,
-    WORDS,
     Draft,
-    Search,
     asked_of,
     draft_of,
     propose,
@@ -59,35 +53,6 @@ def _single(problem: Problem) -> tuple[Group, ...]:
     return tuple(
         Group(problem.devices[int(row.argmax())], (v,)) for v, row in enumerate(problem.supported)
     )
-
-
-def _drawing(rng: random.Random) -> Search:
-    problem = _layers(4, 0)
-    asked = asked_of(problem, grouped=False, binds=False)
-    search = search_of(asked, 0, Draft([0, 1, 2, 3], [0] * 4, [False] * 4), None)
-    refill(search, rng)
-    return search
-
-
-def test_what_is_dropped_would_not_be_accepted() -> None:
-    """The share that is drawn next is known before; what is above the limit fails its test."""
-    rng, aside = random.Random(1), random.Random(2)
-    dropped, search = 0, _drawing(rng)
-    for _ in range(2_000):
-        if search.counts[DRAWN] + SPARE > WORDS:
-            refill(search, rng)
-        known = next_share(search)
-        share = moves.draw_share(search)
-        assert known == share
-        now, heat = 10.0 ** aside.uniform(-6, 3), 10.0 ** aside.uniform(-6, 0)
-        limit = dropped_from(now * heat, now, known)
-        dropped += math.isfinite(limit)
-        if math.isfinite(limit):
-            assert limit > now
-            assert share > math.exp((now - limit) / (now * heat))
-            least = now - now * heat * math.log(share)
-            assert limit == pytest.approx(least, rel=1e-8)
-    assert dropped > 1_900
 
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hetsim.errors import Infeasible
 from hetsim.placement.bounds.lower_bound import bound_of
+from hetsim.placement.grouping import plan_of_stages
 from hetsim.placement.objective import bottleneck, measure
 from hetsim.placement.throughput.search import (
     LEAST,
@@ -19,7 +20,6 @@ from hetsim.placement.throughput.search import (
     claim,
     first_supported,
     nothing_met,
-    plan_of_stages,
     search_stages,
     swapped,
     within_memory,
