@@ -36,7 +36,7 @@ import hetsim
 import hetsim.graph.loading as models
 from hetsim.cli.main import main as command_line
 from hetsim.graph.inputs.samples import random_inputs
-from hetsim.graph.shapes.unbound import open_dims
+from hetsim.graph.shapes.open_shapes import open_dims
 from hetsim.graph.zoo import models as zoo
 
 SIZES = (64, 128, 32, 16, 320, 1, 512, 16000)

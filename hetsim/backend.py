@@ -20,8 +20,8 @@ from hetsim.execution.run import EXECUTORS, run
 from hetsim.graph.dag import topological_order
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
-from hetsim.graph.reading.arrays import plain
 from hetsim.graph.reading.onnx_runtime import check_versions
+from hetsim.graph.reading.onnx_types import plain
 from hetsim.problem.groups import Group
 from hetsim.problem.of_model import values_of
 from hetsim.problem.plan import Plan

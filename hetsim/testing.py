@@ -216,7 +216,7 @@ def _groups(model: Model, support: Support) -> list[tuple[int, ...]]:
 
 def _crossing(model: Model, nodes: Sequence[int]) -> set[str]:
     """Values that lead into or out of a group, inputs and constants of the model aside."""
-    from hetsim.graph.runnable import runnable
+    from hetsim.graph.extract import runnable
 
     part = runnable(model, nodes)
     return {*part.inputs, *part.outputs} - set(model.graph.inputs)
@@ -226,7 +226,7 @@ def _open_all(model: Model, names: set[str]) -> bytes:
     """The whole model, with these inner values as outputs too."""
     import onnx
 
-    from hetsim.graph.runnable import runnable_whole
+    from hetsim.graph.extract import runnable_whole
 
     proto = onnx.ModelProto()
     proto.CopyFrom(runnable_whole(model)[0])

@@ -11,7 +11,7 @@ from hetsim.errors import OutputsDiffer
 
 if TYPE_CHECKING:
     from hetsim.execution.run import Run
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.problem.plan import Plan
     from hetsim.workload.failure import Failure
 

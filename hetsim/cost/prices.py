@@ -27,7 +27,7 @@ from hetsim.errors import HetsimError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work import Work, graph_work, node_work, op_key
 from hetsim.graph.work.control import ways
-from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
+from hetsim.graph.work.layers import DEQUANTIZE as SHIFT_AND_SCALE
 from hetsim.graph.work.products import REQUANTIZE
 from hetsim.hardware.executing import INT8
 from hetsim.hardware.kernel_figures import KernelFigures

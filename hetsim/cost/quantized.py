@@ -18,7 +18,7 @@ from hetsim.device.support.rules import Support
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import Work, graph_work, op_key
-from hetsim.graph.work.numeric import DEQUANTIZE as SHIFT_AND_SCALE
+from hetsim.graph.work.layers import DEQUANTIZE as SHIFT_AND_SCALE
 from hetsim.graph.work.products import REQUANTIZE
 from hetsim.hardware.spec import FLOATS, DeviceSpec
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from hetsim.errors import ArtifactError, ExecutionError, HetsimError
-from hetsim.graph.reading.quiet_runtime import quiet_runtime
+from hetsim.graph.reading.session import quiet_runtime
 from hetsim.version import __version__
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def export(
     """
     import onnx
 
-    from hetsim.graph.reading.functions import calls, key_of
     from hetsim.graph.reading.onnx_types import OWN_DOMAINS
+    from hetsim.graph.reading.structure import calls, key_of
 
     functions = {key_of(function) for function in proto.functions}
     inner = (node for function in proto.functions for node in function.node)
@@ -159,8 +159,8 @@ def import_compiled(
         Runtime.
     """
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-    from hetsim.graph.reading.functions import calls, check_unfolding, key_of
     from hetsim.graph.reading.onnx_file import from_memory
+    from hetsim.graph.reading.structure import calls, check_unfolding, key_of
 
     proto = _whole(_content(stream, where), where)
     stated = {prop.key: prop.value for prop in proto.metadata_props}

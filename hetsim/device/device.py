@@ -22,7 +22,7 @@ from hetsim.device.support.mapping import mapped_back, traceable
 from hetsim.device.support.rules import Support, by_rules, without_lone_housekeeping
 from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph
-from hetsim.graph.housekeeping import housekeeping_nodes
+from hetsim.graph.work.movement import housekeeping_nodes
 from hetsim.hardware.spec import DeviceSpec
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Device:
         return Identity(self.name, architecture, precision_name(self.rounding(precision)))
 
     def _computed(self, model: Model, nodes: Sequence[int], precision: str) -> onnx.ModelProto:
-        from hetsim.graph.runnable import runnable, runnable_dtypes
+        from hetsim.graph.extract import runnable, runnable_dtypes
 
         return self.transform(runnable(model, nodes).proto, runnable_dtypes(model), precision)
 

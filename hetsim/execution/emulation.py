@@ -29,7 +29,7 @@ from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.turns import Turns
 
 if TYPE_CHECKING:
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.problem.parts import Contention
     from hetsim.problem.plan import Plan
     from hetsim.simulation.clock.templates import PlanTasks

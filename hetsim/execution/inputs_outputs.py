@@ -11,7 +11,7 @@ from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
 
@@ -53,11 +53,10 @@ def model_of(plan: Plan) -> Model:
 
 def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, Any]:
     """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
-    from hetsim.graph.inputs.check import check_inputs
-    from hetsim.graph.inputs.files import read_npz
+    from hetsim.graph.inputs.arrays import check_inputs, read_npz
     from hetsim.graph.inputs.samples import random_inputs
-    from hetsim.graph.reading.arrays import plain
-    from hetsim.graph.shapes.freezing import without_frozen
+    from hetsim.graph.reading.onnx_types import plain
+    from hetsim.graph.shapes.binding import without_frozen
 
     checks.whole(0)(seed, "seed")
     if inputs is None:

@@ -22,7 +22,7 @@ from hetsim.workload.failure import Failure, check_failures
 if TYPE_CHECKING:
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.device.kernels.precision import Rounding
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
 
@@ -266,7 +266,7 @@ def whole_model(
     """
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
     from hetsim.device.kernels.precision import rounded
-    from hetsim.graph.runnable import NO_NODE, runnable_dtypes, runnable_whole
+    from hetsim.graph.extract import NO_NODE, runnable_dtypes, runnable_whole
 
     proto, owners = runnable_whole(model)
     if roundings is not None:

@@ -17,7 +17,7 @@ from hetsim.errors import ModelError, OutOfRoom, UsageError, nearest
 if TYPE_CHECKING:
     import onnx
 
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
     from hetsim.graph.preparation import Wishes
     from hetsim.graph.reading.extension import Extension
@@ -180,9 +180,8 @@ def _check_level(canonical: str | None) -> None:
 
 def _arrays(graph: onnx.GraphProto, inputs: Inputs | None) -> tuple[dict[str, Any] | None, str]:
     """Inputs of `graph` as kernels read them, and what they are called in reports."""
-    from hetsim.graph.inputs.files import read_npz
-    from hetsim.graph.reading.arrays import plain
-    from hetsim.graph.reading.onnx_types import to_tensor
+    from hetsim.graph.inputs.arrays import read_npz
+    from hetsim.graph.reading.onnx_types import plain, to_tensor
 
     if inputs is None:
         return None, ""

@@ -13,22 +13,19 @@ import numpy as np
 import onnx
 
 from hetsim.errors import ModelError, NoKernel, OutOfRoom, RequestError, UsageError
-from hetsim.graph.batching.widened import widen
-from hetsim.graph.canonical.branch_folding import fold_branches
+from hetsim.graph.batching import widen
 from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, changed
+from hetsim.graph.canonical.folding import fold_branches
 from hetsim.graph.canonical.half_precision import mentions
 from hetsim.graph.graph import Graph
-from hetsim.graph.inputs.check import check_arrays
+from hetsim.graph.inputs.arrays import check_arrays
 from hetsim.graph.inputs.samples import draw_inputs
-from hetsim.graph.model import FileNode, Model
-from hetsim.graph.reading.device_notes import take_device_notes
+from hetsim.graph.model import FileNode, Model, take_device_notes
 from hetsim.graph.reading.extension import Custom, Extension, extend, load_extension
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
-from hetsim.graph.reading.onnx_runtime import check_versions
+from hetsim.graph.reading.onnx_runtime import MANY_TREE_NODES, check_versions, tree_nodes
 from hetsim.graph.reading.structure import regularise
-from hetsim.graph.reading.tree_stubs import LARGE, tree_nodes
-from hetsim.graph.shapes.binding import Binding, bind, several
-from hetsim.graph.shapes.freezing import freeze, without_frozen
+from hetsim.graph.shapes.binding import Binding, bind, freeze, several, without_frozen
 from hetsim.graph.shapes.inference import annotate
 from hetsim.graph.shapes.observe import (
     DRAWN_LIMIT_S,
@@ -40,7 +37,7 @@ from hetsim.graph.shapes.observe import (
     open_values,
 )
 from hetsim.graph.shapes.observed import Observed
-from hetsim.graph.shapes.unbound import open_dims, open_ranks
+from hetsim.graph.shapes.open_shapes import open_dims, open_ranks
 from hetsim.graph.work.rule import key_of_op
 
 RANDOM = "random inputs"
@@ -223,7 +220,7 @@ def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str
     unrewritten = "costs more than it gives (--canonical basic does it)"
     if len(nodes) > MOST_REWRITTEN:
         return "none", f"rewriting {len(nodes):,} nodes {unrewritten}"
-    if (count := tree_nodes(nodes)) >= LARGE:
+    if (count := tree_nodes(nodes)) >= MANY_TREE_NODES:
         return "none", f"rewriting {count:,} nodes of trees {unrewritten}"
     return "basic", None
 

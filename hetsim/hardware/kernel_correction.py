@@ -47,7 +47,7 @@ class Correction:
     Attributes
     ----------
     form : str
-        One of ``hetsim.graph.work.form.FORMS``.
+        One of ``hetsim.graph.work.rule.FORMS``.
     offset : float
     coordinates : tuple of Coordinate
         In the order of `COORDINATES`.

@@ -12,8 +12,8 @@ from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.price import Price
 
 if TYPE_CHECKING:
-    from hetsim.graph.patterns.attributes import AttributeValue
     from hetsim.graph.patterns.pattern import Pattern
+    from hetsim.graph.patterns.terms import AttributeValue
 
 OP_CLASSES = (
     "conv", "matmul", "attention", "normalization", "pooling", "reduction", "elementwise",

@@ -9,7 +9,7 @@ from typing import Literal
 from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import joined
-from hetsim.graph.housekeeping import housekeeping_nodes
+from hetsim.graph.work.movement import housekeeping_nodes
 from hetsim.partitioning.affinity.op_types import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem.parts import GRAPH_INPUT

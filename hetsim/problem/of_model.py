@@ -19,7 +19,7 @@ from hetsim.device.registry import platform_devices
 from hetsim.errors import UnboundDimension, UsageError
 from hetsim.graph.graph import Graph
 from hetsim.graph.model import Model
-from hetsim.graph.shapes.unbound import unbound
+from hetsim.graph.shapes.open_shapes import unbound
 from hetsim.graph.work import graph_work, op_key
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Likely

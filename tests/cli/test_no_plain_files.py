@@ -86,9 +86,9 @@ def test_arrays_of_another_size_than_they_say(
 def test_arrays_larger_than_the_memory_once_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hetsim.graph.inputs import files
+    from hetsim.graph.inputs import arrays
 
-    monkeypatch.setattr(files, "memory_bytes", lambda: 2**16)
+    monkeypatch.setattr(arrays, "memory_bytes", lambda: 2**16)
     stream = io.BytesIO()
     np.savez_compressed(stream, x=np.zeros(2**16, np.float32))
     assert len(stream.getvalue()) < 2**12

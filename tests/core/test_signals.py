@@ -13,7 +13,7 @@ from hetsim.core.signals import ENDING, ending_left_to_others
 
 MASKS = """
 import json, os, sys
-from hetsim.graph.reading.quiet_runtime import quiet_runtime
+from hetsim.graph.reading.session import quiet_runtime
 quiet_runtime()
 held = {}
 for task in os.listdir("/proc/self/task"):

@@ -17,7 +17,7 @@ from hetsim.cost.model import Kernel
 from hetsim.cost.roofline import Roofline, instead, scale
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work, graph_work
-from hetsim.graph.work.product import Product
+from hetsim.graph.work.rule import Product
 from hetsim.hardware.catalog import load_device
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 from hetsim.hardware.spec import DeviceSpec

@@ -22,7 +22,7 @@ from hetsim.errors import RequestError
 from hetsim.execution.compiled.read import open_compiled
 from hetsim.execution.compiled.run import run_compiled
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.graph.reading.arrays import plain
+from hetsim.graph.reading.onnx_types import plain
 from onnx_builders import bits, make_model, op, save, value
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

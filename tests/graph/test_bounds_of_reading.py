@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 import hetsim
-from hetsim.graph.canonical.fold_limits import MOST_OPERATIONS, too_much
+from hetsim.graph.canonical.folding import MOST_OPERATIONS, too_much
 from hetsim.graph.shapes import observe
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, value

@@ -16,7 +16,7 @@ import pytest
 import hetsim
 from hetsim.errors import RequestError
 from hetsim.execution.inputs_outputs import given_inputs
-from hetsim.graph.inputs.files import read_npy, read_npz
+from hetsim.graph.inputs.arrays import read_npy, read_npz
 from onnx_builders import make_model, op, save, value
 
 GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }"

@@ -16,8 +16,8 @@ from hetsim.backend import Split, SplitModel
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.execution.run import run_whole
 from hetsim.graph.canonical.half_precision import mentions_half
+from hetsim.graph.extract import runnable
 from hetsim.graph.loading import model_of
-from hetsim.graph.runnable import runnable
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import Platform
 from hetsim.problem.problem import Problem

@@ -7,9 +7,17 @@ from random import Random
 
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.patterns.attributes import AttributeTest
 from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.terms import Constant, Either, Maybe, Op, Reference, Term, Wild
+from hetsim.graph.patterns.terms import (
+    AttributeTest,
+    Constant,
+    Either,
+    Maybe,
+    Op,
+    Reference,
+    Term,
+    Wild,
+)
 from hetsim.graph.work import op_key
 
 ARITY = {"Add": 2, "Sub": 2, "Relu": 1, "Sum": 3, "my:Split": 1}

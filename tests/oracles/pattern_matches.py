@@ -9,10 +9,10 @@ from itertools import permutations, product
 import networkx as nx
 
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.patterns.attributes import AttributeTest
 from hetsim.graph.patterns.pattern import Pattern
 from hetsim.graph.patterns.terms import (
     SYMMETRIC,
+    AttributeTest,
     Constant,
     Either,
     Maybe,

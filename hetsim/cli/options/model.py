@@ -33,7 +33,7 @@ def _inputs(
                 "a .npz file holds all inputs: give it alone, or NAME=FILE.npy for each", ctx, param
             )
         return given[0]
-    from hetsim.graph.inputs.files import read_npy
+    from hetsim.graph.inputs.arrays import read_npy
 
     return {
         name: read_npy(path, f"--input {name}={path}")

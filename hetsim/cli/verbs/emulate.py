@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hetsim.cli.execute import Executor
     from hetsim.execution.emulation import Emulation
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.problem.plan import Plan
 
 

@@ -11,8 +11,8 @@ from hetsim.cost.model import Kernel
 from hetsim.cost.roofline import scale
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work
-from hetsim.graph.work.form import FORMS as FORMS
-from hetsim.graph.work.product import Product
+from hetsim.graph.work.rule import FORMS as FORMS
+from hetsim.graph.work.rule import Product
 from hetsim.hardware.spec import DeviceSpec
 
 PRODUCTS = FORMS[: FORMS.index("normalization")]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import Work, op_key
-from hetsim.graph.work.product import Product
+from hetsim.graph.work.rule import Product
 
 COPIES = frozenset({"ReorderInput", "ReorderOutput"})
 """Op types by which a profile tells of these copies."""

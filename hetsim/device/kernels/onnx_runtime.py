@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from hetsim.core.room import out_of_room
 from hetsim.device.kernels.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.graph.reading.arrays import plain
-from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
+from hetsim.graph.reading.onnx_types import plain
+from hetsim.graph.reading.session import SILENT, quiet_runtime
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -68,7 +68,7 @@ def rounded(
     """
     import onnx
 
-    from hetsim.graph.shapes.fragile import with_types
+    from hetsim.graph.shapes.inference import with_types
 
     made = onnx.ModelProto()
     made.CopyFrom(proto)

@@ -15,7 +15,7 @@ import numpy as np
 from hetsim.core.room import out_of_room
 from hetsim.core.scratch import scratch_folder
 from hetsim.errors import ExecutionError, InvalidInput, nearest
-from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
+from hetsim.graph.reading.session import SILENT, quiet_runtime
 
 PROVIDERS: Mapping[str, tuple[str, str]] = {
     "cpu": ("CPUExecutionProvider", "onnxruntime"),

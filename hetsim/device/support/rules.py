@@ -15,7 +15,7 @@ from hetsim.device.support.executed import (
 )
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.patterns.attributes import AttributeTest, attribute_of
+from hetsim.graph.patterns.terms import AttributeTest, attribute_of
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec, SupportRule
 
@@ -113,7 +113,7 @@ def _quantized_units(
 def _by_patterns(spec: DeviceSpec, graph: Graph, reasons: dict[int, str]) -> tuple[Match, ...]:
     """Match the patterns of the description, and say in `reasons` what came of them."""
     from hetsim.graph.patterns.matching import find_matches
-    from hetsim.graph.patterns.names import check_names
+    from hetsim.graph.patterns.pattern import check_names
 
     for pattern in spec.patterns:
         check_names(pattern)

@@ -20,7 +20,7 @@ from hetsim.problem.saved import stated_model
 
 if TYPE_CHECKING:
     from hetsim.execution.compiled.read import CompiledPlan
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
 
 
 @dataclass(frozen=True)

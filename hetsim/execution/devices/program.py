@@ -153,7 +153,7 @@ def assemble(
     """
     # Not at the top: device processes read the records above, and need no onnx.
     from hetsim.execution.devices.weights import extents_of
-    from hetsim.graph.runnable import NO_NODE, runnable, runnable_dtypes
+    from hetsim.graph.extract import NO_NODE, runnable, runnable_dtypes
 
     platform = plan.problem.platform
     specs = {} if platform is None else platform.devices

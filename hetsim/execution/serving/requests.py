@@ -12,7 +12,7 @@ from hetsim.errors import WorkloadError
 from hetsim.execution.inputs_outputs import given_inputs, model_of
 
 if TYPE_CHECKING:
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
     from hetsim.simulation.service.layout import Setup
     from hetsim.simulation.service.resolving import Resolved

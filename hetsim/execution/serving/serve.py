@@ -34,7 +34,7 @@ from hetsim.simulation.serving.real_time import RealTime
 from hetsim.simulation.serving.tables import SERVED
 
 if TYPE_CHECKING:
-    from hetsim.graph.inputs.files import Inputs
+    from hetsim.graph.inputs.arrays import Inputs
     from hetsim.hardware.spec import Platform
     from hetsim.simulation.service.asked import Asked
     from hetsim.workload.deployment import Deployment

@@ -11,35 +11,34 @@ from typing import TYPE_CHECKING, TypeVar
 
 import onnx
 
-from hetsim.graph.canonical.fold_limits import too_much
-from hetsim.graph.canonical.half_folding import fold_constants
-from hetsim.graph.canonical.half_lowering import Lowering, lowered, lowering_of
+from hetsim.graph.canonical.folding import fold_constants, too_much
 from hetsim.graph.canonical.half_precision import (
+    Lowering,
     drop_inserted_casts,
     hide,
+    lowered,
+    lowering_of,
     mentions_half,
     show,
 )
 from hetsim.graph.canonical.inner_graphs import Inner, inner_graphs
-from hetsim.graph.canonical.operations import operations_of
-from hetsim.graph.canonical.provenance import Operation, trace
+from hetsim.graph.canonical.provenance import Operation, operations_of, trace
 from hetsim.graph.graph import Graph, Node, Seen, Tensor
-from hetsim.graph.reading.attributes import Attributes
 from hetsim.graph.reading.extension import NONE, Custom, is_custom
-from hetsim.graph.reading.functions import key_of
 from hetsim.graph.reading.onnx_runtime import optimise
-from hetsim.graph.reading.onnx_types import dtype_name, tensor_type, to_tensor
-from hetsim.graph.reading.pruning import prune
-from hetsim.graph.reading.shadowing import unshadow
+from hetsim.graph.reading.onnx_types import Attributes, dtype_name, tensor_type, to_tensor
 from hetsim.graph.reading.structure import (
     captures,
     constant_names,
     drop_inner_types,
+    key_of,
     name_nodes,
+    prune,
     sort_nodes,
+    unshadow,
 )
-from hetsim.graph.shapes.data_dependence import shaped_by_data
 from hetsim.graph.shapes.inference import annotate, inferred
+from hetsim.graph.shapes.open_shapes import shaped_by_data
 
 if TYPE_CHECKING:
     from hetsim.graph.shapes.observed import Observed, Shape

@@ -11,11 +11,10 @@ import onnx.inliner
 
 from hetsim.errors import HetsimError, OutOfRoom
 from hetsim.graph.graph import Graph, Tensor
-from hetsim.graph.reading.functions import FunctionKey, key_of
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_types import to_tensor
-from hetsim.graph.reading.structure import constant_names, free_names
-from hetsim.graph.shapes.body_types import body_types
+from hetsim.graph.reading.structure import FunctionKey, constant_names, free_names, key_of
+from hetsim.graph.shapes.inference import body_types
 from hetsim.graph.work import key_of_op, ruled_ops
 from hetsim.graph.work.control import CONTROL_FLOW
 
@@ -293,8 +292,7 @@ def _type_inputs(scope: _Scope, node: onnx.NodeProto, graph: onnx.GraphProto) ->
 
 def _typed(proto: onnx.ModelProto, scope: _Scope, path: str, given: frozenset[str]) -> Graph | None:
     """The Graph of a model inside a node; `given` are constants of outside."""
-    from hetsim.graph.reading.pruning import prune
-    from hetsim.graph.reading.structure import regularise
+    from hetsim.graph.reading.structure import prune, regularise
     from hetsim.graph.reading.structure import replace as replace_field
     from hetsim.graph.shapes.inference import annotate
 

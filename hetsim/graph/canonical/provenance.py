@@ -1,19 +1,16 @@
-"""Which nodes of the user's file each canonical node stands for.
-
-An optimiser keeps the names of the values it still computes. A canonical node therefore
-stands for the original nodes between its outputs and the nearest values that other
-canonical nodes compute: a backward slice of the original graph. Values that are equal by
-construction (the output of an Identity and its input, the outputs of twin nodes) count as
-one, so that an eliminated node is found with the node that still computes its value.
-"""
+"""Which nodes of the user's file each canonical node stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import onnx
+
 from hetsim.errors import ModelError
-from hetsim.graph.shapes.data_dependence import RANDOM
+from hetsim.graph.reading.onnx_types import is_large
+from hetsim.graph.reading.structure import bodies, captures
+from hetsim.graph.shapes.open_shapes import RANDOM
 
 _PASSING_ON = frozenset({"Identity", "Dropout"})
 
@@ -220,3 +217,39 @@ def _attach_equals(
             elif same in values.producer:
                 for i in holders.get(values.producer[same], ()):
                     claims[i].add(original)
+
+
+_APART = frozenset({onnx.AttributeProto.TENSOR, onnx.AttributeProto.SPARSE_TENSOR})
+
+
+def operations_of(nodes: Iterable[onnx.NodeProto]) -> tuple[Operation, ...]:
+    """Return the nodes as operations, in their order. O(V + E)."""
+    return tuple(map(_operation, nodes))
+
+
+def _operation(node: onnx.NodeProto) -> Operation:
+    op_type = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    # Most nodes have no attributes, and each look at them makes a list anew.
+    attributes = list(node.attribute)
+    return Operation(
+        name=node.name,
+        op_type=op_type,
+        inputs=tuple(node.input),
+        outputs=tuple(node.output),
+        captures=captures(node) if attributes else (),
+        key=_key(node, op_type, attributes),
+    )
+
+
+def _key(
+    node: onnx.NodeProto, op_type: str, attributes: Sequence[onnx.AttributeProto]
+) -> bytes | None:
+    """What twins share besides their inputs; None for bodies, tensors and long lists."""
+    parts: list[bytes] = []
+    for attribute in attributes:
+        if attribute.type in _APART or is_large(attribute):
+            return None
+        parts.append(attribute.SerializeToString(deterministic=True))
+    if parts and bodies(node):
+        return None
+    return b"\0".join((op_type.encode(), node.overload.encode(), *sorted(parts)))

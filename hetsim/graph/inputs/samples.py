@@ -15,8 +15,8 @@ from hetsim.core.machine import memory_bytes
 from hetsim.core.units import format_bytes
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
-from hetsim.graph.reading.arrays import MOST_DIMS
-from hetsim.graph.shapes.unbound import open_dims, open_ranks, unbound
+from hetsim.graph.reading.onnx_types import MOST_DIMS
+from hetsim.graph.shapes.open_shapes import open_dims, open_ranks, unbound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

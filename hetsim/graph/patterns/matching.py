@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.graph import Graph
-from hetsim.graph.patterns.index import GraphIndex
 from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.places import Layout, lay_out
-from hetsim.graph.patterns.search import Fit, Search
+from hetsim.graph.patterns.search import Fit, GraphIndex, Layout, Search, lay_out
 
 
 @dataclass(frozen=True, slots=True)

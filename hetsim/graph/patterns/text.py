@@ -48,19 +48,172 @@ from __future__ import annotations
 import re
 
 from hetsim.errors import UsageError, nearest
-from hetsim.graph.patterns.attributes import AttributeTest
 from hetsim.graph.patterns.pattern import MOST_LEVELS, Pattern
-from hetsim.graph.patterns.predicates import read_tests
-from hetsim.graph.patterns.scanner import NAME, Scanner
 from hetsim.graph.patterns.terms import (
+    DTYPES,
+    AttributeTest,
+    AttributeValue,
     Constant,
     Either,
     Maybe,
     Op,
     Reference,
+    Scalar,
     Term,
     Wild,
 )
+
+NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SPACE = re.compile(r"\s*")
+_SHOWN = 60
+
+
+class Scanner:
+    """A text and a position in it; white space between words does not count."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        self.at = 0
+        self._skip()
+
+    def peek(self, symbol: str) -> bool:
+        """Whether `symbol` comes next."""
+        return self._text.startswith(symbol, self.at)
+
+    def take(self, symbol: str) -> bool:
+        """Go past `symbol` where it comes next; say whether it did."""
+        if not self.peek(symbol):
+            return False
+        self.at += len(symbol)
+        self._skip()
+        return True
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Go past what `pattern` matches here, if it does."""
+        found = pattern.match(self._text, self.at)
+        if found is not None:
+            self.at = found.end()
+            self._skip()
+        return found
+
+    def expect(self, symbol: str, wanted: str) -> None:
+        """Go past `symbol`; UsageError, which says what was wanted, where it is not there."""
+        if not self.take(symbol):
+            raise self.expected(wanted)
+
+    def at_end(self) -> bool:
+        """Whether the text is over."""
+        return self.at == len(self._text)
+
+    def expected(self, wanted: str) -> UsageError:
+        """Return the error that something else was expected here."""
+        found = "the end of the text" if self.at_end() else repr(self._text[self.at])
+        return self.error(f"expected {wanted}, found {found}")
+
+    def error(self, what: str, at: int | None = None, hint: str | None = None) -> UsageError:
+        """Return an error about a position, by default the one that is reached."""
+        at = self.at if at is None else at
+        before, after = self._text[:at], self._text[at:]
+        if len(before) > _SHOWN:
+            before = "..." + before[-_SHOWN:]
+        if len(after) > _SHOWN:
+            after = after[:_SHOWN] + "..."
+        shown = " ".join(f"{before}<here>{after}".split())
+        return UsageError(
+            f"{what} at character {at + 1}: {shown}", where=f"pattern '{self._name}'", hint=hint
+        )
+
+    def _skip(self) -> None:
+        found = _SPACE.match(self._text, self.at)
+        self.at = self.at if found is None else found.end()
+
+
+_WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+_NONE = re.compile(r"none(?![\w.-])", re.ASCII)
+_INTEGER = re.compile(r"[-+]?\d+")
+_NUMBER = re.compile(
+    r"[-+]?(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?(?![\w.])", re.ASCII
+)
+_QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def read_tests(scanner: Scanner) -> tuple[tuple[AttributeTest, ...], frozenset[str] | None]:
+    """Read tests, if there are any here: those of attributes, and the allowed dtypes.
+
+    The dtypes are None where they are not tested. Raises UsageError for what is no test.
+    """
+    tests: list[AttributeTest] = []
+    dtypes: frozenset[str] | None = None
+    if not scanner.take("["):
+        return (), None
+    while True:
+        quoted = scanner.match(_QUOTED)
+        word = quoted or scanner.match(NAME)
+        if word is None:
+            raise scanner.expected("the name of an attribute, or 'dtype'")
+        negated = scanner.take("!=")
+        if not negated:
+            scanner.expect("=", "'=' or '!='")
+        if quoted is None and word[0] == "dtype":
+            given = _dtypes(scanner)
+            given = DTYPES - given if negated else given
+            dtypes = given if dtypes is None else dtypes & given
+        else:
+            name = _unquoted(quoted) if quoted else word[0]
+            values = [_literal(scanner)]
+            while scanner.take("/"):
+                values.append(_literal(scanner))
+            tests.append(AttributeTest(name, tuple(values), negated))
+        if scanner.take("]"):
+            return tuple(tests), dtypes
+        scanner.expect(",", "',', '/' or ']'")
+
+
+def _dtypes(scanner: Scanner) -> frozenset[str]:
+    found: set[str] = set()
+    while not found or scanner.take("/"):
+        start = scanner.at
+        word = scanner.match(NAME)
+        if word is None:
+            raise scanner.expected("a dtype such as float32")
+        if word[0] not in DTYPES:
+            raise scanner.error(f"no dtype {word[0]!r}", start, nearest(word[0], DTYPES))
+        found.add(word[0])
+    return frozenset(found)
+
+
+def _literal(scanner: Scanner) -> AttributeValue:
+    if scanner.match(_NONE):
+        return None
+    if not scanner.take("["):
+        return _scalar(scanner, "a number, a word, a quoted text, '[' or none")
+    entries: list[Scalar] = []
+    while not scanner.take("]"):
+        if entries:
+            scanner.expect(",", "',' or ']'")
+        entries.append(_scalar(scanner, "a number, a word or a quoted text"))
+    return tuple(entries)
+
+
+def _scalar(scanner: Scanner, wanted: str) -> Scalar:
+    number = scanner.match(_NUMBER)
+    if number is not None:
+        return int(number[0]) if _INTEGER.fullmatch(number[0]) else float(number[0])
+    quoted = scanner.match(_QUOTED)
+    if quoted is not None:
+        return _unquoted(quoted)
+    word = scanner.match(_WORD)
+    if word is None:
+        raise scanner.expected(wanted)
+    return word[0]
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    inner = found[1] if found[1] is not None else found[2]
+    return _ESCAPE.sub(r"\1", inner)
+
 
 _OP = re.compile(r"(?:[A-Za-z_][\w.-]*:)?[A-Za-z_]\w*", re.ASCII)
 _CONST = re.compile(r"const(?![\w.:/])", re.ASCII)

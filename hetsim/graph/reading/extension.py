@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hetsim.core import checks
 from hetsim.core.files import read_regular
 from hetsim.errors import ModelError
-from hetsim.graph.reading.functions import FunctionKey, calls, check_unfolding, key_of
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
+from hetsim.graph.reading.structure import FunctionKey, calls, check_unfolding, key_of
 
 if TYPE_CHECKING:
     import onnx

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from hetsim.core.room import check_memory, no_room_in, out_of_room
 from hetsim.core.scratch import scratch_folder
 from hetsim.errors import ModelError, NoKernel
-from hetsim.graph.reading.limited_memory import limited
-from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
-from hetsim.graph.reading.onnx_types import parse_type
-from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
+from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes, tensors_of
+from hetsim.graph.reading.onnx_types import bytes_of, parse_type
+from hetsim.graph.reading.session import SILENT, limited, quiet_runtime
 from hetsim.graph.reading.structure import bodies
-from hetsim.graph.reading.tree_stubs import with_leaves
-from hetsim.graph.reading.weights_aside import Aside, pays_to_put_aside, put_aside
 
 LEVELS = ("none", "basic", "extended")
 """What ``canonical`` may be."""
@@ -426,3 +425,175 @@ def _where_used(proto: onnx.ModelProto, op: str) -> tuple[str, str]:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+LARGE_BYTES = 2**16
+"""Of a constant that is put aside."""
+
+PAYS_BYTES = 2**24
+"""Of all of them together, from which on it pays to write a file."""
+
+_FILE = "aside.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A model without its large constants.
+
+    Attributes
+    ----------
+    proto : onnx.ModelProto
+        What is left; in the place of the large constants are references to a file.
+    folder : Path
+        Where the file is.
+    kept : mapping of int to onnx.TensorProto
+        The constants themselves, by their place in the file.
+    """
+
+    proto: onnx.ModelProto
+    folder: Path
+    kept: Mapping[int, onnx.TensorProto]
+
+    def give_back(self, made: onnx.ModelProto) -> None:
+        """Put the constants back that `made` of this model still refers to, in place."""
+        for tensor in tensors_of(made.graph):
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                continue
+            told = {entry.key: entry.value for entry in tensor.external_data}
+            name, dims = tensor.name, list(tensor.dims)
+            # As a whole: looked at from Python, its contents would be copied once more.
+            tensor.CopyFrom(self.kept[int(told.get("offset") or 0)])
+            tensor.ClearField("doc_string")
+            tensor.name = name
+            del tensor.dims[:]
+            tensor.dims.extend(dims)
+
+
+def pays_to_put_aside(proto: onnx.ModelProto) -> bool:
+    """Whether its large constants are so many bytes that a file of them is worth writing."""
+    return sum(bytes_of(proto.graph.initializer[at]) for at in _large(proto)) >= PAYS_BYTES
+
+
+def put_aside(proto: onnx.ModelProto, folder: Path) -> Aside:
+    """Write the large constants of `proto` to a file in `folder`. Raises OSError.
+
+    `proto` stays as it is. It must have no constants in files already.
+    """
+    large = frozenset(_large(proto))
+    light = onnx.ModelProto()
+    copy_but(proto, light, but="graph")
+    copy_but(proto.graph, light.graph, but="initializer")
+    kept: dict[int, onnx.TensorProto] = {}
+    place = 0
+    with (folder / _FILE).open("wb") as file:
+        for position, tensor in enumerate(proto.graph.initializer):
+            if position not in large:
+                light.graph.initializer.append(tensor)
+                continue
+            content = tensor.raw_data
+            if len(content) != bytes_of(tensor):
+                # For ONNX Runtime to complain about.
+                light.graph.initializer.append(tensor)
+                continue
+            length = file.write(content)
+            reference = light.graph.initializer.add(
+                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
+            )
+            reference.data_location = onnx.TensorProto.EXTERNAL
+            told = {"location": _FILE, "offset": place, "length": length}
+            for key, value in told.items():
+                reference.external_data.add(key=key, value=str(value))
+            kept[place] = tensor
+            place += length
+    return Aside(light, folder, kept)
+
+
+def _large(proto: onnx.ModelProto) -> Iterator[int]:
+    for position, tensor in enumerate(proto.graph.initializer):
+        if tensor.HasField("raw_data") and bytes_of(tensor) >= LARGE_BYTES:
+            yield position
+
+
+def copy_but(source: Any, target: Any, but: str) -> None:
+    """Copy the fields of a message, all but one."""
+    for field, value in source.ListFields():
+        if field.name == but:
+            continue
+        if field.type == field.TYPE_MESSAGE and not hasattr(value, "extend"):
+            getattr(target, field.name).CopyFrom(value)
+        elif hasattr(value, "extend"):
+            getattr(target, field.name).extend(value)
+        else:
+            setattr(target, field.name, value)
+
+
+MANY_TREE_NODES = 2**18
+"""Tree nodes from which on it takes longer than a copy of the rest of the model."""
+
+_ENSEMBLES = frozenset({"TreeEnsembleClassifier", "TreeEnsembleRegressor"})
+_LISTS = ("nodes_", "target_", "class_")
+_ONE = np.zeros(1, np.int64)
+
+
+def tree_nodes(nodes: Iterable[onnx.NodeProto]) -> int:
+    """Tree nodes of the ensembles among `nodes` that ``with_leaves`` knows. O(nodes)."""
+    return sum(
+        len(attribute.ints)
+        for node in nodes
+        if node.op_type in _ENSEMBLES
+        for attribute in node.attribute
+        if attribute.name == "nodes_treeids"
+    )
+
+
+def with_leaves(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy whose large ensembles are of one leaf each; `proto` itself where it has none.
+
+    Lists that are not of one length stay, for ONNX Runtime to complain about.
+    """
+    if tree_nodes(proto.graph.node) < MANY_TREE_NODES:
+        return proto
+    light = onnx.ModelProto()
+    copy_but(proto, light, but="graph")
+    copy_but(proto.graph, light.graph, but="node")
+    for node in proto.graph.node:
+        if tree_nodes([node]) and _is_regular(node):
+            copy_but(node, light.graph.node.add(), but="attribute")
+            light.graph.node[-1].attribute.extend(_leaf(node))
+        else:
+            light.graph.node.append(node)
+    return light
+
+
+def _is_regular(node: onnx.NodeProto) -> bool:
+    lengths: dict[str, set[int]] = {}
+    for attribute in node.attribute:
+        kind = attribute.name.partition("_")[0] + "_"
+        if kind in _LISTS:
+            if attribute.HasField("t"):
+                return False
+            length = max(len(attribute.ints), len(attribute.floats), len(attribute.strings))
+            lengths.setdefault(kind, set()).add(length)
+    return all(len(found) == 1 for found in lengths.values())
+
+
+def _leaf(node: onnx.NodeProto) -> Iterator[onnx.AttributeProto]:
+    """Attributes of one leaf, with a weight for each target or class that the ensemble has."""
+    columns = {
+        attribute.name.removesuffix("ids"): np.unique(np.fromiter(attribute.ints, np.int64))
+        for attribute in node.attribute
+        if attribute.name in ("target_ids", "class_ids")
+    }
+    for attribute in node.attribute:
+        if not attribute.name.startswith(_LISTS):
+            yield attribute
+            continue
+        ids = columns.get(attribute.name.partition("_")[0] + "_", _ONE)
+        leaf = onnx.AttributeProto(name=attribute.name, type=attribute.type)
+        if attribute.name in ("target_ids", "class_ids"):
+            leaf.ints.extend(ids.tolist())
+        else:
+            leaf.ints.extend([0] * len(ids) * bool(attribute.ints))
+        leaf.floats.extend([0.0] * len(ids) * bool(attribute.floats))
+        leaf.strings.extend([b"LEAF"] * bool(attribute.strings))
+        yield leaf

@@ -1,8 +1,8 @@
-"""A parsed model made regular: every node named, constants apart, nodes in order, all checked."""
+"""The structure of a parsed model: regular form, names, order, bodies, functions, pruning."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -282,3 +282,182 @@ def _constant(node: onnx.NodeProto, where: str) -> onnx.TensorProto:
         where=f"{where}: node {node.name!r}",
         hint="export the model anew",
     )
+
+
+def rename_values(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
+    """Rename, in place, the constants of a graph and what its nodes write; inputs stay.
+
+    A body that has a value of its own under an old name keeps it. O(values, by depth).
+    """
+    for tensor in graph.initializer:
+        tensor.name = renamed.get(tensor.name, tensor.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = renamed.get(sparse.values.name, sparse.values.name)
+    for node in graph.node:
+        for names in (node.input, node.output):
+            for port, name in enumerate(names):
+                names[port] = renamed.get(name, name)
+        for body in bodies(node):
+            own = {value.name for value in body.input} | constant_names(body).keys()
+            own.update(name for inner in body.node for name in inner.output)
+            rename_values(body, {old: new for old, new in renamed.items() if old not in own})
+    for values in (graph.output, graph.value_info):
+        for value in values:
+            value.name = renamed.get(value.name, value.name)
+
+
+def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
+    """Rename, in place, what bodies write under a name that is taken outside of them.
+
+    ONNX Runtime saves such models, and then refuses them. O(values of the graph and of the
+    bodies, by depth).
+    """
+    taken = {*outer, *(value.name for value in graph.input), *constant_names(graph)}
+    taken.update(name for node in graph.node for name in node.output)
+    for node in graph.node:
+        for body in bodies(node):
+            own = {name for inner in body.node for name in inner.output if name}
+            clashes = sorted(own & taken)
+            if clashes:
+                used = taken | own
+                renamed: dict[str, str] = {}
+                for name in clashes:
+                    renamed[name] = name
+                    while renamed[name] in used:
+                        renamed[name] += "_"
+                    used.add(renamed[name])
+                rename_values(body, renamed)
+            unshadow(body, taken)
+
+
+def prune(proto: onnx.ModelProto) -> None:
+    """Drop, in place, what does not count for the outputs. O(V + E).
+
+    These are nodes that no output depends on, optional outputs and constants that nobody
+    reads, and imports of domains without a node. Nodes must be in topological order.
+    """
+    graph = proto.graph
+    read = {value.name for value in graph.output}
+    alive: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if read.intersection(name for name in node.output if name):
+            alive.append(node)
+            read.update(node.input)
+            read.update(captures(node))
+    if len(alive) != len(graph.node):
+        replace(graph.node, alive[::-1])
+    versions = {entry.domain: entry.version for entry in proto.opset_import}
+    for node in graph.node:
+        _drop_outputs(node, read, versions.get(node.domain, 1))
+    if any(tensor.name not in read for tensor in graph.initializer):
+        replace(graph.initializer, [t for t in graph.initializer if t.name in read])
+    kept = [s for s in graph.sparse_initializer if s.values.name in read]
+    if len(kept) != len(graph.sparse_initializer):
+        replace(graph.sparse_initializer, kept)
+    used = _domains(proto)
+    replace(proto.opset_import, [entry for entry in proto.opset_import if entry.domain in used])
+
+
+def _drop_outputs(node: onnx.NodeProto, read: set[str], version: int) -> None:
+    """Without its name an optional output (a Dropout's mask) is not computed at all."""
+    unread = [i for i, name in enumerate(node.output) if name and name not in read]
+    if not unread:
+        return
+    try:
+        declared = onnx.defs.get_schema(node.op_type, version, node.domain).outputs
+    except onnx.defs.SchemaError:
+        return
+    for i in unread:
+        if (
+            i < len(declared)
+            and declared[i].option == onnx.defs.OpSchema.FormalParameterOption.Optional
+        ):
+            node.output[i] = ""
+    while node.output and not node.output[-1]:
+        node.output.pop()
+
+
+def _domains(proto: onnx.ModelProto) -> set[str]:
+    """Domains in use. ONNX Runtime's saved models import every one that it knows."""
+    used = {""}
+    pending = [proto.graph]
+    while pending:
+        for node in pending.pop().node:
+            used.add(node.domain)
+            pending.extend(bodies(node))
+    for function in proto.functions:
+        used.update(entry.domain for entry in function.opset_import)
+        used.update((function.domain, *(node.domain for node in function.node)))
+    return used
+
+
+FunctionKey = tuple[str, str, str]
+"""Domain, name and overload."""
+
+NODES_LIMIT = 1_000_000
+"""Most nodes once every call of a model-local function is replaced by its body."""
+
+DEPTH_LIMIT = 100
+"""Most functions that call each other in a row: what ONNX Runtime takes; more overran its stack."""
+
+
+def key_of(function: onnx.FunctionProto) -> FunctionKey:
+    """Return what calls of `function` name it by."""
+    return function.domain, function.name, function.overload
+
+
+def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
+    """Return what nodes, and those of their bodies, would name a function by."""
+    found: list[FunctionKey] = []
+    pending = [*nodes]
+    while pending:
+        node = pending.pop()
+        found.append((node.domain, node.op_type, node.overload))
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                pending.extend(attribute.g.node)
+            for body in attribute.graphs:
+                pending.extend(body.node)
+    return found
+
+
+def check_unfolding(
+    called: Mapping[FunctionKey, Sequence[FunctionKey]], main: Iterable[FunctionKey]
+) -> None:
+    """Raise ValueError for functions that call themselves, or unfold to more than can be had.
+
+    Parameters
+    ----------
+    called : mapping of FunctionKey to sequence of FunctionKey
+        What each function calls, as often as it does: functions and operators.
+    main : iterable of FunctionKey
+        What the graph calls.
+
+    Complexity: O(calls).
+    """
+    sizes: dict[FunctionKey, int] = {}
+    depths: dict[FunctionKey, int] = {}
+    entered: set[FunctionKey] = set()
+    pending = list(called)
+    while pending:
+        key = pending[-1]
+        if key not in entered:
+            entered.add(key)
+            missing = dict.fromkeys(c for c in called[key] if c in called and c not in sizes)
+            if not entered.isdisjoint(missing):
+                raise ValueError(f"function {key[1]!r} calls itself")
+            pending.extend(missing)
+            continue
+        pending.pop()
+        if key not in sizes:
+            sizes[key] = _unfolded(called[key], sizes)
+            depths[key] = 1 + max((depths.get(c, 0) for c in called[key]), default=0)
+    if max(depths.values(), default=0) > DEPTH_LIMIT:
+        raise ValueError(f"its functions call each other more than {DEPTH_LIMIT} deep")
+    if _unfolded(main, sizes) > NODES_LIMIT:
+        raise ValueError(f"its functions unfold to more than {NODES_LIMIT} nodes")
+
+
+def _unfolded(called: Iterable[FunctionKey], sizes: Mapping[FunctionKey, int]) -> int:
+    # Capped, because doubling a number in every one of many functions makes a huge one.
+    return min(sum(1 + sizes.get(key, 0) for key in called), NODES_LIMIT + 1)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import onnx
+from onnx import TensorProto, helper
 
 from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError
-from hetsim.graph.reading.acceptance import check_in_parts
 from hetsim.graph.reading.extension import NONE, Custom
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_runtime import probe_types
 from hetsim.graph.reading.onnx_types import bytes_of, has_rank, has_type, without_values
+from hetsim.graph.reading.structure import bodies, captures, replace
 from hetsim.graph.shapes.binding import bindable
-from hetsim.graph.shapes.fragile import replace_fragile
-from hetsim.graph.shapes.tree_types import add_stand_in, is_ensemble
 
 PARTS_FROM = 10_000
 """Nodes above which ONNX Runtime is asked of one part after the other whether it reads them."""
@@ -172,3 +173,239 @@ def _clean(kind: onnx.TypeProto, names: Collection[str]) -> None:
                 dim.ClearField("dim_param")
             elif dim.dim_value < 0:
                 dim.ClearField("dim_value")
+
+
+_ML = "ai.onnx.ml"
+FRAGILE = frozenset(
+    {
+        ("", "EyeLike"),
+        ("", "RegexFullMatch"),
+        (_ML, "DictVectorizer"),
+        (_ML, "LabelEncoder"),
+        (_ML, "TreeEnsemble"),
+    }
+)
+"""Domain and name."""
+
+_UNKNOWN = "hetsim.unknown"
+_LABELS = {
+    "values_strings": TensorProto.STRING,
+    "values_int64s": TensorProto.INT64,
+    "values_floats": TensorProto.FLOAT,
+}
+
+
+def replace_fragile(proto: onnx.ModelProto) -> None:
+    """Let operators of the same result stand for these in place, for inference to see.
+
+    A Cast has the shape of its input, as most of these have. Where the type is not told by the
+    node, the operator becomes one that inference does not know: ONNX Runtime is asked. O(nodes).
+    """
+    hidden = False
+    for node in _nodes(proto):
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if (domain, node.op_type) not in FRAGILE:
+            continue
+        kind = _written(node)
+        del node.attribute[:]
+        if kind is None or len(node.input) != 1:
+            node.domain, hidden = _UNKNOWN, True
+        elif kind == TensorProto.UNDEFINED:
+            node.domain, node.op_type = "", "Identity"
+        else:
+            node.domain, node.op_type = "", "Cast"
+            node.attribute.append(onnx.helper.make_attribute("to", kind))
+    if hidden:
+        for held in (proto, *proto.functions):
+            held.opset_import.add(domain=_UNKNOWN, version=1)
+
+
+def with_types(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy in which what inference finds of values is stated, in bodies, too."""
+    probe = onnx.ModelProto()
+    probe.CopyFrom(proto)
+    replace_fragile(probe)
+    result: onnx.ModelProto = onnx.shape_inference.infer_shapes(probe)
+    for node, stands_for_it in zip(_nodes(proto), _nodes(result), strict=True):
+        if (node.domain, node.op_type) != (stands_for_it.domain, stands_for_it.op_type):
+            stands_for_it.CopyFrom(node)
+    for held, own in zip((result, *result.functions), (proto, *proto.functions), strict=True):
+        replace(held.opset_import, own.opset_import)
+    return result
+
+
+def _nodes(proto: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield all nodes, in an order that depends on nothing but bodies."""
+    pending: list[Any] = [proto.graph, *proto.functions]
+    while pending:
+        for node in pending.pop().node:
+            pending += bodies(node)
+            yield node
+
+
+def _written(node: onnx.NodeProto) -> int | None:
+    """Element type of its output: UNDEFINED where it is that of the input, None where not told."""
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    if node.op_type == "EyeLike":
+        return int(attributes["dtype"].i) if "dtype" in attributes else TensorProto.UNDEFINED
+    if node.op_type == "RegexFullMatch":
+        return TensorProto.BOOL
+    if node.op_type == "LabelEncoder":
+        if "values_tensor" in attributes:
+            return int(attributes["values_tensor"].t.data_type)
+        return next((kind for name, kind in _LABELS.items() if name in attributes), None)
+    return None
+
+
+_CLASSIFIER, _REGRESSOR = "TreeEnsembleClassifier", "TreeEnsembleRegressor"
+
+
+def is_ensemble(node: onnx.NodeProto) -> bool:
+    """Whether it is an ensemble that ONNX cannot infer."""
+    return node.domain == "ai.onnx.ml" and node.op_type in (_CLASSIFIER, _REGRESSOR)
+
+
+def add_stand_in(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """Add nodes of standard ops that write what `node` writes, of the same types and shapes.
+
+    A classifier of E classes writes a label a sample, [N], and scores [N, E]; a regressor of T
+    targets [N, T] (``ai.onnx.ml``, TreeEnsembleClassifier and TreeEnsembleRegressor). Nothing
+    is added where the number of columns is not stated. O(1).
+    """
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    texts = attributes.get("classlabels_strings")
+    numbers = attributes.get("classlabels_int64s")
+    if node.op_type == _CLASSIFIER:
+        columns = len(texts.strings) if texts is not None else 0
+        columns = columns or (len(numbers.ints) if numbers is not None else 0)
+        label, scores = [*node.output, "", ""][:2]
+    else:
+        targets = attributes.get("n_targets")
+        columns = targets.i if targets is not None else 0
+        label, scores = "", node.output[0]
+    if columns < 1:
+        return
+    taken = {name for other in (*graph.node, node) for name in (*other.input, *other.output)}
+    fresh = (name for n in count() if (name := f"{node.name}/{n}") not in taken)
+    first, column, repeats, index = (next(fresh) for _ in range(4))
+    # One number a sample, as many times as there are columns: [N, F] to [N, 1] to [N, columns].
+    # ArgMax, Cast and Tile are the same in all operator sets.
+    graph.node.append(helper.make_node("ArgMax", [node.input[0]], [first], axis=1, keepdims=1))
+    graph.node.append(helper.make_node("Cast", [first], [column], to=TensorProto.FLOAT))
+    graph.initializer.append(helper.make_tensor(repeats, TensorProto.INT64, [2], [1, columns]))
+    if scores:
+        graph.node.append(helper.make_node("Tile", [column, repeats], [scores]))
+    if label:
+        kind = TensorProto.STRING if texts is not None and texts.strings else TensorProto.INT64
+        graph.node.append(helper.make_node("ArgMax", [node.input[0]], [index], axis=1, keepdims=0))
+        graph.node.append(helper.make_node("Cast", [index], [label], to=kind))
+
+
+Kinds = Sequence[onnx.TypeProto | None]
+
+_FIRST_SCAN_WITHOUT_BATCH = 9
+
+
+def body_types(node: onnx.NodeProto, kinds: Kinds, version: int) -> list[onnx.TypeProto | None]:
+    """Return the types of the inputs of the body of `node`; None where what it states holds.
+
+    Parameters
+    ----------
+    kinds : sequence of TypeProto or None
+        Of the inputs of the node.
+    version : int
+        Of the standard operator set.
+
+    A value that is carried on is typed as it starts. A scanned one loses its scanned axis.
+    """
+    if node.op_type == "Loop":
+        scalar = onnx.helper.make_tensor_type_proto
+        return [
+            scalar(onnx.TensorProto.INT64, []),
+            scalar(onnx.TensorProto.BOOL, []),
+            *kinds[2:],
+        ]
+    if node.op_type == "Scan":
+        return _scanned(node, kinds, version)
+    if node.op_type == "SequenceMap":
+        return [_element(kind) for kind in kinds]
+    return []
+
+
+def _scanned(node: onnx.NodeProto, kinds: Kinds, version: int) -> list[onnx.TypeProto | None]:
+    stated = {a.name: a for a in node.attribute}
+    count = stated["num_scan_inputs"].i
+    if version < _FIRST_SCAN_WITHOUT_BATCH:
+        values = kinds[1:]
+        carried = len(values) - count
+        return [
+            _without(_without(kind, 0), 0) if place >= carried else _without(kind, 0)
+            for place, kind in enumerate(values)
+        ]
+    carried = len(kinds) - count
+    axes = list(stated["scan_input_axes"].ints) if "scan_input_axes" in stated else [0] * count
+    return [
+        *kinds[:carried],
+        *(_without(kind, axis) for kind, axis in zip(kinds[carried:], axes, strict=True)),
+    ]
+
+
+def _without(kind: onnx.TypeProto | None, axis: int) -> onnx.TypeProto | None:
+    if kind is None or not kind.tensor_type.HasField("shape"):
+        return kind
+    made = onnx.TypeProto()
+    made.CopyFrom(kind)
+    dims = list(made.tensor_type.shape.dim)
+    del dims[axis]
+    del made.tensor_type.shape.dim[:]
+    made.tensor_type.shape.dim.extend(dims)
+    made.tensor_type.shape.SetInParent()
+    return made
+
+
+def _element(kind: onnx.TypeProto | None) -> onnx.TypeProto | None:
+    if kind is None or kind.WhichOneof("value") != "sequence_type":
+        return kind
+    return kind.sequence_type.elem_type
+
+
+PART = 5_000
+"""Nodes of a part."""
+
+
+def check_in_parts(
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    known: Mapping[str, onnx.TypeProto],
+    where: str,
+    libraries: Sequence[str] = (),
+) -> None:
+    """Raise ModelError where ONNX Runtime refuses any part of the model.
+
+    `known` has the type of each value that a node writes; what a part reads of another is its
+    input. Nodes must be in topological order. O(V + E) and a session for each PART nodes.
+    """
+    graph = proto.graph
+    types = {**known, **{value.name: value.type for value in graph.input}}
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    sparse = {one.values.name: one for one in graph.sparse_initializer}
+    for start in range(0, len(graph.node), PART):
+        nodes = graph.node[start : start + PART]
+        part = onnx.ModelProto(ir_version=proto.ir_version)
+        part.opset_import.extend(proto.opset_import)
+        part.functions.extend(proto.functions)
+        part.graph.name = graph.name or "part"
+        part.graph.node.extend(nodes)
+        read = dict.fromkeys(n for node in nodes for n in (*node.input, *captures(node)) if n)
+        written = dict.fromkeys(name for node in nodes for name in node.output if name)
+        for name in read:
+            if name in stored:
+                part.graph.initializer.append(stored[name])
+            elif name in sparse:
+                part.graph.sparse_initializer.append(sparse[name])
+            elif name not in written:
+                part.graph.input.add(name=name).type.CopyFrom(types[name])
+        for name in written:
+            if name not in read:
+                part.graph.output.add(name=name).type.CopyFrom(types[name])
+        probe_types(part, weights_dir, (), where, libraries)

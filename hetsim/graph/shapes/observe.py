@@ -22,12 +22,11 @@ from hetsim.core.threads import begun
 from hetsim.core.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
-from hetsim.graph.reading.limited_memory import OVER_LIMIT
 from hetsim.graph.reading.onnx_runtime import gist, open_session
-from hetsim.graph.reading.quiet_runtime import SILENT, quiet_runtime
+from hetsim.graph.reading.session import OVER_LIMIT, SILENT, quiet_runtime
 from hetsim.graph.reading.structure import bodies
-from hetsim.graph.shapes.data_dependence import RANDOM
 from hetsim.graph.shapes.observed import Observed, Shape
+from hetsim.graph.shapes.open_shapes import RANDOM
 
 LIMIT_S, DRAWN_LIMIT_S, SHORT_LIMIT_S = 120.0, 30.0, 10.0
 """How long to wait for shapes: on inputs that are given; on made-up ones, on which a loop may not

@@ -4,7 +4,7 @@ Conventions
 -----------
 - 1 multiply-accumulate is 2 FLOP. Biases, comparisons, logic and integer arithmetic count
   1 an element; functions without a machine instruction count the fixed weights of
-  ``hetsim.graph.work.elementwise``. Work on padding is counted, as the definitions have it.
+  ````work.elementwise``. Work on padding is counted, as the definitions have it.
 - Bytes are those that a node run alone moves: each value that it reads and each that it
   writes once. Views move none; gathers read the rows they name, not the table.
 - A call of a function is costed by the body that it stands for, control flow by the graphs
@@ -24,23 +24,25 @@ from typing import Any
 from hetsim.errors import HetsimError, ModelError, UnboundDimension
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work import (
-    attention_recurrence,
+    attention,
     elementwise,
     layers,
     machine_learning,
     movement,
-    numeric,
     products,
     runtime_ops,
-    sequences,
-)  # fmt: skip
+)
 from hetsim.graph.work.control import Ways, ways
-from hetsim.graph.work.form import PRODUCTS, exp_elements, form_of
-from hetsim.graph.work.geometry import as_product, product_of
-from hetsim.graph.work.product import Product
-from hetsim.graph.work.record import Work
-from hetsim.graph.work.rule import NodeView, Rule, key_of_op, moved_bytes, op_key, ops_of
-from hetsim.graph.work.unpriced import UNPRICED
+from hetsim.graph.work.rule import (
+    NodeView,
+    Product,
+    Rule,
+    Work,
+    key_of_op,
+    moved_bytes,
+    op_key,
+    ops_of,
+)
 
 __all__ = [
     "Work",
@@ -53,18 +55,34 @@ __all__ = [
     "uncosted",
 ]
 
-
 _RULES: Mapping[str, Rule] = {
     **elementwise.RULES,
     **products.RULES,
     **layers.RULES,
     **movement.RULES,
-    **attention_recurrence.RULES,
-    **numeric.RULES,
-    **sequences.RULES,
+    **attention.RULES,
     **machine_learning.RULES,
     **runtime_ops.RULES,
 }
+
+_PRODUCTS: Mapping[str, str] = {
+    "conv": "matmul", "matmul": "matmul", "attention": "attention", "recurrent": "recurrent",
+}  # fmt: skip
+"""Classes of ops that are products: the form of those of which no more is known."""
+
+_FORMS: Mapping[str, str] = {
+    **_PRODUCTS,
+    "normalization": "normalization", "softmax": "softmax", "pooling": "pooling",
+    "reduction": "reduction", "elementwise": "elementwise", "transcendental": "elementwise",
+    "quantize": "elementwise", "data_movement": "movement", "resize": "resize",
+    "gather_scatter": "gather", "control_flow": "other", "other": "other",
+}  # fmt: skip
+
+_SIMPLE_POWERS = frozenset({-1.0, 1.0, 2.0, 3.0})
+"""Exponents that kernels know as products or a division."""
+
+_WITH_ACTIVATION = frozenset({"com.microsoft:GemmFastGelu", "com.microsoft:MatMulNBitsMlp"})
+"""Products with a function like exp that no attribute names."""
 
 _KEPT = "works"
 
@@ -119,7 +137,10 @@ def _counted(graph: Graph, node: Node) -> Work:
         ) from error
     read, constant, written = moved
     op_class = "other" if rule is None else rule.op_class
-    product, unsized = _product(view, op_class, least or flops or 0)
+    why = "" if flops is not None else _UNDECIDED
+    if rule is None:
+        why = runtime_ops.UNPRICED.get(key, _UNKNOWN)
+    product, unsized = _product(view, rule, least or flops or 0)
     work = Work(
         flops=flops or 0,
         read_bytes=read,
@@ -128,11 +149,11 @@ def _counted(graph: Graph, node: Node) -> Work:
         op_class=op_class,
         dtype=_dtype(graph, node, rule),
         rule=flops is not None,
-        why="" if flops is not None else _UNDECIDED if rule is not None else _reason(node),
+        why=why,
         integer_bytes=min(constant, _integer_bytes(graph, node)) if constant else 0,
-        form=form_of(key, op_class) if product is None else product.form,
+        form=product.form if product else (rule and rule.form) or _FORMS[op_class],
         product=product,
-        exp_elements=exp_elements(view, key, op_class),
+        exp_elements=_exp_elements(view, key, op_class),
         unsized=unsized,
     )
     if least is not None and least < work.flops:
@@ -140,23 +161,41 @@ def _counted(graph: Graph, node: Node) -> Work:
     return work
 
 
-def _product(view: NodeView, op_class: str, flops: int) -> tuple[Product | None, str]:
+def _product(view: NodeView, rule: Rule | None, flops: int) -> tuple[Product | None, str]:
     """The product that a node computes; of its FLOP alone where no more is known, and why."""
+    if rule is None:
+        return None, ""
     why = _NO_SIZES
     try:
-        found = product_of(view.graph, view.node)
+        found = rule.product(view) if rule.product is not None else None
     except ModelError as error:
-        # Sizes of nothing, as of no channels at all, are no product.
         found, why = None, error.what
+    except (ArithmeticError, LookupError, ValueError):
+        # Sizes of nothing, as of no channels at all, are no product.
+        found, why = None, f"the shapes of its operands do not fit {view.node.op_type}"
     if found is not None:
         return found, ""
-    if op_class in PRODUCTS and flops:
-        return as_product(view, PRODUCTS[op_class], flops), why
-    return None, ""
+    if rule.op_class not in _PRODUCTS or not flops:
+        return None, ""
+    # Each element of the result is as deep a sum as the FLOP take.
+    out = max(1, view.out_elements())
+    shape = view.graph.tensors[view.node.writes[0]].static_shape if view.node.writes else ()
+    columns = max(1, shape[-1]) if shape else 1
+    form, depth = _PRODUCTS[rule.op_class], max(1, flops // (2 * out))
+    return Product(form, out // columns, columns, depth, 1), why
 
 
-def _reason(node: Node) -> str:
-    return UNPRICED.get(op_key(node), _UNKNOWN)
+def _exp_elements(view: NodeView, key: str, op_class: str) -> int:
+    """Elements that pass a function like exp, as an op of their own or within one."""
+    if op_class == "transcendental":
+        simple = key == "Pow" and view.one_number(1) in _SIMPLE_POWERS
+        return 0 if simple else view.out_elements()
+    if op_class in _PRODUCTS and op_class != "recurrent":
+        name = view.text("activation")
+        within = key in _WITH_ACTIVATION or name in elementwise.TRANSCENDENTAL
+        return view.out_elements() if within or name in elementwise.SILU else 0
+    # A broken power of a sum, one an element.
+    return view.out_elements() if view.node.op_type == "LRN" else 0
 
 
 def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:

@@ -45,12 +45,15 @@ TRANSCENDENTAL: Mapping[str, int] = {
 }  # fmt: skip
 
 
+SILU = frozenset({"SiLU", "silu", "swish"})
+"""Names of Swish in fused ops."""
+
+
 def activation_flops(name: str) -> int | None:
     """FLOP an element of the activation that a fused op names; None where unknown."""
     if name in ("", "Affine"):
         return 2 if name else 0
-    aliases = {"SiLU": "Swish", "silu": "Swish", "swish": "Swish", "relu": "Relu"}
-    key = aliases.get(name, name)
+    key = "Swish" if name in SILU else "Relu" if name == "relu" else name
     if key == "ScaledTanh":
         return TANH + 2
     return ARITHMETIC.get(key, TRANSCENDENTAL.get(key))
@@ -89,10 +92,6 @@ def _gelu_with_bias(weight: int) -> Rule:
     return Rule("transcendental", flops)
 
 
-def _added_inputs(view: NodeView) -> int:
-    return (len([name for name in view.node.inputs if name]) - 1) * view.out_elements()
-
-
 def _rotary(view: NodeView) -> int:
     """Each rotated element is two products and a sum; the rest of a head passes through."""
     width = view.integer("rotary_embedding_dim", 0)
@@ -102,24 +101,18 @@ def _rotary(view: NodeView) -> int:
     return 3 * view.elements() * (width or size) // size
 
 
-def _unread_second(view: NodeView) -> tuple[int, int, int]:
-    return moved_bytes(view, {1: 0})
-
-
-def _unread_first(view: NodeView) -> tuple[int, int, int]:
-    return moved_bytes(view, {0: 0})
-
-
 def _random(weight: int, reads_input: bool) -> Rule:
-    bytes_rule = moved_bytes if reads_input else _unread_first
-    return Rule("transcendental", lambda view: weight * view.out_elements(), bytes_rule)
+    moved = moved_bytes if reads_input else lambda view: moved_bytes(view, {0: 0})
+    return Rule("transcendental", lambda view: weight * view.out_elements(), moved)
 
 
 RULES: Mapping[str, Rule] = {
     **{op: per_output("elementwise", weight) for op, weight in ARITHMETIC.items()},
     **{op: per_output("transcendental", weight) for op, weight in TRANSCENDENTAL.items()},
     **{op: Rule("elementwise", _variadic) for op in ("Max", "Mean", "Min", "Sum")},
-    "CastLike": Rule("elementwise", lambda view: view.out_elements(), _unread_second),
+    "CastLike": Rule(
+        "elementwise", lambda view: view.out_elements(), lambda view: moved_bytes(view, {1: 0})
+    ),
     "Pow": Rule("transcendental", _pow, least=_pow_least),
     "Range": per_output("elementwise", 2),
     "Gelu": Rule("transcendental", _gelu),
@@ -133,7 +126,7 @@ RULES: Mapping[str, Rule] = {
     "HammingWindow": per_output("transcendental", TRIGONOMETRIC + 3),
     "BlackmanWindow": per_output("transcendental", 2 * TRIGONOMETRIC + 6),
     "MelWeightMatrix": per_output("elementwise", 4),
-    "com.microsoft:BiasAdd": Rule("elementwise", _added_inputs),
+    "com.microsoft:BiasAdd": Rule("elementwise", _variadic),
     "com.microsoft:BiasGelu": _gelu_with_bias(GELU),
     "com.microsoft:BiasSplitGelu": per_output("transcendental", GELU + 3),
     "com.microsoft:FastGelu": _gelu_with_bias(GELU_TANH),

@@ -1,12 +1,21 @@
-"""Rules of normalization, pooling, reduction and softmax."""
+"""Rules of normalization, pooling, reduction, softmax, quantization, transforms and sampling."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 
-from hetsim.graph.work.elementwise import EXP, LOG, POW, SIGMOID, SQRT
-from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, per_input, per_output
+from hetsim.graph.work.elementwise import EXP, LOG, POW, RANDOM, SIGMOID, SQRT
+from hetsim.graph.work.products import REQUANTIZE, windowed
+from hetsim.graph.work.rule import (
+    NodeView,
+    Product,
+    Rule,
+    moved_bytes,
+    no_flops,
+    per_input,
+    per_output,
+)
 
 STANDARDIZE = 5
 """FLOP an element of mean (1), deviation (1), variance (2) and division by its root (1)."""
@@ -18,7 +27,9 @@ def _batch_norm(view: NodeView) -> int:
     return (2 + training) * view.elements()
 
 
-def _norm(weight: int, added: tuple[int, ...]) -> Rule:
+def _norm(weight: int, *added: int) -> Rule:
+    """`weight` FLOP an element, and one for each input of `added` that is there."""
+
     def flops(view: NodeView) -> int:
         return (weight + sum(view.has(position) for position in added)) * view.elements()
 
@@ -70,10 +81,6 @@ def _global_lp_pool(view: NodeView) -> int:
     return _lp_term(view) * view.elements() + _lp_root(view) * view.out_elements()
 
 
-def _lp_norm(view: NodeView) -> int:
-    return 3 * view.elements()
-
-
 def _roi_pool(view: NodeView) -> int:
     """At most: how many elements a region spans is known only in a run."""
     _, channels, height, width = view.shape(0)
@@ -101,11 +108,6 @@ def _unique(view: NodeView) -> int:
     return view.elements() * max(1, (view.elements() - 1).bit_length())
 
 
-def _softmax(extra: int) -> Rule:
-    """Maximum, difference, exponential, sum, division: each an element."""
-    return Rule("softmax", lambda view: (EXP + 4 + extra) * view.out_elements())
-
-
 def _log_softmax(view: NodeView) -> int:
     """As softmax, with a difference for the division and a logarithm a row."""
     shape = view.shape(0)
@@ -130,55 +132,183 @@ def _loss_bytes(view: NodeView) -> tuple[int, int, int]:
     return moved_bytes(view, {0: picked})
 
 
-def _mean_variance(view: NodeView) -> int:
-    return STANDARDIZE * view.elements()
+DEQUANTIZE = 2
+"""FLOP an element of shifting and scaling."""
 
+
+def _quantized(op_class: str, weight: int, operands: int = 1) -> Rule:
+    """Each operand dequantized, `weight` FLOP, the result quantized; all an output element."""
+    total = operands * DEQUANTIZE + weight + REQUANTIZE
+    return Rule(op_class, lambda view: total * view.out_elements(), integer_input=0)
+
+
+def _quantized_pool(view: NodeView) -> int:
+    window = math.prod(view.integers("kernel_shape"))
+    return (window + REQUANTIZE) * view.out_elements()
+
+
+def _quantized_reduction(view: NodeView) -> int:
+    return view.elements() + (1 + REQUANTIZE) * view.out_elements()
+
+
+def fft_flops(length: int) -> int:
+    """5 n log2 n, the customary count of a complex transform of n points."""
+    return 5 * length * max(1, (length - 1).bit_length())
+
+
+def _dft(view: NodeView) -> int:
+    """One transform for every row along the axis, real inputs counted as complex ones.
+
+    An axis that comes with the data may be any of them: the dearest counts.
+    """
+    return max(_dft_by_axis(view), default=0)
+
+
+def _dft_least(view: NodeView) -> int:
+    """The cheapest axis; a transform of real numbers can be had for half."""
+    return min(_dft_by_axis(view), default=0) // (2 if view.shape(0)[-1] == 1 else 1)
+
+
+def _dft_by_axis(view: NodeView) -> list[int]:
+    shape, out = view.shape(0), view.output().static_shape
+    axes: tuple[int, ...] = tuple(range(len(shape) - 1))
+    if view.graph.opsets.get("", 20) < 20:
+        axes = (view.integer("axis", 1),)
+    elif not view.has(2):
+        axes = (-2,)
+    elif view.constant(2):
+        axes = (view.constant(2) or ())[:1]
+    found = []
+    for axis in axes:
+        stated = view.constant(1)
+        # One half of a spectrum is as long as both would be, by two elements.
+        halved = 2 * (out[axis] - 1) if view.integer("onesided", 0) else out[axis]
+        length = stated[0] if stated else halved if view.has(1) else shape[axis]
+        rows = math.prod(shape[:-1]) // max(1, shape[axis])
+        found.append(rows * fft_flops(max(1, length)))
+    return found
+
+
+def _stft(view: NodeView) -> int:
+    """A window and a transform for every frame; as long as the window, or as the result says."""
+    batch, frames, bins, _ = view.output().static_shape
+    stated = view.constant(3)
+    if view.has(2):
+        length = view.shape(2)[0]
+    elif stated:
+        length = stated[0]
+    else:
+        length = max(1, 2 * (bins - 1)) if view.integer("onesided", 1) else bins
+    return batch * frames * (fft_flops(length) + length * view.has(2))
+
+
+def _stft_least(view: NodeView) -> int:
+    """Signals are real as a rule, and their transforms are to be had for half."""
+    shape = view.shape(0)
+    return _stft(view) // (1 if shape[-1] == 2 and len(shape) == 3 else 2)
+
+
+def _det(view: NodeView) -> int:
+    """LU factorization: 2/3 n^3 a matrix, rounded up, and the product of the diagonal."""
+    *batch, n, _ = view.shape(0)
+    return math.prod(batch) * (-(-2 * n**3 // 3) + n)
+
+
+def _inverse(view: NodeView) -> int:
+    *batch, n, _ = view.shape(0)
+    return math.prod(batch) * 2 * n**3
+
+
+def _multinomial(view: NodeView) -> int:
+    """The distribution's running sum, then a draw and a search for each sample."""
+    classes = view.shape(0)[-1]
+    search = max(1, (classes - 1).bit_length())
+    return (EXP + 3) * view.elements() + (RANDOM + search) * view.out_elements()
+
+
+def _window(view: NodeView) -> Product:
+    """Each result on its own, of a window of its own."""
+    window = view.integers("kernel_shape")
+    sizes = {"rows": view.out_elements(), "columns": 1, "depth": math.prod(window), "groups": 1}
+    return windowed("pooling", view, window, **sizes)
+
+
+_GROUP_NORM = Rule("normalization", _group_norm)
+_POOL = Rule("pooling", _pool, product=_window)
+_REDUCE = _reduce(1)
 
 RULES: Mapping[str, Rule] = {
-    "BatchNormalization": Rule("normalization", _batch_norm),
-    "GroupNormalization": _norm(STANDARDIZE + 2, ()),
-    "InstanceNormalization": _norm(STANDARDIZE + 2, ()),
-    "LayerNormalization": _norm(STANDARDIZE + 1, (2,)),
-    "LpNormalization": Rule("normalization", _lp_norm),
+    "BatchNormalization": Rule("normalization", _batch_norm, form="elementwise"),
+    "GroupNormalization": _norm(STANDARDIZE + 2),
+    "InstanceNormalization": _norm(STANDARDIZE + 2),
+    "LayerNormalization": _norm(STANDARDIZE + 1, 2),
+    "LpNormalization": _norm(3),
     "LRN": Rule("normalization", _lrn),
-    "MeanVarianceNormalization": Rule("normalization", _mean_variance),
-    "RMSNormalization": _norm(4, ()),
-    "SimplifiedLayerNormalization": _norm(4, ()),
-    "com.microsoft:SkipLayerNormalization": _norm(STANDARDIZE + 2, (3, 4)),
-    "com.microsoft:SkipSimplifiedLayerNormalization": _norm(5, (3,)),
+    "MeanVarianceNormalization": _norm(STANDARDIZE),
+    "RMSNormalization": _norm(4),
+    "SimplifiedLayerNormalization": _norm(4),
+    "com.microsoft:SkipLayerNormalization": _norm(STANDARDIZE + 2, 3, 4),
+    "com.microsoft:SkipSimplifiedLayerNormalization": _norm(5, 3),
+    # Most of it is the rows that it reads.
     "com.microsoft:EmbedLayerNormalization": Rule(
-        "normalization", _embed_norm_flops, _embed_norm_bytes
+        "normalization", _embed_norm_flops, _embed_norm_bytes, form="gather"
     ),
-    "com.microsoft:GroupNorm": Rule("normalization", _group_norm),
-    "com.microsoft:SkipGroupNorm": Rule("normalization", _group_norm),
-    "AveragePool": Rule("pooling", _pool),
-    "MaxPool": Rule("pooling", _pool),
-    "LpPool": Rule("pooling", _lp_pool),
+    "com.microsoft:GroupNorm": _GROUP_NORM,
+    "com.microsoft:SkipGroupNorm": _GROUP_NORM,
+    **dict.fromkeys(("AveragePool", "MaxPool", "com.microsoft:NhwcMaxPool"), _POOL),
+    "LpPool": Rule("pooling", _lp_pool, product=_window),
     "GlobalAveragePool": per_input("pooling", 1),
     "GlobalMaxPool": per_input("pooling", 1),
     "GlobalLpPool": Rule("pooling", _global_lp_pool),
-    "MaxRoiPool": Rule("pooling", _roi_pool, least=lambda view: 0),
-    "com.microsoft:NhwcMaxPool": Rule("pooling", _pool),
-    "ArgMax": _reduce(1),
-    "ArgMin": _reduce(1),
-    "CumProd": _reduce(1),
-    "CumSum": _reduce(1),
+    "MaxRoiPool": Rule("pooling", _roi_pool, least=no_flops),
+    **dict.fromkeys(
+        (
+            "ArgMax",
+            "ArgMin",
+            "CumProd",
+            "CumSum",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+        ),
+        _REDUCE,
+    ),
     "ReduceL1": _reduce(2),
     "ReduceL2": _reduce(2, SQRT),
     "ReduceLogSum": _reduce(1, LOG),
     "ReduceLogSumExp": _reduce(EXP + 3, LOG + 1),
-    "ReduceMax": _reduce(1),
     "ReduceMean": _reduce(1, 1),
-    "ReduceMin": _reduce(1),
-    "ReduceProd": _reduce(1),
-    "ReduceSum": _reduce(1),
     "ReduceSumSquare": _reduce(2),
     "TopK": Rule("reduction", _top_k),
     "Unique": Rule("reduction", _unique),
     "Hardmax": per_output("softmax", 2),
     "LogSoftmax": Rule("softmax", _log_softmax),
-    "Softmax": _softmax(0),
-    "com.microsoft:BiasSoftmax": _softmax(1),
+    # Maximum, difference, exponential, sum, division: each an element.
+    "Softmax": per_output("softmax", EXP + 4),
+    "com.microsoft:BiasSoftmax": per_output("softmax", EXP + 5),
     "SoftmaxCrossEntropyLoss": Rule("softmax", _cross_entropy),
     "NegativeLogLikelihoodLoss": Rule("reduction", lambda view: 2 * view.elements(1), _loss_bytes),
+    "QuantizeLinear": per_output("quantize", REQUANTIZE),
+    "DequantizeLinear": per_output("quantize", DEQUANTIZE),
+    "DynamicQuantizeLinear": per_input("quantize", REQUANTIZE + 2),
+    "com.microsoft:QuantizeLinear": per_output("quantize", REQUANTIZE),
+    "com.microsoft:DequantizeLinear": per_output("quantize", DEQUANTIZE),
+    "com.microsoft:QLinearAdd": _quantized("elementwise", 1, operands=2),
+    "com.microsoft:QLinearMul": _quantized("elementwise", 1, operands=2),
+    "com.microsoft:QLinearLeakyRelu": _quantized("elementwise", 2),
+    "com.microsoft:QLinearSigmoid": _quantized("transcendental", SIGMOID),
+    "com.microsoft:QLinearSoftmax": _quantized("softmax", EXP + 4),
+    "com.microsoft:QLinearAveragePool": Rule(
+        "pooling", _quantized_pool, integer_input=0, product=_window
+    ),
+    "com.microsoft:QLinearGlobalAveragePool": Rule(
+        "pooling", _quantized_reduction, integer_input=0
+    ),
+    "com.microsoft:QLinearReduceMean": Rule("reduction", _quantized_reduction, integer_input=0),
+    "DFT": Rule("other", _dft, least=_dft_least),
+    "STFT": Rule("other", _stft, least=_stft_least),
+    "Det": Rule("other", _det),
+    "com.microsoft:Inverse": Rule("other", _inverse),
+    "Multinomial": Rule("other", _multinomial),
 }

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.graph.reading.attributes import are, ints_of
+from hetsim.graph.reading.onnx_types import are, ints_of
 from hetsim.graph.work.elementwise import EXP, POW, SIGMOID, TANH
-from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, no_bytes, no_flops, per_output
+from hetsim.graph.work.movement import reads_what_it_writes
+from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, no_bytes, per_output
 
 Ints = NDArray[np.int64]
 
@@ -185,19 +186,15 @@ def _stored_bytes(view: NodeView) -> tuple[int, int, int]:
     return read, constant + sum(t.nbytes for t in view.node.held if t.dtype == "float32"), written
 
 
-def _picked(view: NodeView) -> tuple[int, int, int]:
-    return moved_bytes(view, {0: min(view.input(0).nbytes, view.output().nbytes)})
-
-
 _TREES = Rule("other", _trees_most, _trees_bytes, least=_trees_least)
 _LINEAR = Rule("matmul", _linear, _stored_bytes)
 _VECTORS = Rule("matmul", _support_vectors, _stored_bytes)
-_MOVES = Rule("data_movement", no_flops)
+_MOVES = Rule("data_movement")
 
 RULES: Mapping[str, Rule] = {
     f"ai.onnx.ml:{op}": rule
     for op, rule in {
-        "ArrayFeatureExtractor": Rule("gather_scatter", no_flops, _picked),
+        "ArrayFeatureExtractor": Rule("gather_scatter", bytes=reads_what_it_writes),
         "Binarizer": per_output("elementwise", 1),
         "CastMap": per_output("elementwise", 1),
         "CategoryMapper": per_output("gather_scatter", 1),
@@ -215,6 +212,6 @@ RULES: Mapping[str, Rule] = {
         "TreeEnsemble": _TREES,
         "TreeEnsembleClassifier": _TREES,
         "TreeEnsembleRegressor": _TREES,
-        "ZipMap": Rule("data_movement", no_flops, no_bytes),
+        "ZipMap": Rule("data_movement", bytes=no_bytes),
     }.items()
 }

@@ -1,29 +1,29 @@
-"""Rules of ops that move elements: views, copies, gather and scatter, resampling.
-
-A view (Reshape and its kin) is the same memory under another shape: it moves nothing. A
-copy reads what it writes; where only a part of an input is touched (the rows that a Gather
-names, the range that a Slice takes), only that part counts. Shapes and types that are asked
-for without the data (Shape, the example of CastLike) are not read.
-"""
+"""Rules of ops that move elements: views, copies, gather and scatter, resampling, sequences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from hetsim.graph.graph import Graph
 from hetsim.graph.work.elementwise import RANDOM
-from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, no_bytes, no_flops
+from hetsim.graph.work.rule import NodeView, Product, Rule, moved_bytes, no_bytes, op_key, per_input
 
-_VIEWS = ("BitCast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+# A sequence has no size before a run: of its bytes only those of plain tensors count.
+_VIEWS = (
+    "BitCast", "Flatten", "Identity", "Optional", "OptionalGetElement", "OptionalHasElement",
+    "Reshape", "SequenceEmpty", "SequenceErase", "SequenceLength", "Squeeze", "Unsqueeze",
+)  # fmt: skip
 
 _COPIES = (
-    "CenterCropPad", "Concat", "Constant", "ConstantOfShape", "DepthToSpace", "Expand", "OneHot",
-    "Pad", "ReverseSequence", "SpaceToDepth", "Split", "Tile", "Transpose",
-    "com.microsoft:ExpandDims", "com.microsoft:Pad",
+    "CenterCropPad", "ConcatFromSequence", "Constant", "ConstantOfShape", "Expand", "OneHot",
+    "Pad", "ReverseSequence", "SequenceAt", "SequenceConstruct", "SequenceInsert", "Split",
+    "SplitToSequence", "Tile", "Trilu", "com.microsoft:ExpandDims", "com.microsoft:Pad",
+    "com.microsoft:Trilu",
 )  # fmt: skip
 
 
-def _reads_what_it_writes(view: NodeView) -> tuple[int, int, int]:
+def reads_what_it_writes(view: NodeView) -> tuple[int, int, int]:
     """Of the first input as many bytes as result, but never more than there are."""
     return moved_bytes(view, {0: min(view.input(0).nbytes, view.output().nbytes)})
 
@@ -109,44 +109,72 @@ def _suppression(view: NodeView) -> int:
     return batch * classes * (sort + _OVERLAP * kept * boxes)
 
 
-def _suppression_least(view: NodeView) -> int:
-    """No score is above the threshold: each is compared with it."""
-    return view.elements(1)
+def _search_flops(view: NodeView) -> int:
+    """Every n-gram of every length and skip that is looked up in the pool."""
+    lengths = view.integer("max_gram_length", 1) - view.integer("min_gram_length", 1) + 1
+    skips = view.integer("max_skip_count", 0) + 1
+    return lengths * skips * view.elements()
 
 
-def _add_inputs(view: NodeView) -> int:
-    return view.elements()
+def _resize_window(view: NodeView) -> Product:
+    """Of each result the elements around it that it is made of, along each dim."""
+    taps = {"linear": 2, "bilinear": 2, "cubic": 4}.get(view.text("mode"), 1)
+    window, ones = (taps, taps), (1, 1)
+    return Product("resize", 1, 1, 1, 1, window, ones, ones, view.elements())
 
+
+_VIEW = Rule("data_movement", bytes=no_bytes)
+_COPY = Rule("data_movement")
+_ORDER = Rule("data_movement", form="transpose")
+_ASKED = Rule("data_movement", bytes=_reads_no_data)
+_PICKED = Rule("gather_scatter", bytes=reads_what_it_writes)
+_SCATTER = Rule("gather_scatter", _scatter_flops)
+_SAMPLED = Rule("resize", _grid_sample)
+_RESIZE = Rule("resize", _resize, product=_resize_window)
 
 RULES: Mapping[str, Rule] = {
-    **{op: Rule("data_movement", no_flops, no_bytes) for op in _VIEWS},
-    **{op: Rule("data_movement", no_flops) for op in _COPIES},
+    **dict.fromkeys(_VIEWS, _VIEW),
+    **dict.fromkeys(_COPIES, _COPY),
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth", "Transpose"), _ORDER),
+    **dict.fromkeys(("EyeLike", "Shape", "Size"), _ASKED),
+    **dict.fromkeys(
+        ("Compress", "Gather", "GatherElements", "GatherND", "com.microsoft:GatherND"), _PICKED
+    ),
+    **dict.fromkeys(("MaxUnpool", "Scatter", "TensorScatter"), Rule("gather_scatter")),
+    **dict.fromkeys(("ScatterElements", "ScatterND"), _SCATTER),
+    **dict.fromkeys(("GridSample", "com.microsoft:GridSample"), _SAMPLED),
+    **dict.fromkeys(("Resize", "Upsample"), _RESIZE),
+    "Concat": Rule("data_movement", form="concat"),
     "Dropout": Rule("data_movement", _dropout_flops, _dropout_bytes),
     # Its first operands are floating-point, and are not what is moved.
-    "com.microsoft:QLinearConcat": Rule("data_movement", no_flops, integer_input=2),
-    "EyeLike": Rule("data_movement", no_flops, _reads_no_data),
-    "Shape": Rule("data_movement", no_flops, _reads_no_data),
-    "Size": Rule("data_movement", no_flops, _reads_no_data),
-    "Slice": Rule("data_movement", no_flops, _reads_what_it_writes),
-    "Trilu": Rule("data_movement", no_flops),
-    "com.microsoft:Trilu": Rule("data_movement", no_flops),
-    "Col2Im": Rule("data_movement", _add_inputs),
-    "Compress": Rule("gather_scatter", no_flops, _reads_what_it_writes),
-    "Gather": Rule("gather_scatter", no_flops, _reads_what_it_writes),
-    "GatherElements": Rule("gather_scatter", no_flops, _reads_what_it_writes),
-    "GatherND": Rule("gather_scatter", no_flops, _reads_what_it_writes),
-    "com.microsoft:GatherND": Rule("gather_scatter", no_flops, _reads_what_it_writes),
-    "MaxUnpool": Rule("gather_scatter", no_flops),
-    "NonZero": Rule("gather_scatter", _add_inputs),
-    "Scatter": Rule("gather_scatter", no_flops),
-    "ScatterElements": Rule("gather_scatter", _scatter_flops),
-    "ScatterND": Rule("gather_scatter", _scatter_flops),
-    "TensorScatter": Rule("gather_scatter", no_flops),
+    "com.microsoft:QLinearConcat": Rule("data_movement", integer_input=2, form="concat"),
+    "Slice": Rule("data_movement", bytes=reads_what_it_writes),
+    "Col2Im": per_input("data_movement", 1),
+    "NonZero": per_input("gather_scatter", 1),
     "AffineGrid": Rule("resize", _affine_grid),
-    "GridSample": Rule("resize", _grid_sample),
-    "com.microsoft:GridSample": Rule("resize", _grid_sample),
-    "Resize": Rule("resize", _resize),
-    "NonMaxSuppression": Rule("other", _suppression, least=_suppression_least),
+    "NonMaxSuppression": Rule("other", _suppression, least=lambda view: view.elements(1)),
     "RoiAlign": Rule("resize", _roi_align, least=_roi_align_least),
-    "Upsample": Rule("resize", _resize),
+    "TfIdfVectorizer": Rule("other", _search_flops),
 }
+
+_ALWAYS = frozenset({"Identity"})
+"""Op types that move nothing and compute nothing."""
+
+_OF_CONSTANTS = frozenset(
+    {"Cast", "Flatten", "Reshape", "Shape", "Size", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""Op types that are housekeeping where all that they read is constant."""
+
+
+def housekeeping_nodes(graph: Graph, ops: Collection[str] = ()) -> frozenset[int]:
+    """Identities, reshapes of constants, and nodes of the op types `ops`. O(V + E)."""
+    found: set[int] = set()
+    constant = set(graph.constants)
+    for node in graph.nodes:
+        op = op_key(node)
+        of_constants = op in _ALWAYS | _OF_CONSTANTS and constant.issuperset(node.reads)
+        if op in _ALWAYS or op in ops or of_constants:
+            found.add(node.id)
+        if of_constants:
+            constant.update(node.writes)
+    return frozenset(found)

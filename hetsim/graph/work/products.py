@@ -2,18 +2,37 @@
 
 1 MAC counts 2 FLOP. A bias, a summed-in tensor, and a scale factor that is not one count
 1 FLOP an output element each; a fused activation counts what it counts on its own.
+
+A convolution and a matrix product are both ``groups`` products of ``rows`` x ``depth`` by
+``depth`` x ``columns``. FLOPs alone do not tell a depthwise convolution from a dense one, nor a
+batch of one from one of 64; these sizes do. Source: im2col, as in K. Chellapilla, S. Puri,
+P. Simard, High Performance Convolutional Neural Networks for Document Processing, IWFHR 2006,
+section 2.1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hetsim.graph.work.elementwise import activation_flops
-from hetsim.graph.work.rule import NodeView, Rule
+from hetsim.graph.work.rule import NodeView, Product, Rule
 
 REQUANTIZE = 4
 """FLOP an element of scaling, rounding, shifting and saturating an accumulator."""
+
+
+def windowed(form: str, view: NodeView, window: Sequence[int], **sizes: int) -> Product:
+    """Product over windows of the first input, with the strides and dilations of the node."""
+    return Product(
+        form=form,
+        window=tuple(window),
+        strides=view.integers("strides") or (1,) * len(window),
+        dilations=view.integers("dilations") or (1,) * len(window),
+        operand_elements=view.elements(),
+        **sizes,
+    )
 
 
 def _fused_activation(view: NodeView) -> int | None:
@@ -21,7 +40,12 @@ def _fused_activation(view: NodeView) -> int | None:
     return None if weight is None else weight * view.out_elements()
 
 
-def _conv(weight: int = 1, added: Sequence[int] = (), requantize: int = 0) -> Rule:
+def _conv(
+    weight: int = 1,
+    added: Sequence[int] = (),
+    requantize: int = 0,
+    integer_input: int | None = None,
+) -> Rule:
     """Every output element takes one MAC an element of its filter, padding included."""
 
     def flops(view: NodeView) -> int | None:
@@ -33,7 +57,33 @@ def _conv(weight: int = 1, added: Sequence[int] = (), requantize: int = 0) -> Ru
         extra = requantize + sum(view.has(position) for position in added)
         return 2 * macs + extra * out + activation
 
-    return Rule("conv", flops, integer_input=0 if requantize else None)
+    def product(view: NodeView) -> Product:
+        channels, depth, *window = view.shape(weight)
+        groups = view.integer("group", 1)
+        batch, taps = view.shape(0)[0], math.prod(window)
+        form = "pointwise" if taps == 1 else "dense"
+        if groups > 1:
+            form = "depthwise" if depth == 1 else "grouped"
+        elif (
+            form == "dense"
+            and view.elements() == batch * depth * taps
+            and not any(view.integers("pads"))
+        ):
+            # Each sample is one window, and each weight is used once for it.
+            form = "matmul"
+        rows = view.out_elements() // channels
+        return windowed(
+            form,
+            view,
+            window,
+            rows=rows,
+            columns=channels // groups,
+            depth=depth * taps,
+            groups=groups,
+            positions=rows // max(1, batch),
+        )
+
+    return Rule("conv", flops, integer_input=integer_input, product=product)
 
 
 def _conv_transpose(bias: int) -> Rule:
@@ -43,7 +93,20 @@ def _conv_transpose(bias: int) -> Rule:
         macs = view.elements() * math.prod(view.shape(1)[1:])
         return 2 * macs + view.has(bias) * view.out_elements()
 
-    return Rule("conv", flops)
+    def product(view: NodeView) -> Product:
+        depth, columns, *window = view.shape(1)
+        groups = view.integer("group", 1)
+        return windowed(
+            "transposed",
+            view,
+            window,
+            rows=view.elements() // depth,
+            columns=columns * math.prod(window),
+            depth=depth // groups,
+            groups=groups,
+        )
+
+    return Rule("conv", flops, product=product)
 
 
 def _deform_conv(view: NodeView) -> int:
@@ -65,7 +128,34 @@ def _causal_conv(view: NodeView) -> int | None:
     return (2 * view.shape(1)[-1] + view.has(2) + activation) * view.out_elements()
 
 
-def _gemm(c: int = 2, requantize: int = 0) -> Rule:
+def _causal_product(view: NodeView) -> Product:
+    channels, tap = view.shape(1)[0], view.shape(1)[-1]
+    rows = view.out_elements() // channels
+    return Product(
+        form="depthwise",
+        rows=rows,
+        columns=1,
+        depth=tap,
+        groups=channels,
+        window=(tap,),
+        strides=(1,),
+        dilations=(1,),
+        operand_elements=view.elements(),
+        positions=rows // max(1, view.shape(0)[0]),
+    )
+
+
+def _form(view: NodeView, left: int, right: int) -> str:
+    names = (view.node.inputs[left], view.node.inputs[right])
+    stored = any(name in view.graph.constants or name in view.graph.dequantized for name in names)
+    return "matmul" if stored else "batched"
+
+
+def _matrices(form: str, rows: int, columns: int, depth: int, groups: int = 1) -> Product:
+    return Product(form, rows, columns, depth, groups, operand_elements=rows * depth * groups)
+
+
+def _gemm(c: int = 2, requantize: int = 0, right: int = 1) -> Rule:
     def flops(view: NodeView) -> int | None:
         activation = _fused_activation(view)
         if activation is None:
@@ -79,11 +169,26 @@ def _gemm(c: int = 2, requantize: int = 0) -> Rule:
             total += view.elements(c)
         return total
 
-    return Rule("matmul", flops, integer_input=0 if requantize else None)
+    def product(view: NodeView) -> Product:
+        rows, columns = view.output().static_shape
+        depth = view.shape(0)[0 if view.integer("transA", 0) else 1]
+        return _matrices(_form(view, 0, right), rows, columns, depth)
+
+    return Rule("matmul", flops, integer_input=0 if requantize else None, product=product)
+
+
+def _depth(view: NodeView) -> int:
+    shape = view.shape(0)
+    if view.integer("transA", 0) and len(shape) > 1:
+        return shape[0] if view.integer("transBatchA", 0) else shape[-2]
+    return shape[-1]
 
 
 def _matmul(
-    added: Sequence[int] = (), requantize: int = 0, integer_input: int | None = None
+    added: Sequence[int] = (),
+    requantize: int = 0,
+    integer_input: int | None = None,
+    right: int = 1,
 ) -> Rule:
     """Batch dims broadcast, vectors count as one row or column."""
 
@@ -91,15 +196,25 @@ def _matmul(
         activation = _fused_activation(view)
         if activation is None:
             return None
-        shape = view.shape(0)
-        depth = shape[-1]
-        if view.integer("transA", 0) and len(shape) > 1:
-            depth = shape[0] if view.integer("transBatchA", 0) else shape[-2]
         extra = requantize + sum(view.has(position) for position in added)
         extra += view.number("alpha", 1.0) != 1.0
-        return (2 * depth + extra) * view.out_elements() + activation
+        return (2 * _depth(view) + extra) * view.out_elements() + activation
 
-    return Rule("matmul", flops, integer_input=integer_input)
+    def product(view: NodeView) -> Product:
+        """An operand that all matrices of the other share makes them one product of more rows."""
+        a, b, depth = view.shape(0), view.shape(right), _depth(view)
+        out = list(view.output().static_shape)
+        columns = out.pop() if len(b) > 1 else 1
+        rows = out.pop() if len(a) > 1 else 1
+        groups = math.prod(out)
+        form = _form(view, 0, right)
+        if math.prod(b) == depth * columns:
+            return _matrices(form, groups * rows, columns, depth)
+        if math.prod(a) == depth * rows:
+            return _matrices(form, groups * columns, rows, depth)
+        return _matrices(form, rows, columns, depth, groups)
+
+    return Rule("matmul", flops, integer_input=integer_input, product=product)
 
 
 def _dynamic_matmul(view: NodeView) -> int:
@@ -111,11 +226,16 @@ def _dynamic_matmul(view: NodeView) -> int:
 def _matmul_nbits(view: NodeView) -> int:
     """A product, after each weight is scaled and shifted; some kernels do without the latter."""
     depth, columns = view.integer("K", 0), view.integer("N", 0)
-    return _product_nbits(view) + 2 * depth * columns
+    return _least_nbits(view) + 2 * depth * columns
 
 
-def _product_nbits(view: NodeView) -> int:
+def _least_nbits(view: NodeView) -> int:
     return (2 * view.integer("K", 0) + view.has(5)) * view.out_elements()
+
+
+def _product_nbits(view: NodeView) -> Product:
+    columns = view.integer("N", 0)
+    return _matrices("matmul", view.out_elements() // columns, columns, view.integer("K", 0))
 
 
 _INT8_ACTIVATIONS = 4
@@ -126,18 +246,39 @@ def _type_nbits(view: NodeView) -> str | None:
     return "int8" if view.integer("accuracy_level", 0) == _INT8_ACTIVATIONS else None
 
 
-def einsum_flops(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
-    """FLOP of an Einsum that contracts its operands pair by pair from the left.
+Labels = tuple[list[list[str]], set[str], dict[str, int]]
+
+
+def _labels(view: NodeView) -> Labels:
+    """Indices of each operand of an Einsum, those that its result keeps, and their sizes."""
+    shapes = [view.shape(position) for position in range(len(view.node.inputs))]
+    left, arrow, right = view.text("equation").replace(" ", "").partition("->")
+    terms: list[list[str]] = []
+    for term, shape in zip(left.split(","), shapes, strict=True):
+        before, dots, after = term.partition("...")
+        hidden = len(shape) - len(before) - len(after) if dots else 0
+        terms.append([*before, *(f"dim -{i}" for i in range(hidden, 0, -1)), *after])
+    flat = [label for labels in terms for label in labels]
+    ellipsis = {label for label in flat if len(label) > 1}
+    if arrow:
+        kept = set(right.replace("...", "")) | (ellipsis if "..." in right else set())
+    else:
+        kept = {label for label in flat if flat.count(label) == 1} | ellipsis
+    sizes: dict[str, int] = {}
+    for labels, shape in zip(terms, shapes, strict=True):
+        for label, size in zip(labels, shape, strict=True):
+            sizes[label] = max(sizes.get(label, 1), size)
+    return terms, kept, sizes
+
+
+def _einsum(view: NodeView) -> int:
+    """Operands contracted pair by pair from the left.
 
     A pair takes one product for each combination of the indices it has, and one sum where
     an index ends there; a lone operand takes sums alone. Dims of an ellipsis are indices
     counted from the right; a dim of one broadcasts.
     """
-    terms, kept = labels_of(equation, shapes)
-    sizes: dict[str, int] = {}
-    for labels, shape in zip(terms, shapes, strict=True):
-        for label, size in zip(labels, shape, strict=True):
-            sizes[label] = max(sizes.get(label, 1), size)
+    terms, kept, sizes = _labels(view)
     total = 0
     current = set(terms[0])
     for step in range(max(1, len(terms) - 1)):
@@ -153,56 +294,56 @@ def einsum_flops(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
     return total
 
 
-def labels_of(equation: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[list[str]], set[str]]:
-    """Return the indices of each operand of an Einsum, and those that its result keeps."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = [_labels(term, len(shape)) for term, shape in zip(left.split(","), shapes, strict=True)]
-    flat = [label for labels in terms for label in labels]
-    ellipsis = {label for label in flat if len(label) > 1}
-    if arrow:
-        return terms, set(right.replace("...", "")) | (ellipsis if "..." in right else set())
-    return terms, {label for label in flat if flat.count(label) == 1} | ellipsis
+def _einsum_product(view: NodeView) -> Product | None:
+    """Of two operands: indices of both in the result are groups, of both in none the depth."""
+    if len(view.node.inputs) != 2:
+        return None
+    terms, kept, sizes = _labels(view)
+    left, right = (set(labels) for labels in terms)
+    both = left & right
+
+    def count(labels: set[str]) -> int:
+        return math.prod(sizes[label] for label in labels)
+
+    return _matrices(
+        _form(view, 0, 1),
+        count(left - right),
+        count(right - left),
+        count(both - kept),
+        count(both & kept),
+    )
 
 
-def _labels(term: str, rank: int) -> list[str]:
-    before, dots, after = term.partition("...")
-    if not dots:
-        return list(term)
-    hidden = rank - len(before) - len(after)
-    return [*before, *(f"dim -{i}" for i in range(hidden, 0, -1)), *after]
-
-
-def _einsum(view: NodeView) -> int:
-    shapes = [view.shape(position) for position in range(len(view.node.inputs))]
-    return einsum_flops(view.text("equation"), shapes)
-
+_CAUSAL = Rule("conv", _causal_conv, product=_causal_product)
+_QUANTIZED = _conv(weight=3, added=(8,), requantize=REQUANTIZE, integer_input=0)
+_MATMUL = _matmul()
 
 RULES: Mapping[str, Rule] = {
     "Conv": _conv(added=(2,)),
-    "ConvInteger": Rule("conv", _conv().flops, integer_input=0),
-    "QLinearConv": _conv(weight=3, added=(8,), requantize=REQUANTIZE),
+    "ConvInteger": _conv(integer_input=0),
+    "QLinearConv": _QUANTIZED,
     "ConvTranspose": _conv_transpose(bias=2),
-    "DeformConv": Rule("conv", _deform_conv),
-    "CausalConvWithState": Rule("conv", _causal_conv),
+    "DeformConv": Rule("conv", _deform_conv, product=_conv().product),
+    "CausalConvWithState": _CAUSAL,
     "Gemm": _gemm(),
-    "MatMul": _matmul(),
+    "MatMul": _MATMUL,
     "MatMulInteger": _matmul(integer_input=0),
-    "QLinearMatMul": _matmul(requantize=REQUANTIZE, integer_input=0),
-    "Einsum": Rule("matmul", _einsum),
+    "QLinearMatMul": _matmul(requantize=REQUANTIZE, integer_input=0, right=3),
+    "Einsum": Rule("matmul", _einsum, product=_einsum_product),
     "com.microsoft:FusedConv": _conv(added=(2, 3)),
     "com.microsoft:NhwcConv": _conv(added=(2,)),
     "com.microsoft:NhwcFusedConv": _conv(added=(2, 3)),
-    "com.microsoft:QLinearConv": _conv(weight=3, added=(8,), requantize=REQUANTIZE),
+    "com.microsoft:QLinearConv": _QUANTIZED,
     "com.microsoft:ConvTransposeWithDynamicPads": _conv_transpose(bias=3),
-    "com.microsoft:CausalConvWithState": Rule("conv", _causal_conv),
+    "com.microsoft:CausalConvWithState": _CAUSAL,
     "com.microsoft:FusedGemm": _gemm(),
-    "com.microsoft:QGemm": _gemm(c=6, requantize=REQUANTIZE),
-    "com.microsoft:FusedMatMul": _matmul(),
-    "com.microsoft:TransposeMatMul": _matmul(),
-    "com.microsoft:FusedMatMulActivation": _matmul(),
+    "com.microsoft:QGemm": _gemm(c=6, requantize=REQUANTIZE, right=3),
+    "com.microsoft:FusedMatMul": _MATMUL,
+    "com.microsoft:TransposeMatMul": _MATMUL,
+    "com.microsoft:FusedMatMulActivation": _MATMUL,
     "com.microsoft:MatMulIntegerToFloat": _matmul(added=(6,), requantize=1, integer_input=0),
-    "com.microsoft:DynamicQuantizeMatMul": Rule("matmul", _dynamic_matmul, integer_input=1),
+    "com.microsoft:DynamicQuantizeMatMul": replace(_MATMUL, flops=_dynamic_matmul, integer_input=1),
     "com.microsoft:MatMulNBits": Rule(
-        "matmul", _matmul_nbits, least=_product_nbits, dtype=_type_nbits
+        "matmul", _matmul_nbits, least=_least_nbits, dtype=_type_nbits, product=_product_nbits
     ),
 }

@@ -1,4 +1,4 @@
-"""What a costing rule is, and the view of a node that rules count from."""
+"""The work of a node, the view of a node that rules count from, and what a rule is."""
 
 from __future__ import annotations
 
@@ -9,12 +9,122 @@ from typing import Any
 from hetsim.errors import ModelError
 from hetsim.graph.graph import Graph, Node, Tensor
 
-_OPS = "ops"
+FORMS = (
+    "dense", "pointwise", "depthwise", "grouped", "transposed", "matmul", "batched", "recurrent",
+    "attention", "normalization", "softmax", "pooling", "reduction", "elementwise", "movement",
+    "concat", "transpose", "resize", "gather", "other",
+)  # fmt: skip
+"""Forms of kernels. Products first: convolutions with a window, without one (1x1), of one input
+channel a group, of several, and transposed; matrix products by weights, and of two activations;
+recurrent layers, step by step; attention as one op. The others are bound by what they move:
+normalization over channels, softmax, pooling, reductions, elementwise ops, copies (Slice, Split,
+Pad, Expand), of several tensors to one (Concat), in another order (Transpose, DepthToSpace),
+resampling, indexed reads, and the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The product that a node computes, biases and activations left out.
+
+    Attributes
+    ----------
+    form : str
+        One of `FORMS`: a product, or pooling and resize, which have a window alone.
+    rows : int
+        Positions that share the weights of a group: batch times places. Of attention the queries.
+    columns : int
+        Results at each of them, a group: output channels. Of attention the keys.
+    depth : int
+        Terms of each sum: input channels a group, times the window. Of attention the width of a
+        key and that of a value together.
+    groups : int
+        Products of that size, each with operands of its own.
+    window, strides, dilations : tuple of int
+        Of a convolution, by spatial dim; empty for a matrix product.
+    operand_elements : int
+        Elements of the operand that the rows are taken from, each once: of a convolution its
+        input.
+    steps : int
+        Times that all of it is done, one after the other: the length of a sequence.
+    positions : int
+        Of a convolution: `rows` of one sample.
+    """
+
+    form: str
+    rows: int
+    columns: int
+    depth: int
+    groups: int
+    window: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    operand_elements: int = 0
+    steps: int = 1
+    positions: int = 1
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all groups and steps; each is 2 FLOP."""
+        return self.rows * self.columns * self.depth * self.groups * self.steps
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one node does.
+
+    Attributes
+    ----------
+    flops : int
+    read_bytes, write_bytes, weight_bytes : int
+        Of values read that are no constants, of values written, of constants.
+    op_class : str
+        One of ``hetsim.hardware.spec.OP_CLASSES``.
+    dtype : str
+        Element type of the arithmetic: that of the first floating-point input, else output;
+        for integer products ``int8`` or ``int4`` by their first operand, whatever its sign;
+        else that of the first plain operand.
+    rule : bool
+        False where what it computes is not known, or not in full; `why` says why.
+    least : Work or None
+        What it does at the least, where data decide and that is less.
+    integer_bytes : int
+        Those of `weight_bytes` that are of integers, which stay as they are stored on a device
+        that computes floats in another type.
+    form : str
+        Form of its kernel, one of `FORMS`.
+    product : Product or None
+        Sizes of the product that it computes, or of the windows that it pools.
+    exp_elements : int
+        Elements that pass a function without a machine instruction (exp, erf, a root); those of
+        softmax, attention and recurrent layers are part of their form.
+    unsized : str
+        Why `product` has the FLOP of what it computes and not its sizes, or why its arithmetic
+        is in none.
+    """
+
+    flops: int
+    read_bytes: int
+    write_bytes: int
+    weight_bytes: int
+    op_class: str
+    dtype: str
+    rule: bool
+    why: str = ""
+    least: Work | None = None
+    integer_bytes: int = 0
+    form: str = "other"
+    product: Product | None = None
+    exp_elements: int = 0
+    unsized: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node with its tensors, by position."""
+    """A node with its tensors and attributes, by position and name.
+
+    ModelError where an input or output that is asked for is absent; UnboundDimension where its
+    shape is not known in numbers.
+    """
 
     graph: Graph
     node: Node
@@ -28,57 +138,48 @@ class NodeView:
         return position < len(self.node.outputs) and self.node.outputs[position] != ""
 
     def input(self, position: int) -> Tensor:
-        """Input `position`. Raises ModelError where it is absent."""
+        """Input `position`."""
         if not self.has(position):
-            raise ModelError(f"{self.node.op_type} has no input {position}", where=self._where)
+            raise self._absent("input", position)
         return self.graph.tensors[self.node.inputs[position]]
 
     def output(self, position: int = 0) -> Tensor:
-        """Output `position`. Raises ModelError where it is absent."""
+        """Output `position`."""
         if not self.has_output(position):
-            raise ModelError(f"{self.node.op_type} has no output {position}", where=self._where)
+            raise self._absent("output", position)
         return self.graph.tensors[self.node.outputs[position]]
 
     def shape(self, position: int) -> tuple[int, ...]:
-        """Shape of input `position` in numbers."""
+        """Shape of input `position`."""
         return self.input(position).static_shape
 
     def elements(self, position: int = 0) -> int:
-        """Number of elements of input `position`."""
+        """Elements of input `position`."""
         return self.input(position).elements
 
     def out_elements(self) -> int:
-        """Number of elements of the first output that is asked for."""
+        """Elements of the first output that is asked for."""
         return self.graph.tensors[self.node.writes[0]].elements if self.node.writes else 0
 
     def integer(self, name: str, default: int) -> int:
-        """Integer attribute `name`."""
+        """Integer attribute."""
         value = self.node.attributes.get(name, default)
         return value if isinstance(value, int) else default
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Attribute `name`, a list of integers; empty where it is absent."""
+        """Attribute that is a list of integers; empty where it is absent."""
         value = self.node.attributes.get(name, ())
         return tuple(v for v in value if isinstance(v, int)) if isinstance(value, tuple) else ()
 
     def number(self, name: str, default: float) -> float:
-        """Attribute `name`, a number."""
+        """Attribute that is a number."""
         value = self.node.attributes.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
     def text(self, name: str, default: str = "") -> str:
-        """Attribute `name`, a string."""
+        """Attribute that is a text."""
         value = self.node.attributes.get(name, default)
-        if isinstance(value, bytes):
-            return value.decode()
         return value if isinstance(value, str) else default
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Attribute `name`, a list of strings; empty where it is absent."""
-        value = self.node.attributes.get(name, ())
-        if not isinstance(value, tuple):
-            return ()
-        return tuple(v.decode() if isinstance(v, bytes) else str(v) for v in value)
 
     def constant(self, position: int) -> tuple[int, ...] | None:
         """Contents of input `position` where it is a small integer constant, else None."""
@@ -87,16 +188,17 @@ class NodeView:
         return self.graph.constant_values.get(self.node.inputs[position])
 
     def one_number(self, position: int) -> float | None:
-        """The value of input `position` where it is a constant of one number, else None."""
+        """Value of input `position` where it is a constant of one number, else None."""
         if not self.has(position):
             return None
         name = self.node.inputs[position]
         whole = self.graph.constant_values.get(name, ())
         return float(whole[0]) if len(whole) == 1 else self.graph.constant_numbers.get(name)
 
-    @property
-    def _where(self) -> str:
-        return f"node '{self.node.name}'"
+    def _absent(self, what: str, position: int) -> ModelError:
+        return ModelError(
+            f"{self.node.op_type} has no {what} {position}", where=f"node '{self.node.name}'"
+        )
 
 
 Flops = Callable[[NodeView], int | None]
@@ -107,11 +209,10 @@ Bytes = Callable[[NodeView], tuple[int, int, int]]
 
 
 def moved_bytes(view: NodeView, instead: Mapping[int, int] | None = None) -> tuple[int, int, int]:
-    """Count every value a node reads and writes once, as (activations, constants, written).
+    """Bytes of activations, constants and results: every value once.
 
-    Constants that are dequantized first count as the integers that are stored.
-
-    `instead` gives the bytes that are really touched of an input, by position.
+    Constants that are dequantized first count as the integers that are stored. `instead` has
+    the bytes that are really touched of an input, by position.
     """
     graph, node = view.graph, view.node
     touched = {node.inputs[p]: n for p, n in (instead or {}).items() if view.has(p)}
@@ -134,7 +235,7 @@ def no_bytes(view: NodeView) -> tuple[int, int, int]:
 
 
 def no_flops(view: NodeView) -> int:
-    """Moves without arithmetic."""
+    """No arithmetic: moves, or what may be skipped."""
     return 0
 
 
@@ -146,37 +247,42 @@ class Rule:
     ----------
     op_class : str
         One of ``hetsim.hardware.spec.OP_CLASSES``.
-    flops : callable
-    bytes : callable
+    flops, bytes : callable
     integer_input : int or None
         Position of the input whose integer type the arithmetic is done in; None where it
         is done in the type of the first floating-point value.
-    dtype : callable or None
-        Type that the arithmetic is done in where the node says another; None of it: as above.
     least : callable or None
-        FLOP that it takes at the least, where data decide; None where `flops` says all.
+        FLOP at the least, where data decide; None where `flops` says all.
+    dtype : callable or None
+        Type of the arithmetic where the node says another; None of it: as above.
+    product : callable or None
+        Sizes of the product that a node computes; None of it where it is none.
+    form : str
+        Form of the kernel, where neither class nor product tells it.
     """
 
     op_class: str
-    flops: Flops
+    flops: Flops = no_flops
     bytes: Bytes = moved_bytes
     integer_input: int | None = None
     least: Flops | None = None
     dtype: Callable[[NodeView], str | None] | None = None
+    product: Callable[[NodeView], Product | None] | None = None
+    form: str = ""
 
 
 def per_output(op_class: str, weight: int) -> Rule:
-    """Return a rule of `weight` FLOP an output element."""
+    """Rule of `weight` FLOP an output element."""
     return Rule(op_class, lambda view: weight * view.out_elements())
 
 
 def per_input(op_class: str, weight: int) -> Rule:
-    """Return a rule of `weight` FLOP an element of the first input."""
+    """Rule of `weight` FLOP an element of the first input."""
     return Rule(op_class, lambda view: weight * view.elements())
 
 
 def op_key(node: Node) -> str:
-    """Return the op type of `node`, with its domain before it where that is not the standard's.
+    """Op type of `node`, with its domain before it where that is not the standard's.
 
     >>> op_key(Node(0, "n", "Gelu", "com.microsoft", ("x",), ("y",)))
     'com.microsoft:Gelu'
@@ -186,18 +292,18 @@ def op_key(node: Node) -> str:
     return node.op_type if not domain else key_of_op(node.op_type, domain)
 
 
+def key_of_op(op_type: str, domain: str) -> str:
+    """Name of an operator, as `op_key` writes it."""
+    return op_type if domain in ("", "ai.onnx") else f"{domain}:{op_type}"
+
+
 def ops_of(graph: Graph) -> Mapping[str, tuple[int, ...]]:
-    """Return the ids of the nodes of each op, by `op_key`; kept with the graph. O(V) at first."""
-    known: Any = graph.kept.get(_OPS)
+    """Ids of the nodes of each op, by `op_key`; kept with the graph. O(V) at first."""
+    known: Any = graph.kept.get("ops")
     if known is None:
         found: dict[str, list[int]] = {}
         for node in graph.nodes:
             found.setdefault(op_key(node), []).append(node.id)
-        known = graph.kept[_OPS] = {key: tuple(ids) for key, ids in found.items()}
+        known = graph.kept["ops"] = {key: tuple(ids) for key, ids in found.items()}
     ops: Mapping[str, tuple[int, ...]] = known
     return ops
-
-
-def key_of_op(op_type: str, domain: str) -> str:
-    """Return what an operator is named by, as `op_key` does of a node."""
-    return op_type if domain in ("", "ai.onnx") else f"{domain}:{op_type}"

@@ -1,34 +1,17 @@
-"""Rules of what ONNX Runtime adds to ONNX, besides what stands with the op that it is like."""
+"""Rules of what ONNX Runtime adds to ONNX, and why other ops have none."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
-from hetsim.graph.work.elementwise import (
-    EXP,
-    GELU,
-    GELU_TANH,
-    SIGMOID,
-    SOFTPLUS,
-    SQRT,
-    TANH,
-)  # fmt: skip
-from hetsim.graph.work.layers import RULES as LAYERS
-from hetsim.graph.work.layers import STANDARDIZE
-from hetsim.graph.work.movement import RULES as MOVEMENT
-from hetsim.graph.work.numeric import DEQUANTIZE, fft_flops
-from hetsim.graph.work.numeric import RULES as NUMERIC
+from hetsim.graph.work import layers, movement, products
+from hetsim.graph.work.attention import LSTM_POINTWISE
+from hetsim.graph.work.elementwise import EXP, GELU, GELU_TANH, SIGMOID, SOFTPLUS, SQRT, TANH
+from hetsim.graph.work.layers import DEQUANTIZE, STANDARDIZE, fft_flops
 from hetsim.graph.work.products import REQUANTIZE
-from hetsim.graph.work.products import RULES as CONTRACTION
-from hetsim.graph.work.rule import (
-    NodeView,
-    Rule,
-    moved_bytes,
-    no_flops,
-    per_input,
-    per_output,
-)  # fmt: skip
+from hetsim.graph.work.rule import NodeView, Rule, moved_bytes, no_flops, per_input, per_output
 
 MS = "com.microsoft"
 
@@ -132,7 +115,7 @@ def _attention_lstm(view: NodeView) -> int:
     directions, rows, width = view.shape(1)
     hidden = rows // 4
     cell = 2 * rows * (width + hidden) + 2 * rows * view.has(3)
-    cell += (3 * SIGMOID + 2 * TANH + 4) * hidden
+    cell += LSTM_POINTWISE * hidden
     attended = 0
     if view.has(11) and view.has(9):
         memory, depth = view.shape(11)[1:]
@@ -150,23 +133,13 @@ def _dynamic_lstm(view: NodeView) -> int:
     quantised = (REQUANTIZE + 2) * (width + hidden)
     products = 2 * rows * (width + hidden) + 2 * DEQUANTIZE * rows
     biases = 2 * rows if view.has(3) else 0
-    pointwise = (3 * SIGMOID + 2 * TANH + 4) * hidden + (6 * hidden if view.has(7) else 0)
+    pointwise = LSTM_POINTWISE * hidden + (6 * hidden if view.has(7) else 0)
     return directions * steps * batch * (quantised + products + biases + pointwise)
 
 
-def _nothing(view: NodeView) -> int:
-    return 0
-
-
-def _at_full_length(position: int, flops: Rule) -> Rule:
+def _at_full_length(position: int, rule: Rule) -> Rule:
     """Lengths that come as an input may be shorter than the tensors are."""
-    return Rule(
-        flops.op_class,
-        flops.flops,
-        flops.bytes,
-        flops.integer_input,
-        lambda view: _nothing(view) if view.has(position) else flops.flops(view),
-    )
+    return replace(rule, least=lambda view: 0 if view.has(position) else rule.flops(view))
 
 
 def _real_fft(view: NodeView) -> int:
@@ -189,31 +162,6 @@ def _branches(extra: int) -> Rule:
     return Rule("elementwise", flops)
 
 
-_NCHWC = {
-    "AveragePool": LAYERS["AveragePool"],
-    "Conv": CONTRACTION[f"{MS}:FusedConv"],
-    "GlobalAveragePool": LAYERS["GlobalAveragePool"],
-    "GlobalMaxPool": LAYERS["GlobalMaxPool"],
-    "MaxPool": LAYERS["MaxPool"],
-    "ReorderInput": Rule("data_movement", no_flops),
-    "ReorderOutput": Rule("data_movement", no_flops),
-    "Upsample": MOVEMENT["Upsample"],
-}
-"""Channels in blocks: the counts of the ops that they stand for, padding to whole blocks too."""
-
-_ALL = {**CONTRACTION, **LAYERS, **MOVEMENT, **NUMERIC}
-_NHWC = (
-    "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace",
-    "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GridSample", "InstanceNormalization",
-    "LRN", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv", "Resize", "SpaceToDepth",
-)  # fmt: skip
-"""Channels last: what counts does not depend on the order of the dims."""
-
-_COPIES = (
-    "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "NGramRepeatBlock", "RemovePadding",
-    "RestorePadding", "SampleOp", "UnfoldTensor",
-)  # fmt: skip
-
 _OPTIMISERS = {"Adagrad": 4, "Adam": 6, "Momentum": 3}
 """FLOP an element of what they put out: new weights, and what they keep beside these."""
 
@@ -226,11 +174,31 @@ def _optimiser(weight: int) -> Rule:
     return Rule("elementwise", flops)
 
 
-RULES: Mapping[str, Rule] = {
-    **{f"ai.onnx.preview.training:{op}": _optimiser(n) for op, n in _OPTIMISERS.items()},
-    **{f"com.microsoft.nchwc:{op}": rule for op, rule in _NCHWC.items()},
-    **{f"com.ms.internal.nhwc:{op}": _ALL[op] for op in _NHWC},
-    "com.ms.internal.nhwc:QLinearConvTranspose": Rule(
+_LIKE: Mapping[str, Rule] = {**products.RULES, **layers.RULES, **movement.RULES}
+"""What counts as the op of ONNX that it is like."""
+
+# Channels in blocks: the counts of the ops that they stand for, padding to whole blocks too.
+_NCHWC: Mapping[str, Rule] = {
+    **{op: _LIKE[op] for op in ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool")},
+    "Conv": _LIKE[f"{MS}:FusedConv"],
+    "ReorderInput": Rule("data_movement", form="transpose"),
+    "ReorderOutput": Rule("data_movement", form="transpose"),
+    "Upsample": replace(_LIKE["Upsample"], product=None),
+}
+
+# Channels last: what counts does not depend on the order of the dims.
+_NHWC: Mapping[str, Rule] = {
+    **{
+        op: _LIKE[op]
+        for op in (
+            "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace",
+            "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GridSample",
+            "InstanceNormalization", "LRN", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv",
+            "Resize", "SpaceToDepth",
+        )
+    },
+    "QLinearAveragePool": replace(_LIKE[f"{MS}:QLinearAveragePool"], product=None),
+    "QLinearConvTranspose": Rule(
         "conv",
         lambda view: (
             2 * view.elements() * math.prod(view.shape(3)[1:])
@@ -238,104 +206,169 @@ RULES: Mapping[str, Rule] = {
         ),
         integer_input=0,
     ),
-    "com.ms.internal.nhwc:QLinearAveragePool": NUMERIC[f"{MS}:QLinearAveragePool"],
+}  # fmt: skip
+
+_OLD: Mapping[str, Rule] = {
+    **dict.fromkeys(("Crop", "DynamicSlice"), _LIKE["Slice"]),
+    **dict.fromkeys(("GivenTensorFill", "MemcpyFromHost", "MemcpyToHost"), Rule("data_movement")),
     "Affine": per_output("elementwise", 2),
-    "Crop": MOVEMENT["Slice"],
-    "DynamicSlice": MOVEMENT["Slice"],
-    "GivenTensorFill": Rule("data_movement", no_flops),
     "ImageScaler": per_output("elementwise", 2),
-    "MemcpyFromHost": Rule("data_movement", no_flops),
-    "MemcpyToHost": Rule("data_movement", no_flops),
     "ParametricSoftplus": per_output("transcendental", SOFTPLUS + 2),
     "Scale": per_output("elementwise", 1),
     "ScaledTanh": per_output("transcendental", TANH + 2),
-    **{f"{MS}:{op}": Rule("data_movement", no_flops) for op in _COPIES},
-    f"{MS}:AttnLSTM": _at_full_length(4, Rule("recurrent", _attention_lstm)),
-    f"{MS}:BifurcationDetector": per_input("other", 1),
-    f"{MS}:BranchwiseRMSNorm": per_output("normalization", 4),
-    f"{MS}:CDist": Rule("matmul", _distances),
-    f"{MS}:ComplexMul": per_output("elementwise", 3),
-    f"{MS}:ComplexMulConj": per_output("elementwise", 3),
-    f"{MS}:CropAndResize": Rule("resize", _crop),
-    f"{MS}:DequantizeBFP": per_output("quantize", DEQUANTIZE),
-    f"{MS}:DequantizeWithOrder": per_output("quantize", DEQUANTIZE),
-    f"{MS}:DynamicQuantizeLSTM": _at_full_length(
-        4, Rule("recurrent", _dynamic_lstm, integer_input=1)
+}
+
+_PER_OUTPUT: Mapping[str, Mapping[str, int]] = {
+    "normalization": {
+        "BranchwiseRMSNorm": 4, "EngramGate": STANDARDIZE + SIGMOID, "GatedRMSNorm": 5 + SIGMOID,
+        "QOrderedLayerNormalization": STANDARDIZE + 2 + DEQUANTIZE + REQUANTIZE,
+    },
+    "elementwise": {"ComplexMul": 3, "ComplexMulConj": 3, "GatedAdd": 2, "MulInteger": 3},
+    "quantize": {
+        "DequantizeBFP": DEQUANTIZE, "DequantizeWithOrder": DEQUANTIZE,
+        "QuantizeWithOrder": REQUANTIZE,
+    },
+    "transcendental": {
+        "LinearAttentionGate": SOFTPLUS + EXP + 3, "QOrderedGelu": GELU + DEQUANTIZE + REQUANTIZE,
+        "ScaledSiLU": SIGMOID + 3,
+    },
+    "other": {"MurmurHash3": 10, "NGramHashMapping": 4, "VarlenNGramHashMapping": 4},
+}  # fmt: skip
+"""FLOP an output element, by class and op."""
+
+_MICROSOFT: Mapping[str, Rule] = {
+    **{
+        op: per_output(op_class, weight)
+        for op_class, ops in _PER_OUTPUT.items()
+        for op, weight in ops.items()
+    },
+    **dict.fromkeys(
+        (
+            "BiasDropout",
+            "BitmaskBiasDropout",
+            "BitmaskDropout",
+            "NGramRepeatBlock",
+            "RemovePadding",
+            "RestorePadding",
+            "SampleOp",
+            "UnfoldTensor",
+        ),
+        Rule("data_movement"),
     ),
-    f"{MS}:DynamicTimeWarping": per_input("other", 4),
-    f"{MS}:EngramGate": per_output("normalization", STANDARDIZE + SIGMOID),
-    f"{MS}:GatedAdd": per_output("elementwise", 2),
-    f"{MS}:GatedRMSNorm": per_output("normalization", 5 + SIGMOID),
-    f"{MS}:GatherBlockQuantized": Rule(
+    "AttnLSTM": _at_full_length(4, Rule("recurrent", _attention_lstm)),
+    "BifurcationDetector": per_input("other", 1),
+    "CDist": Rule("matmul", _distances),
+    "CropAndResize": Rule("resize", _crop),
+    "DynamicQuantizeLSTM": _at_full_length(4, Rule("recurrent", _dynamic_lstm, integer_input=1)),
+    "DynamicTimeWarping": per_input("other", 4),
+    "GatherBlockQuantized": Rule(
         "gather_scatter", lambda view: DEQUANTIZE * view.out_elements(), _gathered_bytes
     ),
-    f"{MS}:GatherPacked": Rule(
+    "GatherPacked": Rule(
         "gather_scatter", lambda view: DEQUANTIZE * view.out_elements(), _packed_rows
     ),
-    f"{MS}:GemmFastGelu": Rule(
-        "matmul",
-        lambda view: (2 * view.shape(0)[-1] + view.has(2) + GELU_TANH) * view.out_elements(),
+    "GemmFastGelu": replace(
+        _LIKE["MatMul"],
+        flops=lambda view: (2 * view.shape(0)[-1] + view.has(2) + GELU_TANH) * view.out_elements(),
     ),
-    f"{MS}:GemmFloat8": CONTRACTION["Gemm"],
-    f"{MS}:GemmaRotaryEmbedding": Rule(
+    "GemmFloat8": _LIKE["Gemm"],
+    "GemmaRotaryEmbedding": Rule(
         "elementwise", lambda view: 3 * (view.elements(1) + view.elements(3))
     ),
-    f"{MS}:HyperConnectionPostMix": _branches(2),
-    f"{MS}:HyperConnectionPreMix": _branches(0),
-    f"{MS}:Irfft": Rule("other", _real_fft),
-    f"{MS}:IsAllFinite": Rule("reduction", _all_inputs),
-    f"{MS}:LinearAttentionGate": per_output("transcendental", SOFTPLUS + EXP + 3),
-    f"{MS}:MatMulBlockQuantizedFp4Weight": _blocked_weights(5),
-    f"{MS}:MatMulBlockQuantizedFp8Weight": _blocked_weights(4),
-    f"{MS}:MatMulBnb4": _blocked_weights(None),
-    f"{MS}:MatMulFpQ4": _blocked_weights(None),
-    f"{MS}:MoEGroupRouter": Rule("reduction", _group_router),
-    f"{MS}:MatMulInteger16": Rule("matmul", CONTRACTION["MatMulInteger"].flops, integer_input=0),
-    f"{MS}:MatMulNBitsMlp": Rule(
-        "matmul",
-        lambda view: (4 * view.shape(0)[-1] + SIGMOID + 2) * view.out_elements(),
+    "HyperConnectionPostMix": _branches(2),
+    "HyperConnectionPreMix": _branches(0),
+    "Irfft": Rule("other", _real_fft),
+    "IsAllFinite": Rule("reduction", _all_inputs),
+    "MatMulBlockQuantizedFp4Weight": _blocked_weights(5),
+    "MatMulBlockQuantizedFp8Weight": _blocked_weights(4),
+    "MatMulBnb4": _blocked_weights(None),
+    "MatMulFpQ4": _blocked_weights(None),
+    "MatMulInteger16": _LIKE["MatMulInteger"],
+    "MatMulNBitsMlp": Rule(
+        "matmul", lambda view: (4 * view.shape(0)[-1] + SIGMOID + 2) * view.out_elements()
     ),
-    f"{MS}:MatMulNBitsQkv": Rule(
+    "MatMulNBitsQkv": Rule(
         "matmul",
         lambda view: sum(
             2 * view.shape(0)[-1] * view.output(p).elements for p in range(3) if view.has_output(p)
         ),
     ),
-    f"{MS}:MaxpoolWithMask": LAYERS["MaxPool"],
-    f"{MS}:MoE": _experts((2, 4, 6), ""),
-    f"{MS}:MRotaryEmbedding": Rule("elementwise", lambda view: 3 * view.elements()),
-    f"{MS}:MulInteger": per_output("elementwise", 3),
-    f"{MS}:MurmurHash3": per_output("other", 10),
-    f"{MS}:NGramHashMapping": per_output("other", 4),
-    f"{MS}:QEmbedLayerNormalization": Rule(
+    "MaxpoolWithMask": replace(_LIKE["MaxPool"], product=None),
+    "MoE": _experts((2, 4, 6), ""),
+    "MoEGroupRouter": Rule("reduction", _group_router),
+    "MRotaryEmbedding": per_input("elementwise", 3),
+    "QEmbedLayerNormalization": Rule(
         "normalization",
         lambda view: (2 + STANDARDIZE + 2 + 3 * DEQUANTIZE) * view.out_elements(),
         _embedding_bytes,
+        form="gather",
     ),
-    f"{MS}:QLinearWhere": Rule(
+    "QLinearWhere": Rule(
         "elementwise",
         lambda view: (1 + DEQUANTIZE + REQUANTIZE) * view.out_elements(),
         integer_input=1,
     ),
-    f"{MS}:QMoE": _experts((2, 5, 8), "expert_weight_bits"),
-    f"{MS}:QOrderedGelu": per_output("transcendental", GELU + DEQUANTIZE + REQUANTIZE),
-    f"{MS}:QOrderedLayerNormalization": per_output(
-        "normalization", STANDARDIZE + 2 + DEQUANTIZE + REQUANTIZE
-    ),
-    f"{MS}:QOrderedMatMul": Rule(
+    "QMoE": _experts((2, 5, 8), "expert_weight_bits"),
+    "QOrderedMatMul": Rule(
         "matmul",
         lambda view: (2 * view.shape(0)[-1] + REQUANTIZE + view.has(5)) * view.out_elements(),
         integer_input=0,
     ),
-    f"{MS}:QuantizeBFP": per_input("quantize", REQUANTIZE),
-    f"{MS}:QuantizeWithOrder": per_output("quantize", REQUANTIZE),
-    f"{MS}:ReduceSumInteger": per_input("reduction", 1),
-    f"{MS}:RelativePositionBias": Rule("gather_scatter", no_flops, MOVEMENT["Slice"].bytes),
-    f"{MS}:Rfft": Rule("other", _real_fft),
-    f"{MS}:ScaledSiLU": per_output("transcendental", SIGMOID + 3),
-    f"{MS}:SparseToDenseMatMul": Rule("matmul", CONTRACTION["MatMul"].flops, least=_nothing),
-    f"{MS}:TorchEmbedding": MOVEMENT["Gather"],
-    f"{MS}:Unique": LAYERS["Unique"],
-    f"{MS}:VarlenNGramHashMapping": per_output("other", 4),
-    f"{MS}:WordConvEmbedding": Rule("conv", _word_convolutions),
+    "QuantizeBFP": per_input("quantize", REQUANTIZE),
+    "ReduceSumInteger": per_input("reduction", 1),
+    "RelativePositionBias": Rule("gather_scatter", bytes=movement.reads_what_it_writes),
+    "Rfft": Rule("other", _real_fft),
+    "SparseToDenseMatMul": replace(_LIKE["MatMul"], least=no_flops),
+    "TorchEmbedding": _LIKE["Gather"],
+    "Unique": _LIKE["Unique"],
+    "WordConvEmbedding": Rule("conv", _word_convolutions),
 }
+
+RULES: Mapping[str, Rule] = {
+    **_OLD,
+    **{f"{MS}:{op}": rule for op, rule in _MICROSOFT.items()},
+    **{f"com.microsoft.nchwc:{op}": rule for op, rule in _NCHWC.items()},
+    **{f"com.ms.internal.nhwc:{op}": rule for op, rule in _NHWC.items()},
+    **{f"ai.onnx.preview.training:{op}": _optimiser(n) for op, n in _OPTIMISERS.items()},
+}
+
+_REASONS: Mapping[str, tuple[str, ...]] = {
+    "it works on texts, whose sizes are known only in a run": (
+        "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",
+        "com.microsoft:Tokenizer",
+    ),
+    "the size of what it decodes is known only in a run": ("ImageDecoder",),
+    "its bodies run as often as the data say": (
+        "com.microsoft:BeamSearch", "com.microsoft:GreedySearch", "com.microsoft:Sampling",
+        "com.microsoft:WhisperBeamSearch",
+    ),
+    "it holds a program for one device, which nothing can look into": (
+        "com.microsoft:EPContext", "com.microsoft:Snpe",
+    ),
+    "it stands for a plugin of TensorRT": (
+        "DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT",
+        "PyramidROIAlign_TRT",
+    ),
+    "ONNX Runtime has kernels for it on GPUs alone, and there is no rule yet": (
+        "com.microsoft:DecoderAttention", "com.microsoft:DecoderMaskedSelfAttention",
+        "com.microsoft:ConvStateReplay", "com.microsoft:DynamicSparseAttention",
+        "com.microsoft:GatedDeltaNetStateReplay",
+        "com.microsoft:GatedRelativePositionBias", "com.microsoft:HyperConnectionLowRankMix",
+        "com.microsoft:LongformerAttention", "com.microsoft:Mamba2Verify",
+        "com.microsoft:MatMulNBitsQLoRA", "com.microsoft:MatMulPacked", "com.microsoft:MoEPacked",
+        "com.microsoft:PackedAttention", "com.microsoft:PackedMultiHeadAttention",
+        "com.microsoft:PackedSparseAttentionIndexer",
+        "com.microsoft:PackedSparseAttentionIndexerMerge", "com.microsoft:PagedAttention",
+        "com.microsoft:QOrderedAttention", "com.microsoft:QOrderedLongformerAttention",
+        "com.microsoft:RMSNormRotary", "com.microsoft:RouterGateUpProj",
+        "com.microsoft:SparseAttentionIndexer", "com.microsoft:SparsePagedAttention",
+        "com.microsoft:SpeculativePrefixCommit", "com.microsoft:SwiGLU",
+    ),
+    "ONNX Runtime has a kernel for it on CPUs from 1.32 on, and there is no rule yet": (
+        "com.microsoft:GatedDeltaNet", "com.microsoft:VarlenCausalConvWithState",
+    ),
+    "nothing has a kernel for it": ("GRUUnit", "ai.onnx.preview.training:Gradient"),
+}  # fmt: skip
+
+UNPRICED: Mapping[str, str] = {op: why for why, ops in _REASONS.items() for op in ops}
+"""Why there is no rule, by op as ``op_key`` names it."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo
 from pydantic import field_validator as checked
 
-from hetsim.graph.work.form import FORMS
+from hetsim.graph.work.rule import FORMS
 from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.files.figures import (
     DTYPE_ABBREVIATIONS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from hetsim.core import checks
 from hetsim.errors import InvalidInput, UsageError, nearest
-from hetsim.graph.reading.device_notes import LAYER_KEY
+from hetsim.graph.model import LAYER_KEY
 from hetsim.partitioning.affinity.op_types import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem.problem import Problem

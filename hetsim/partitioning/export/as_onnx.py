@@ -15,8 +15,7 @@ import onnx
 
 from hetsim.errors import UsageError
 from hetsim.graph.extract import extract
-from hetsim.graph.model import Model
-from hetsim.graph.reading.device_notes import LAYER_KEY
+from hetsim.graph.model import LAYER_KEY, Model
 from hetsim.graph.reading.structure import bodies
 from hetsim.partitioning.export.onnx_saving import copy_without, save
 from hetsim.problem.groups import Group

@@ -14,7 +14,7 @@ from hetsim.core.text import fields, plain, tally
 from hetsim.core.units import format_bytes, format_flops
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.shapes.unbound import binding_flags, open_dims, open_ranks, unbound
+from hetsim.graph.shapes.open_shapes import binding_flags, open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
 from hetsim.hardware.executing import executed
 from hetsim.problem.record import seen_record, supposed_record

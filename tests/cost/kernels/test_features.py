@@ -14,10 +14,8 @@ from hetsim.cost.registry import cost_model
 from hetsim.device.support.executed import as_int8
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.loading import load_model
-from hetsim.graph.work import Work, graph_work, node_work, ruled_ops
-from hetsim.graph.work.form import form_of
-from hetsim.graph.work.product import FORMS as PRODUCT_FORMS
-from hetsim.graph.work.product import Product
+from hetsim.graph.work import _FORMS, _RULES, Work, graph_work, node_work
+from hetsim.graph.work.rule import Product
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.spec import OP_CLASSES
 from kernel_graphs import graph_of
@@ -150,10 +148,9 @@ def test_what_nothing_is_known_of_is_priced_by_its_bytes():
 
 
 def test_every_op_and_class_has_a_form():
-    assert set(PRODUCT_FORMS) <= set(FORMS)
-    assert set(PRODUCT_FORMS) - {"pooling", "resize"} == set(PRODUCTS)
-    assert {form_of("?", op_class) for op_class in OP_CLASSES} <= set(FORMS)
-    assert {form_of(op, "other") for op in ruled_ops()} <= set(FORMS)
+    assert set(PRODUCTS) <= set(FORMS)
+    assert _FORMS.keys() == set(OP_CLASSES)
+    assert set(_FORMS.values()) | {rule.form for rule in _RULES.values()} <= {"", *FORMS}
 
 
 def test_products_of_no_known_sizes_keep_their_flop():

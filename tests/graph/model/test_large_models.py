@@ -13,7 +13,7 @@ from cli_calls import call
 from hetsim.errors import ModelError
 from hetsim.graph import preparation
 from hetsim.graph.model import Model
-from hetsim.graph.reading import acceptance, onnx_runtime, weights_aside
+from hetsim.graph.reading import onnx_runtime
 from hetsim.graph.shapes import inference
 
 SIDE = 160
@@ -70,16 +70,16 @@ def test_weights_put_aside_give_the_same_model(
             value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
     whole = hetsim.model_of(proto, canonical=level)
     put: list[int] = []
-    real = weights_aside.put_aside
+    real = onnx_runtime.put_aside
 
-    def seen(given: onnx.ModelProto, folder: Path) -> weights_aside.Aside:
+    def seen(given: onnx.ModelProto, folder: Path) -> onnx_runtime.Aside:
         found = real(given, folder)
         put.append(len(found.kept))
         assert found.proto.ByteSize() < given.ByteSize() / 4
         return found
 
-    monkeypatch.setattr(weights_aside, "PAYS_BYTES", 1)
-    monkeypatch.setattr(weights_aside, "LARGE_BYTES", 2**15)
+    monkeypatch.setattr(onnx_runtime, "PAYS_BYTES", 1)
+    monkeypatch.setattr(onnx_runtime, "LARGE_BYTES", 2**15)
     monkeypatch.setattr(onnx_runtime, "put_aside", seen)
     apart = hetsim.model_of(proto, canonical=level)
     assert put
@@ -93,10 +93,10 @@ def test_weights_put_aside_give_the_same_model(
 def test_without_room_for_weights_a_model_is_checked_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def full(proto: onnx.ModelProto, folder: Path) -> weights_aside.Aside:
+    def full(proto: onnx.ModelProto, folder: Path) -> onnx_runtime.Aside:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(weights_aside, "PAYS_BYTES", 1)
+    monkeypatch.setattr(onnx_runtime, "PAYS_BYTES", 1)
     monkeypatch.setattr(onnx_runtime, "put_aside", full)
     assert len(hetsim.model_of(layers(), canonical="none").graph.nodes) == 5 * LAYERS
     with pytest.raises(ModelError, match="axis"):
@@ -162,8 +162,8 @@ def in_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return real(proto, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inference, "PARTS_FROM", 6)
-    monkeypatch.setattr(acceptance, "PART", 3)
-    monkeypatch.setattr(acceptance, "probe_types", counted)
+    monkeypatch.setattr(inference, "PART", 3)
+    monkeypatch.setattr(inference, "probe_types", counted)
     return asked
 
 

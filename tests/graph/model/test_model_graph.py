@@ -281,7 +281,7 @@ def test_long_lists_stay_in_the_model_until_they_are_asked_for() -> None:
     """A tree model is mostly lists of one entry a node of its trees."""
     import pickle
 
-    from hetsim.graph.reading.attributes import LARGE_BYTES, Attributes
+    from hetsim.graph.reading.onnx_types import LARGE_BYTES, Attributes
 
     count = LARGE_BYTES // 8 + 1
     node = onnx.helper.make_node(

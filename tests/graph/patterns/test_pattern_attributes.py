@@ -6,8 +6,8 @@ import pytest
 
 from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.patterns.attributes import AttributeTest, AttributeValue, attribute_of
-from hetsim.graph.patterns.names import check_names
+from hetsim.graph.patterns.pattern import check_names
+from hetsim.graph.patterns.terms import AttributeTest, AttributeValue, attribute_of
 from hetsim.graph.patterns.text import parse_pattern
 
 

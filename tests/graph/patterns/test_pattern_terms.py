@@ -5,10 +5,18 @@ from __future__ import annotations
 import pytest
 
 from hetsim.errors import UsageError
-from hetsim.graph.patterns.attributes import AttributeTest
 from hetsim.graph.patterns.matching import find_matches
 from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.terms import Constant, Either, Maybe, Op, Reference, Term, Wild
+from hetsim.graph.patterns.terms import (
+    AttributeTest,
+    Constant,
+    Either,
+    Maybe,
+    Op,
+    Reference,
+    Term,
+    Wild,
+)
 from pattern_builders import pattern_graph
 
 

@@ -9,9 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetsim.errors import UsageError
-from hetsim.graph.patterns.attributes import AttributeTest, AttributeValue
 from hetsim.graph.patterns.pattern import Pattern
-from hetsim.graph.patterns.terms import DTYPES, Constant, Either, Maybe, Op, Reference, Term, Wild
+from hetsim.graph.patterns.terms import (
+    DTYPES,
+    AttributeTest,
+    AttributeValue,
+    Constant,
+    Either,
+    Maybe,
+    Op,
+    Reference,
+    Term,
+    Wild,
+)
 from hetsim.graph.patterns.text import parse_pattern
 from pattern_builders import DrawnPattern, random_graph
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import hetsim
 from hetsim.errors import ModelError
-from hetsim.graph.shapes.fragile import FRAGILE, with_types
+from hetsim.graph.shapes.inference import FRAGILE, with_types
 from onnx_builders import make_model, op, save, value
 
 VERSIONS = {"": (9, 20, 22), "ai.onnx.ml": (1, 2, 4, 5)}

@@ -13,7 +13,7 @@ from onnx import helper
 
 from cli_calls import call
 from hetsim.errors import RequestError, UnboundDimension, UsageError
-from hetsim.graph.inputs.check import check_inputs
+from hetsim.graph.inputs.arrays import check_inputs
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model

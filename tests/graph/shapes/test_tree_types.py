@@ -13,9 +13,6 @@ from onnx import TensorProto, helper
 
 import hetsim
 from hetsim.graph import preparation
-from hetsim.graph.reading import tree_stubs
-from hetsim.graph.reading.onnx_runtime import probe_types
-from hetsim.graph.reading.tree_stubs import with_leaves
 from hetsim.graph.shapes import inference
 
 
@@ -108,50 +105,15 @@ def test_no_session_is_opened_for_types_or_shapes() -> None:
     assert model.graph.tensors["scores/0"].shape == (7, 3)
 
 
-@pytest.mark.parametrize(("columns", "classifier", "texts", "kind"), KNOWN)
-def test_single_leaves_have_the_types_of_their_ensembles(
-    columns: int, classifier: bool, texts: bool, kind: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    proto = ensemble(columns, texts=texts, classifier=classifier, kind=kind)
-    names = [name for node in proto.graph.node for name in node.output]
-    whole = probe_types(proto, None, names, "trees")
-    monkeypatch.setattr(tree_stubs, "LARGE", 1)
-    assert tree_stubs.tree_nodes(with_leaves(proto).graph.node) == 1
-    assert probe_types(proto, None, names, "trees") == whole
-
-
-def test_a_large_ensemble_is_not_built_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_stubs, "LARGE", 3)
-    monkeypatch.setattr(preparation, "LARGE", 3)
+def test_a_large_ensemble_is_not_rewritten_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation, "MANY_TREE_NODES", 3)
     proto = ensemble(3, texts=False, classifier=True)
-    built = []
-    session = onnxruntime.InferenceSession
-
-    def opened(content: bytes, *rest: object, **more: object) -> onnxruntime.InferenceSession:
-        built.append(tree_stubs.tree_nodes(onnx.ModelProto.FromString(content).graph.node))
-        return session(content, *rest, **more)
-
-    monkeypatch.setattr(onnxruntime, "InferenceSession", opened)
     model = hetsim.model_of(proto, dims={"batch": 7})
-    assert built
-    assert max(built) == 1
     assert (
         model.unoptimised
         == "rewriting 3 nodes of trees costs more than it gives (--canonical basic does it)"
     )
-    assert model.graph.nodes[0].op_type == "TreeEnsembleClassifier"
     assert len(model.graph.nodes[0].attributes["nodes_treeids"]) == 3
     kept = hetsim.model_of(proto, dims={"batch": 7}, canonical="basic")
-    assert max(built) == 3
     for name in ("label", "scores"):
         assert model.graph.tensors[f"{name}/0"].shape == kept.graph.tensors[f"{name}/0"].shape
-
-
-def test_lists_of_unlike_lengths_are_left_to_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_stubs, "LARGE", 1)
-    proto = ensemble(2, texts=False, classifier=False)
-    lists = {attribute.name: attribute for attribute in proto.graph.node[0].attribute}
-    lists["nodes_featureids"].ints.append(0)
-    assert with_leaves(proto).graph.node[0] == proto.graph.node[0]
-    with pytest.raises(hetsim.HetsimError):
-        hetsim.model_of(proto, dims={"batch": 7})

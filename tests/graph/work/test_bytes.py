@@ -9,7 +9,7 @@ from hetsim.errors import ModelError, UnboundDimension
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import graph_work, node_work, ruled_ops, uncosted
 from hetsim.graph.work.control import CONTROL_FLOW
-from hetsim.graph.work.unpriced import UNPRICED
+from hetsim.graph.work.runtime_ops import UNPRICED
 from one_node import MS, moved, one_node, work
 
 

@@ -13,16 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetsim.placement.listing.ranks import depth_first
 from hetsim.placement.throughput import slices as chain_runs
 from hetsim.placement.throughput.costs import Costs, contract, costs_of
 from hetsim.placement.throughput.search import cut_stages
-from hetsim.placement.throughput.slices import (
-    Run,
-    cut,
-    depth_first,
-    fastest_runs,
-    fastest_staged_runs,
-)
+from hetsim.placement.throughput.slices import Run, cut, fastest_runs, fastest_staged_runs
 from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from oracles.least_bottleneck import busiest

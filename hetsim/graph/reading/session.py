@@ -1,13 +1,33 @@
-"""ONNX Runtime's sessions that may take so much memory and no more."""
+"""ONNX Runtime's sessions: silent, of limited memory."""
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hetsim.graph.reading.quiet_runtime import quiet_runtime
+from hetsim.core.signals import ending_left_to_others
+
+SILENT = 4
+"""Of its levels of messages: what is fatal alone."""
+
+
+@functools.cache
+def quiet_runtime() -> Any:
+    """Return onnxruntime with nothing to say on stderr outside of its sessions.
+
+    Sessions are told so one by one; what is done for several of them, as making room for a result,
+    would print its complaint in colours.
+    """
+    # It starts a thread of its own, which would take signals that the main thread holds back.
+    with ending_left_to_others():
+        import onnxruntime
+
+    onnxruntime.set_default_logger_severity(SILENT)
+    return onnxruntime
+
 
 OVER_LIMIT = "is smaller than requested bytes of"
 """What a session says that was to take more memory than it may."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from hetsim.graph.work.elementwise import EXP, SIGMOID, TANH
-from hetsim.graph.work.product import Product
-from hetsim.graph.work.rule import NodeView, Rule
+from hetsim.graph.work.rule import NodeView, Product, Rule, no_flops
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +31,23 @@ class _Sizes:
         )
 
     def flops(self, *, hidden: bool, added: int = 0, softcap: bool = False) -> int:
-        scores = self.heads * _pairs(self.rows, self.columns, hidden=hidden)
-        return attention_flops(
-            scores, self.key_width, self.value_width, added=added, softcap=softcap
-        )
+        pairs = _visible(self.rows, self.columns) if hidden else self.rows * self.columns
+        return _flops(self, pairs, added=added, softcap=softcap)
 
 
-def attention_flops(
-    scores: int, key_width: int, value_width: int, *, added: int = 0, softcap: bool = False
-) -> int:
-    """FLOP of softmax(Q K^T) V for `scores` pairs of query and key over all heads.
+def _flops(sizes: _Sizes, pairs: int, *, added: int = 0, softcap: bool = False) -> int:
+    """FLOP of softmax(Q K^T) V for `pairs` of query and key a head.
 
     A pair takes a MAC an element of the key, one of the value, a scale factor, what is
     `added` to it (masks, biases), and a softmax. What a causal mask hides is counted too, but
     not at the least: kernels differ in whether they skip it.
     """
-    pair = 2 * key_width + 2 * value_width + 1 + added + EXP + 4
-    if softcap:
-        pair += TANH + 2
-    return scores * pair
+    each = 2 * sizes.key_width + 2 * sizes.value_width + 1 + added + EXP + 4
+    return sizes.heads * pairs * (each + (TANH + 2 if softcap else 0))
 
 
-def _pairs(rows: int, columns: int, *, hidden: bool) -> int:
-    """Pairs of query and key; without those that a causal mask hides where `hidden` says so."""
-    if not hidden:
-        return rows * columns
+def _visible(rows: int, columns: int) -> int:
+    """Pairs of query and key that a causal mask leaves."""
     seen = min(rows, columns)
     return rows * columns - seen * (seen - 1) // 2
 
@@ -77,7 +67,7 @@ def _attention_sizes(view: NodeView) -> _Sizes:
     return _Sizes(batch * heads, rows, columns, key_width, value_width)
 
 
-def _attention(view: NodeView, *, least: bool = False) -> int:
+def _attention(view: NodeView, least: bool) -> int:
     return _attention_sizes(view).flops(
         hidden=least and view.integer("is_causal", 0) == 1,
         added=int(view.has(3)),
@@ -85,7 +75,9 @@ def _attention(view: NodeView, *, least: bool = False) -> int:
     )
 
 
-def _projected_sizes(past: int) -> Callable[[NodeView], _Sizes]:
+def _projected(past: int, masks: tuple[int, ...], integer_input: int | None = None) -> Rule:
+    """com.microsoft Attention: one product gives queries, keys and values together."""
+
     def sizes(view: NodeView) -> _Sizes:
         batch, rows, _ = view.shape(0)
         columns = view.shape(1)[-1]
@@ -94,23 +86,15 @@ def _projected_sizes(past: int) -> Callable[[NodeView], _Sizes]:
         length = rows + (view.shape(past)[3] if view.has(past) else 0)
         return _Sizes(batch * heads, rows, length, widths[0] // heads, widths[2] // heads)
 
-    return sizes
-
-
-def _projected_attention(
-    bias: int, past: int, masks: tuple[int, ...], *, least: bool = False
-) -> Callable[[NodeView], int]:
-    """com.microsoft Attention: one product gives queries, keys and values together."""
-
-    def flops(view: NodeView) -> int:
+    def flops(view: NodeView, least: bool) -> int:
         batch, rows, depth = view.shape(0)
-        projection = (2 * depth + view.has(bias)) * batch * rows * view.shape(1)[-1]
-        return projection + _projected_sizes(past)(view).flops(
+        projection = (2 * depth + view.has(2)) * batch * rows * view.shape(1)[-1]
+        return projection + sizes(view).flops(
             hidden=least and view.integer("unidirectional", 0) == 1,
             added=sum(view.has(position) for position in masks),
         )
 
-    return flops
+    return _rule(flops, sizes, integer_input)
 
 
 def _multi_head_sizes(view: NodeView) -> _Sizes:
@@ -130,7 +114,7 @@ def _multi_head_sizes(view: NodeView) -> _Sizes:
     return _Sizes(batch * heads, rows, length, width, value_width)
 
 
-def _multi_head(view: NodeView, *, least: bool = False) -> int:
+def _multi_head(view: NodeView, least: bool) -> int:
     sizes = _multi_head_sizes(view)
     bias = 0
     if view.has(3):
@@ -157,7 +141,7 @@ def _grouped_sizes(view: NodeView) -> _Sizes:
     return _Sizes(batch * heads, rows, length, width, width)
 
 
-def _grouped(view: NodeView, *, least: bool = False) -> int:
+def _grouped(view: NodeView, least: bool) -> int:
     """At the least nothing is in the cache; each position sees those before it, in its window."""
     sizes = _grouped_sizes(view)
     batch, rows, _ = view.shape(0)
@@ -167,14 +151,9 @@ def _grouped(view: NodeView, *, least: bool = False) -> int:
     pairs = rows * sizes.columns
     if least:
         window = view.integer("local_window_size", -1)
-        pairs = min(_pairs(rows, rows, hidden=True), rows * (window if window > 0 else rows))
-    return 3 * rotated + attention_flops(
-        sizes.heads * pairs,
-        sizes.key_width,
-        sizes.value_width,
-        added=int(view.has(10)),
-        softcap=view.number("softcap", 0.0) != 0.0,
-    )
+        pairs = min(_visible(rows, rows), rows * (window if window > 0 else rows))
+    softcap = view.number("softcap", 0.0) != 0.0
+    return 3 * rotated + _flops(sizes, pairs, added=int(view.has(10)), softcap=softcap)
 
 
 def _masked_sizes(view: NodeView) -> _Sizes:
@@ -186,22 +165,36 @@ def _masked_sizes(view: NodeView) -> _Sizes:
     return _Sizes(batch * heads, rows, length, width, width)
 
 
-def _masked(view: NodeView, *, least: bool = False) -> int:
+def _masked(view: NodeView, least: bool) -> int:
     sizes = _masked_sizes(view)
     if least:
         sizes = replace(sizes, columns=1)
     return sizes.flops(hidden=False, added=int(view.has(4)))
 
 
+def _rule(
+    flops: Callable[[NodeView, bool], int],
+    sizes: Callable[[NodeView], _Sizes],
+    integer_input: int | None = None,
+) -> Rule:
+    """Rule of FLOP that may be less than they are at most."""
+    return Rule(
+        "attention",
+        lambda view: flops(view, False),
+        integer_input=integer_input,
+        least=lambda view: flops(view, True),
+        product=lambda view: sizes(view).product,
+    )
+
+
 def _linear_product(view: NodeView) -> Product:
     """The state of each head, width by value width, is read at every position."""
     batch, rows, columns = view.shape(0)
     heads, kv_heads = view.integer("q_num_heads", 1), view.integer("kv_num_heads", 1)
-    value_width = view.shape(2)[2] // kv_heads
     return Product(
         form="attention",
         rows=rows,
-        columns=value_width,
+        columns=view.shape(2)[2] // kv_heads,
         depth=columns // heads,
         groups=batch * heads,
         operand_elements=batch * rows * columns,
@@ -248,47 +241,6 @@ def _recurrent(gates: int, pointwise: int, peepholes: int = 0) -> Rule:
         extra = peepholes * hidden if peepholes and view.has(7) else 0
         return directions * (products + biases + extra + pointwise * hidden)
 
-    return Rule("recurrent", flops, least=least)
-
-
-_LSTM_POINTWISE = 3 * SIGMOID + 2 * TANH + 4
-"""Three gates, candidate and output squashed; c = f c + i z and h = o tanh(c)."""
-
-_GRU_POINTWISE = 2 * SIGMOID + TANH + 5
-"""Two gates and the candidate squashed; the reset product; h = (1 - z) n + z h."""
-
-RULES: Mapping[str, Rule] = {
-    "Attention": Rule("attention", _attention, least=partial(_attention, least=True)),
-    "LinearAttention": Rule("attention", _linear_attention),
-    "com.microsoft:Attention": Rule(
-        "attention",
-        _projected_attention(bias=2, past=4, masks=(3, 5)),
-        least=_projected_attention(bias=2, past=4, masks=(3, 5), least=True),
-    ),
-    "com.microsoft:DecoderMaskedMultiHeadAttention": Rule(
-        "attention", _masked, least=partial(_masked, least=True)
-    ),
-    "com.microsoft:QAttention": Rule(
-        "attention",
-        _projected_attention(bias=2, past=8, masks=(5,)),
-        integer_input=0,
-        least=_projected_attention(bias=2, past=8, masks=(5,), least=True),
-    ),
-    "com.microsoft:MultiHeadAttention": Rule(
-        "attention", _multi_head, least=partial(_multi_head, least=True)
-    ),
-    "com.microsoft:GroupQueryAttention": Rule(
-        "attention", _grouped, least=partial(_grouped, least=True)
-    ),
-    "com.microsoft:SparseAttention": Rule("attention", _grouped, least=lambda view: 0),
-    "com.microsoft:LinearAttention": Rule("attention", _linear_attention),
-    "GRU": _recurrent(3, _GRU_POINTWISE),
-    "LSTM": _recurrent(4, _LSTM_POINTWISE, peepholes=6),
-    "RNN": _recurrent(1, TANH),
-}
-
-
-def _steps(gates: int) -> Callable[[NodeView], Product]:
     def product(view: NodeView) -> Product:
         length, batch, width = view.shape(0)
         directions, columns = view.shape(1)[:2]
@@ -302,25 +254,29 @@ def _steps(gates: int) -> Callable[[NodeView], Product]:
             steps=length,
         )
 
-    return product
+    return Rule("recurrent", flops, least=least, product=product)
 
 
-def _of(sizes: Callable[[NodeView], _Sizes]) -> Callable[[NodeView], Product]:
-    return lambda view: sizes(view).product
+LSTM_POINTWISE = 3 * SIGMOID + 2 * TANH + 4
+"""Three gates, candidate and output squashed; c = f c + i z and h = o tanh(c)."""
 
+_GRU_POINTWISE = 2 * SIGMOID + TANH + 5
+"""Two gates and the candidate squashed; the reset product; h = (1 - z) n + z h."""
 
-PRODUCTS: Mapping[str, Callable[[NodeView], Product]] = {
-    "Attention": _of(_attention_sizes),
-    "LinearAttention": _linear_product,
-    "com.microsoft:Attention": _of(_projected_sizes(past=4)),
-    "com.microsoft:DecoderMaskedMultiHeadAttention": _of(_masked_sizes),
-    "com.microsoft:QAttention": _of(_projected_sizes(past=8)),
-    "com.microsoft:MultiHeadAttention": _of(_multi_head_sizes),
-    "com.microsoft:GroupQueryAttention": _of(_grouped_sizes),
-    "com.microsoft:SparseAttention": _of(_grouped_sizes),
-    "com.microsoft:LinearAttention": _linear_product,
-    "GRU": _steps(3),
-    "LSTM": _steps(4),
-    "RNN": _steps(1),
+_LINEAR = Rule("attention", _linear_attention, product=_linear_product)
+_GROUPED = _rule(_grouped, _grouped_sizes)
+
+RULES: Mapping[str, Rule] = {
+    "Attention": _rule(_attention, _attention_sizes),
+    "LinearAttention": _LINEAR,
+    "com.microsoft:Attention": _projected(past=4, masks=(3, 5)),
+    "com.microsoft:DecoderMaskedMultiHeadAttention": _rule(_masked, _masked_sizes),
+    "com.microsoft:QAttention": _projected(past=8, masks=(5,), integer_input=0),
+    "com.microsoft:MultiHeadAttention": _rule(_multi_head, _multi_head_sizes),
+    "com.microsoft:GroupQueryAttention": _GROUPED,
+    "com.microsoft:SparseAttention": replace(_GROUPED, least=no_flops),
+    "com.microsoft:LinearAttention": _LINEAR,
+    "GRU": _recurrent(3, _GRU_POINTWISE),
+    "LSTM": _recurrent(4, LSTM_POINTWISE, peepholes=6),
+    "RNN": _recurrent(1, TANH),
 }
-"""The products of these ops, see ``hetsim.graph.work.geometry``."""

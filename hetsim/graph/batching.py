@@ -1,0 +1,594 @@
+"""A model that was exported for one request at a time, changed so that it takes several.
+
+Exporters fix the batch at 1 unless told otherwise: in the inputs, in the shapes that reshapes
+give, in constants that stand beside each request. Operator by operator it is shown along which
+axis requests follow each other and that none meets another; what is fixed at one request is
+changed to several. Sources of the rules: the operators' definitions,
+https://onnx.ai/onnx/operators/ and
+https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from hetsim.errors import ModelError, UnboundDimension
+from hetsim.graph.graph import Graph
+from hetsim.graph.work.rule import NodeView, op_key
+
+
+class MixedError(Exception):
+    """Requests of a batch meet in a node, or nothing shows that they do not; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step(NodeView):
+    """A node of one request, and what is to be changed so that it takes several.
+
+    What several requests give is what each gives alone, one after another along an axis, which
+    so is as many times as long. Values without such an axis are the same for all requests.
+
+    Attributes
+    ----------
+    axes : mapping of str to int
+        By value: the axis along which requests follow each other.
+    size : int
+        Requests.
+    stored : collection of str
+        Constants that can be repeated.
+    tiled : dict of int to int
+        Input that is a constant, and the axis along which each request needs its own copy.
+    sizes : dict of int to tuple of int
+        Input of whole numbers, and those that it is to have.
+    reshape : list of int
+        The shape that a Reshape in the place of the node gives; empty where it stays.
+    """
+
+    axes: Mapping[str, int]
+    size: int
+    stored: Collection[str]
+    tiled: dict[int, int] = field(default_factory=dict)
+    sizes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    reshape: list[int] = field(default_factory=list)
+
+    def axis(self, place: int) -> int | None:
+        """Axis of an input; None where all requests share it, or it is absent."""
+        return self.axes.get(self.node.inputs[place]) if self.has(place) else None
+
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the first output, of one request."""
+        return self.output().static_shape
+
+    def data(self, *others: int) -> int:
+        """Axis of the first input, where none but `others` differs by request, too."""
+        self.alone(0, *others)
+        axis = self.axis(0)
+        assert axis is not None
+        return axis
+
+    def along(self, axis: int) -> int:
+        """An axis of the first input, counted from the front."""
+        return axis % len(self.shape(0))
+
+    def alone(self, *places: int) -> None:
+        """Raise where other inputs than these differ by request."""
+        for place in range(len(self.node.inputs)):
+            if place not in places and self.axis(place) is not None:
+                raise MixedError(f"its input {place} differs by request")
+
+    def same(self, place: int, axis: int, length: int) -> None:
+        """Let an input that all share go along with requests of this length along its axis.
+
+        Of length 1 it is broadcast; one that has an entry for each is repeated for each request.
+        """
+        there = self.shape(place)[axis]
+        if there == length > 1:
+            self.repeat(place, axis)
+        elif there != 1:
+            raise MixedError(f"its input {place} has {there} entries where requests follow")
+
+    def repeat(self, place: int, axis: int) -> None:
+        """Let each request have a copy of an input that all share, along an axis of it."""
+        if self.node.inputs[place] not in self.stored:
+            raise MixedError(f"its input {place} is the same for all requests, and is no constant")
+        self.tiled[place] = axis
+
+    def grown(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+        """Shape that several requests have."""
+        return (*shape[:axis], shape[axis] * self.size, *shape[axis + 1 :])
+
+
+Rule = Callable[[Step], int | tuple[int, ...]]
+"""Axis of every output along which requests follow each other; one where it is that of all.
+
+It raises MixedError where what one request gives depends on others, or that cannot be shown.
+"""
+
+_MS = "com.microsoft"
+_UNLIKE = "requests follow along unlike axes of its inputs"
+_OVER_ALL = "it normalises over all requests"
+
+
+def _elementwise(step: Step, places: Iterable[int] | None = None) -> int:
+    """Entries of the output are of those of the inputs that stand at the same place."""
+    chosen = range(len(step.node.inputs)) if places is None else places
+    taken = [place for place in chosen if step.has(place)]
+    step.alone(*taken)
+    found: set[tuple[int, int]] = set()
+    for place in taken:
+        axis = step.axis(place)
+        if axis is not None:
+            shape = step.shape(place)
+            found.add((axis - len(shape), shape[axis]))
+    if len(found) > 1:
+        raise MixedError(_UNLIKE)
+    [(behind, length)] = found
+    out = step.out_shape()
+    if out[behind] != length:
+        raise MixedError("what requests have one entry of is broadcast there")
+    for place in taken:
+        if step.axis(place) is None and len(step.shape(place)) >= -behind:
+            step.same(place, behind + len(step.shape(place)), length)
+    return len(out) + behind
+
+
+def _linear(step: Step) -> int:
+    """To and from quantised values: scales along an axis are of another one."""
+    axis = step.data()
+    if step.shape(1) not in ((), (1,)) and (
+        step.along(step.integer("axis", 1)) == axis or len(step.shape(1)) > 1
+    ):
+        raise MixedError("its scales go along the axis of the requests")
+    return axis
+
+
+def _images(step: Step) -> int:
+    """Layers of images, features or sequences, which stand along the first axis."""
+    if step.data() != 0:
+        raise MixedError("requests do not follow along its first axis")
+    return 0
+
+
+def _normalisation(step: Step) -> int:
+    if step.integer("training_mode", 0) or any(step.node.outputs[1:]):
+        raise MixedError("it takes means over all requests, as in training")
+    return _images(step)
+
+
+def _pool(step: Step) -> int:
+    if step.has_output(1):
+        raise MixedError("its second output counts through all requests")
+    return _images(step)
+
+
+def _fused_convolution(step: Step) -> int:
+    """A sum that is fused into it comes with each request."""
+    if step.has(3) and step.axis(3) is not None:
+        if (step.axis(0), step.axis(3)) != (0, 0):
+            raise MixedError("what it adds is of other requests")
+        return step.data(3)
+    if step.has(3):
+        step.repeat(3, 0)
+    return _images(step)
+
+
+def _normalised_from(step: Step, axis: int = -1) -> int:
+    """Normalised over all axes from one on."""
+    data = step.data()
+    if data >= step.along(step.integer("axis", axis)):
+        raise MixedError(_OVER_ALL)
+    return data
+
+
+def _normalised_sum(step: Step) -> int:
+    """The sum of inputs, normalised over the last axis; the sum may be an output, too."""
+    axis = _elementwise(step, [0, 1] if step.axis(4) is None else [0, 1, 4])
+    if axis == len(step.shape(0)) - 1:
+        raise MixedError(_OVER_ALL)
+    if any(step.node.outputs[1:3]):
+        raise MixedError("it gives means and variances, too")
+    return axis
+
+
+def _softmax(step: Step) -> int:
+    if step.graph.opsets.get(step.node.domain, 1) < 13:
+        return _normalised_from(step, 1)
+    return _not_along(step, step.integer("axis", -1))
+
+
+def _not_along(step: Step, along: int) -> int:
+    axis = step.data()
+    if step.along(along) == axis:
+        raise MixedError("it works along the axis of the requests")
+    return axis
+
+
+def _cumulative(step: Step) -> int:
+    along = step.constant(1)
+    if along is None:
+        raise MixedError("nothing says along which axis it adds")
+    return _not_along(step, int(along[0]))
+
+
+def _product(step: Step, left: int = 0, right: int = 1) -> int:
+    """A matrix product of stacks: rows of the left with columns of the right."""
+    step.alone(left, right)
+    a, b = step.shape(left), step.shape(right)
+    turned = [bool(step.integer(name, 0)) for name in ("transA", "transB")]
+    if any(step.integer(name, 0) for name in ("transBatchA", "transBatchB")):
+        raise MixedError("it turns stacks round")
+    if min(len(a), len(b)) < 2:
+        raise MixedError("it takes a vector")
+    found: set[int] = set()
+    for place, shape, other, summed in (
+        (left, a, b, -2 if turned[0] else -1),
+        (right, b, a, -1 if turned[1] else -2),
+    ):
+        axis = step.axis(place)
+        if axis is None:
+            continue
+        behind = axis - len(shape)
+        if behind == summed:
+            raise MixedError("it adds up over all requests")
+        if behind >= -2:
+            found.add(-2 if place == left else -1)
+            continue
+        found.add(behind)
+        if len(other) < -behind:
+            continue
+        across = len(other) + behind
+        elsewhere = right if place == left else left
+        if step.axis(elsewhere) is None:
+            step.same(elsewhere, across, shape[axis])
+        elif other[across] != shape[axis]:
+            raise MixedError(_UNLIKE)
+    if len(found) > 1:
+        raise MixedError(_UNLIKE)
+    [behind] = found
+    return len(step.out_shape()) + behind
+
+
+def _gemm(step: Step) -> int:
+    axis = step.data()
+    if axis != (1 if step.integer("transA", 0) else 0):
+        raise MixedError("it adds up over all requests")
+    if step.has(2) and len(step.shape(2)) == 2:
+        step.same(2, 0, step.shape(0)[axis])
+    return 0
+
+
+def _transpose(step: Step) -> int:
+    axis = step.data()
+    order = step.integers("perm") or tuple(reversed(range(len(step.shape(0)))))
+    return order.index(axis)
+
+
+def _reshape(step: Step) -> int:
+    if math.prod(step.shape(0)[: step.data()]) != 1:
+        raise MixedError("requests do not lie one after another in what it reshapes")
+    out = step.out_shape()
+    if not out or 0 in out:
+        raise MixedError("what it gives has no axis for requests")
+    step.reshape[:] = step.grown(out, 0)
+    return 0
+
+
+def _flatten(step: Step) -> int:
+    axis = step.data()
+    if math.prod(step.shape(0)[:axis]) == 1 and (
+        step.integer("axis", 1) % (len(step.shape(0)) + 1) > axis
+    ):
+        return 0
+    return _reshape(step)
+
+
+def _axes(step: Step, rank: int) -> set[int] | None:
+    """Axes that a node names by attribute or input; None where it names none."""
+    given = step.integers("axes") or step.constant(1)
+    return None if given is None else {int(at) % rank for at in given}
+
+
+def _squeeze(step: Step) -> int:
+    axis = step.data()
+    axes = _axes(step, len(step.shape(0)))
+    if axes is None or axis in axes:
+        # Of several requests that axis is no longer 1.
+        return _reshape(step)
+    return axis - sum(at < axis for at in axes)
+
+
+def _unsqueeze(step: Step) -> int:
+    axis, rank = step.data(), len(step.out_shape())
+    added = _axes(step, rank)
+    if added is None:
+        raise MixedError("nothing says which axes it adds")
+    return [at for at in range(rank) if at not in added][axis]
+
+
+def _concat(step: Step) -> int:
+    places = range(len(step.node.inputs))
+    found = {place: axis for place in places if (axis := step.axis(place)) is not None}
+    if len(set(found.values())) > 1:
+        raise MixedError(_UNLIKE)
+    own, axis = next(iter(found.items()))
+    if step.along(step.integer("axis", 1)) == axis:
+        raise MixedError("it joins along the axis of the requests")
+    for place in places:
+        if place not in found:
+            step.repeat(place, axis)
+        elif step.shape(place)[axis] != step.shape(own)[axis]:
+            raise MixedError("requests are of unlike lengths in its inputs")
+    return axis
+
+
+def _slice(step: Step) -> int:
+    axis = step.data()
+    starts = step.integers("starts")
+    axes: tuple[int, ...] | None
+    if starts:
+        axes = step.integers("axes") or tuple(range(len(starts)))
+    else:
+        axes = step.constant(3) if step.has(3) else tuple(range(step.shape(1)[0]))
+    if axes is None or axis in {step.along(int(at)) for at in axes}:
+        raise MixedError("it takes a part of the axis of the requests")
+    return axis
+
+
+def _pad(step: Step) -> int:
+    axis = step.data()
+    pads = step.integers("pads") or step.constant(1)
+    if pads is None or step.has(3):
+        raise MixedError("nothing says along which axes it adds entries")
+    if pads[axis] or pads[axis + len(step.shape(0))]:
+        raise MixedError("it adds entries to the axis of the requests")
+    return axis
+
+
+def _reduce(step: Step) -> int:
+    axis = step.data()
+    if step.has(1) and step.constant(1) is None:
+        raise MixedError("nothing says over which axes it goes")
+    axes = _axes(step, len(step.shape(0)))
+    if not axes and step.integer("noop_with_empty_axes", 0):
+        return axis
+    if not axes or axis in axes:
+        raise MixedError("it goes over all requests")
+    return axis if step.integer("keepdims", 1) else axis - sum(at < axis for at in axes)
+
+
+def _arg(step: Step) -> int:
+    along = step.along(step.integer("axis", 0))
+    axis = _not_along(step, along)
+    return axis if step.integer("keepdims", 1) else axis - (along < axis)
+
+
+def _gather(step: Step) -> int:
+    step.alone(0, 1)
+    along = step.along(step.integer("axis", 0))
+    data, indices = step.axis(0), step.axis(1)
+    if indices is not None:
+        if data is not None:
+            raise MixedError("what it picks from and what it picks differ by request")
+        return along + indices
+    assert data is not None
+    if along == data:
+        raise MixedError("it picks from the axis of the requests")
+    return data if data < along else data + len(step.shape(1)) - 1
+
+
+def _expand(step: Step) -> int:
+    axis = step.data()
+    out = step.out_shape()
+    place = len(out) + axis - len(step.shape(0))
+    if out[place] != step.shape(0)[axis]:
+        raise MixedError("it repeats along the axis of the requests")
+    step.sizes[1] = step.grown(out, place)
+    return place
+
+
+def _tile(step: Step) -> int:
+    axis = step.data()
+    times = step.constant(1)
+    if times is None or times[axis] != 1:
+        raise MixedError("it repeats along the axis of the requests")
+    return axis
+
+
+def _resize(step: Step) -> int:
+    axis = _images(step)
+    if step.has(3):
+        sizes = step.constant(3)
+        if sizes is None or step.integers("axes"):
+            raise MixedError("nothing says which sizes it gives")
+        step.sizes[3] = step.grown(sizes, 0)
+    if step.out_shape()[0] != step.shape(0)[0]:
+        raise MixedError("it scales the axis of the requests")
+    return axis
+
+
+def _recurrent(step: Step) -> tuple[int, ...]:
+    """Requests are the second axis of what comes, and what it begins with."""
+    step.alone(0, 5, 6)
+    if step.integer("layout", 0) or step.axis(0) != 1:
+        raise MixedError("requests do not follow along its second axis")
+    if step.has(4):
+        raise MixedError("it has lengths of sequences")
+    for place in (5, 6):
+        if step.has(place) and step.axis(place) is None:
+            step.repeat(place, 1)
+        elif step.has(place) and step.axis(place) != 1:
+            raise MixedError("what it begins with is of other requests")
+    return (2, 1, 1)
+
+
+def _attention(step: Step) -> int:
+    if any(step.has(place) for place in range(3, len(step.node.inputs))):
+        raise MixedError("it has masks or a past")
+    return _images(step)
+
+
+_EACH = (
+    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift",
+    "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Ceil", "Celu",
+    "Clip", "Cos", "Cosh", "Div", "Dropout", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu",
+    "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN",
+    "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg",
+    "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
+    "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh",
+    "ThresholdedRelu", "Where", "Xor",
+    f"{_MS}:BiasGelu", f"{_MS}:FastGelu", f"{_MS}:Gelu", f"{_MS}:QuickGelu",
+)  # fmt: skip
+
+_LAYERS = (
+    "AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DepthToSpace",
+    "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GroupNormalization",
+    "InstanceNormalization", "LRN", "LpPool", "QLinearConv", "SpaceToDepth",
+    f"{_MS}:QLinearAveragePool", f"{_MS}:QLinearGlobalAveragePool",
+)  # fmt: skip
+
+_REDUCTIONS = (
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_EACH, _elementwise),
+    **dict.fromkeys(_LAYERS, _images),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+    **dict.fromkeys(("LogSoftmax", "Softmax", "Hardmax"), _softmax),
+    **dict.fromkeys(("ArgMax", "ArgMin"), _arg),
+    **dict.fromkeys(("LpNormalization", "TopK"), lambda s: _not_along(s, s.integer("axis", -1))),
+    **dict.fromkeys(("MatMul", "MatMulInteger", f"{_MS}:FusedMatMul"), _product),
+    **dict.fromkeys(
+        ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization"), _normalised_from
+    ),
+    **dict.fromkeys(
+        (f"{_MS}:SkipLayerNormalization", f"{_MS}:SkipSimplifiedLayerNormalization"),
+        _normalised_sum,
+    ),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _linear),
+    **dict.fromkeys(
+        (f"{_MS}:QLinearAdd", f"{_MS}:QLinearMul"), lambda step: _elementwise(step, (0, 3))
+    ),
+    **dict.fromkeys((f"{_MS}:QLinearLeakyRelu", f"{_MS}:QLinearSigmoid"), Step.data),
+    **dict.fromkeys(("Gemm", f"{_MS}:FusedGemm"), _gemm),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    f"{_MS}:Attention": _attention,
+    "BatchNormalization": _normalisation,
+    "Concat": _concat,
+    "CumSum": _cumulative,
+    "Expand": _expand,
+    "Flatten": _flatten,
+    f"{_MS}:FusedConv": _fused_convolution,
+    "Gather": _gather,
+    "MaxPool": _pool,
+    "Pad": _pad,
+    "QLinearMatMul": lambda step: _product(step, 0, 3),
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Split": lambda step: _not_along(step, step.integer("axis", 0)),
+    "Squeeze": _squeeze,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Unsqueeze": _unsqueeze,
+}
+"""By operator, as ``op_key`` writes it."""
+
+
+class _Writer:
+    """Writes what steps ask for into a model; constants that several want alike are added once."""
+
+    def __init__(self, proto: onnx.ModelProto, taken: set[str], weights_dir: Path | None) -> None:
+        self._graph = proto.graph
+        self._folder = "" if weights_dir is None else str(weights_dir)
+        self._taken = taken
+        self._added: dict[tuple[object, ...], str] = {}
+        self.stored = {tensor.name: tensor for tensor in proto.graph.initializer}
+
+    def write(self, node: onnx.NodeProto, step: Step) -> None:
+        if step.reshape:
+            shape = self._numbers(tuple(step.reshape), step.size)
+            data = node.input[0]
+            node.op_type = "Reshape"
+            del node.input[:], node.attribute[:]
+            node.input.extend((data, shape))
+        for place, sizes in step.sizes.items():
+            node.input[place] = self._numbers(sizes, step.size)
+        for place, axis in step.tiled.items():
+            key = name, _ = node.input[place], axis
+            if key not in self._added:
+                array = onnx.numpy_helper.to_array(self.stored[name], self._folder)
+                times = [step.size if at == axis else 1 for at in range(array.ndim)]
+                self._add(key, name, step.size, np.tile(array, times))
+            node.input[place] = self._added[key]
+
+    def _numbers(self, sizes: tuple[int, ...], size: int) -> str:
+        if sizes not in self._added:
+            self._add(sizes, "shape", size, np.array(sizes, dtype=np.int64))
+        return self._added[sizes]
+
+    def _add(self, key: tuple[object, ...], stem: str, size: int, array: NDArray[Any]) -> None:
+        name = f"{stem} of {size} requests"
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        self._added[key] = name
+        self._graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+
+
+def widen(
+    proto: onnx.ModelProto,
+    graph: Graph,
+    inputs: Collection[str],
+    size: int,
+    weights_dir: Path | None,
+    where: str,
+) -> None:
+    """Let a model take several requests, in place; types of values are to be inferred anew.
+
+    `graph` is the same model, all of its shapes known; `inputs` those whose first dimension is 1
+    for one request. O(V + E), and the constants that each request has a copy of.
+
+    Raises ModelError where requests meet in a node, or nothing shows that they do not.
+    """
+    axes = dict.fromkeys(inputs, 0)
+    taken = {*graph.tensors, *(tensor.name for tensor in proto.graph.initializer)}
+    writer = _Writer(proto, taken, weights_dir)
+    for node, written in zip(graph.nodes, proto.graph.node, strict=True):
+        if axes.keys().isdisjoint((*node.inputs, *node.captures)):
+            continue
+        step = Step(graph, node, axes, size, writer.stored)
+        rule = RULES.get(op_key(node))
+        try:
+            if rule is None or node.custom:
+                raise MixedError("nothing is known of how it treats them")
+            if any(name not in node.inputs for name in node.captures):
+                raise MixedError("it has a body")
+            found = rule(step)
+        except (MixedError, UnboundDimension) as error:
+            why = error.what if isinstance(error, UnboundDimension) else str(error)
+            raise ModelError(
+                "it takes one request at a time, and several cannot be told apart in "
+                f"{node.op_type} '{node.name}': {why}",
+                where=where,
+                hint="export the model with an open batch dimension",
+            ) from None
+        writer.write(written, step)
+        each = (found,) * len(node.outputs) if isinstance(found, int) else found
+        axes.update(zip(node.outputs, each, strict=False))
+        axes.pop("", None)
+    for value in proto.graph.input:
+        if value.name in axes:
+            value.type.tensor_type.shape.dim[0].dim_value = size
+    for value in proto.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del proto.graph.value_info[:]
