@@ -33,20 +33,11 @@ class Contraction:
         return node in self._taken
 
     def cycle(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Return a path that leaves `nodes` and comes back to them, or () where there is none.
+        """Return a path that leaves `nodes`, none of them taken, and comes back, or () for none.
 
-        Parameters
-        ----------
-        nodes : sequence of int
-            In any order; none of them taken.
-
-        Returns
-        -------
-        tuple of int
-            It starts and ends in `nodes` and names the nodes by which it enters and leaves the
-            sets on its way: neighbours in it are an edge or lie in one set.
-
-        Complexity: O(edges of what is reached between the positions of `nodes`).
+        It starts and ends in `nodes` and names the nodes by which it enters and leaves the sets on
+        its way: neighbours in it are an edge or lie in one set. O(edges of what is reached between
+        the positions of `nodes`).
         """
         members = set(nodes)
         if len(members) < 2:
@@ -73,15 +64,9 @@ class Contraction:
         return ()
 
     def add(self, nodes: Sequence[int]) -> None:
-        """Contract a set for which `cycle` found none.
+        """Contract a set for which `cycle` found none; ValueError for a node that is taken.
 
-        Complexity: O(edges of what is reached, forwards and backwards, between the positions
-        of `nodes`).
-
-        Raises
-        ------
-        ValueError
-            For a node that is taken.
+        O(edges of what is reached, forwards and backwards, between the positions of `nodes`).
         """
         members = tuple(sorted(set(nodes)))
         if not members:

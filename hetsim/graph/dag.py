@@ -198,16 +198,10 @@ def least_joined(n: int, u: Ints, v: Ints) -> Ints:
 def topological_order(
     succs: Sequence[Iterable[int]], key: Sequence[object] | None = None
 ) -> list[int] | None:
-    """Return the topological order that is smallest by `key` at every step, or None on a cycle.
+    """Topological order that is smallest by `key`, then node, at every step; None on a cycle.
 
-    Parameters
-    ----------
-    succs : sequence of iterables of int
-        Successors by node; duplicates count once each and do no harm.
-    key : sequence of comparable, optional
-        Rank by node; ties break by node number. Absent: the node number alone.
-
-    Complexity: O((V + E) + V log V); O(V + E) where the nodes are numbered in that order.
+    Duplicates in `succs` do no harm. O((V + E) + V log V); O(V + E) where the nodes are numbered in
+    that order.
     """
     n = len(succs)
     if all(min(targets, default=n) > u for u, targets in enumerate(succs)) and (

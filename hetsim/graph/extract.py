@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,9 @@ from hetsim.errors import PlanError
 from hetsim.graph.canonical.half_precision import Lowering
 from hetsim.graph.model import Model
 from hetsim.graph.reading.structure import FunctionKey, calls, captures, key_of, replace
+
+NO_NODE = -1
+"""In ``Subgraph.nodes``: what casts an input or a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Subgraph:
         Values written that a node outside reads or that the model puts out, in the order
         in which they are written.
     nodes : tuple of int
-        Ids, ascending.
+        Of each node of `proto` the id of that of the graph behind it.
     proto : onnx.ModelProto
         Its own copy. Constants, inline or as references into the model's weights folder,
         are those that the nodes read; every input and output is typed.
@@ -45,22 +48,53 @@ def extract(model: Model, nodes: Sequence[int]) -> Subgraph:
     so to no subgraph: whoever runs the parts hands it over unchanged. That the nodes can
     run in one go (no path leaves them and comes back) is for the partition to hold.
 
-    Raises
-    ------
-    PlanError
-        Where there is no node, or one that the model does not have, or one twice.
-
+    Raises PlanError where there is no node, or one that the model does not have, or one twice.
     Complexity: O(nodes and what they read); an index of the model is built once.
     """
-    index = _index(model)
-    chosen = checked_nodes(model, nodes)
-    read, outputs = model.graph.exchanged(chosen, index.consumers, index.outputs)
-    inputs = tuple(name for name in read if name not in index.stored)
+    return _extracted(model, None, nodes)
+
+
+def runnable(model: Model, nodes: Sequence[int]) -> Subgraph:
+    """Return `nodes` of `model` as ONNX Runtime's CPU kernels run them to the bits of the whole.
+
+    As ``extract`` does it, but for models with 16-bit floats: there values that cross may be
+    wider than in the graph, under names of their own.
+    """
+    return _extracted(model, model.lowering, nodes)
+
+
+def _extracted(model: Model, lowering: Lowering | None, nodes: Sequence[int]) -> Subgraph:
+    chosen = tuple(sorted(nodes))
+    count = len(model.graph.nodes)
+    if not chosen or len(set(chosen)) != len(chosen) or chosen[0] < 0 or chosen[-1] >= count:
+        raise PlanError(
+            f"a subgraph needs distinct nodes out of 0 .. {count - 1}, not {chosen[:12]}",
+            where=f"model '{model.name}'",
+            hint="give at least one node id, each once",
+        )
+    index = _index(model, lowering)
+    places = index.places_of(chosen)
+    inside = frozenset(places)
+    written = dict.fromkeys(name for place in places for name in index.writes[place])
+    read = dict.fromkeys(name for place in places for name in index.reads[place])
+    inputs = tuple(name for name in read if name not in index.stored and name not in written)
+    outputs = tuple(
+        name
+        for name in written
+        if name in index.outputs
+        or (
+            index.owners[index.writer[name]] != NO_NODE
+            and not inside.issuperset(index.readers.get(name, ()))
+        )
+    )
+    if lowering is not None:
+        # What only stands for a cast that is none here gives nothing out, and no model may do so.
+        outputs = outputs or tuple(written)[-1:]
     proto = onnx.ModelProto(ir_version=model.proto.ir_version)
-    proto.opset_import.extend(model.proto.opset_import)
+    proto.opset_import.extend(index.opsets)
     graph = proto.graph
     graph.name = f"{model.name}:{chosen[0]}"
-    graph.node.extend(index.nodes[v] for v in chosen)
+    graph.node.extend(index.nodes[place] for place in places)
     for name in read:
         stored = index.stored.get(name)
         if isinstance(stored, onnx.TensorProto):
@@ -70,8 +104,9 @@ def extract(model: Model, nodes: Sequence[int]) -> Subgraph:
     for values, names in ((graph.input, inputs), (graph.output, outputs)):
         for name in names:
             values.add(name=name).type.CopyFrom(index.types[name])
-    proto.functions.extend(index.functions_behind(graph.node))
-    return Subgraph(inputs, outputs, chosen, proto)
+    if lowering is None:
+        proto.functions.extend(index.functions_behind(graph.node))
+    return Subgraph(inputs, outputs, tuple(index.owners[place] for place in places), proto)
 
 
 def stored_alone(model: Model, names: Sequence[str]) -> onnx.ModelProto:
@@ -85,116 +120,6 @@ def stored_alone(model: Model, names: Sequence[str]) -> onnx.ModelProto:
     )
     proto.graph.output.extend(value for value in whole.graph.output if value.name in wanted)
     return proto
-
-
-def checked_nodes(model: Model, nodes: Sequence[int]) -> tuple[int, ...]:
-    """Return `nodes`, ascending. Raises PlanError where they are none, or not of the model."""
-    chosen = tuple(sorted(nodes))
-    count = len(model.graph.nodes)
-    if not chosen or len(set(chosen)) != len(chosen) or chosen[0] < 0 or chosen[-1] >= count:
-        raise PlanError(
-            f"a subgraph needs distinct nodes out of 0 .. {count - 1}, not {chosen[:12]}",
-            where=f"model '{model.name}'",
-            hint="give at least one node id, each once",
-        )
-    return chosen
-
-
-class _Index:
-    """Where everything of a model is, so that a subgraph costs what it holds."""
-
-    def __init__(self, model: Model) -> None:
-        proto = model.proto
-        self.nodes = list(proto.graph.node)
-        self.consumers = model.graph.consumers()
-        self.outputs = frozenset(model.graph.outputs)
-        self.stored: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {
-            tensor.name: tensor for tensor in proto.graph.initializer
-        }
-        for sparse in proto.graph.sparse_initializer:
-            self.stored[sparse.values.name] = sparse
-        self.types = {
-            value.name: value.type
-            for values in (proto.graph.input, proto.graph.value_info, proto.graph.output)
-            for value in values
-        }
-        self._functions: dict[FunctionKey, onnx.FunctionProto] = {
-            key_of(function): function for function in proto.functions
-        }
-
-    def functions_behind(self, nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
-        """The model-local functions that `nodes` call, and those that they call in turn."""
-        if not self._functions:
-            return []
-        found: dict[FunctionKey, onnx.FunctionProto] = {}
-        pending = calls(nodes)
-        while pending:
-            key = pending.pop()
-            function = self._functions.get(key)
-            if function is not None and key not in found:
-                found[key] = function
-                pending.extend(calls(function.node))
-        return [function for key, function in self._functions.items() if key in found]
-
-
-_indexes: WeakKeyDictionary[Model, _Index] = WeakKeyDictionary()
-
-
-def _index(model: Model) -> _Index:
-    index = _indexes.get(model)
-    if index is None:
-        index = _indexes[model] = _Index(model)
-    return index
-
-
-NO_NODE = -1
-"""In ``Subgraph.nodes``: what casts an input or a constant."""
-
-
-def runnable(model: Model, nodes: Sequence[int]) -> Subgraph:
-    """Return `nodes` of `model` as what runs for them, as a model of its own.
-
-    As ``extract`` does it, which it is but for models with 16-bit floats. For those `nodes`
-    names the node of the graph behind each node of the subgraph, and values that cross may be
-    wider than in the graph, under names of their own.
-
-    Raises PlanError as ``extract`` does. Complexity: O(nodes and what they read).
-    """
-    if model.lowering is None:
-        return extract(model, nodes)
-    index = _lowered_index(model, model.lowering)
-    chosen = checked_nodes(model, nodes)
-    places = index.places_of(chosen)
-    proto = onnx.ModelProto(ir_version=model.proto.ir_version)
-    proto.opset_import.extend(model.lowering.opsets)
-    graph = proto.graph
-    graph.name = f"{model.name}:{chosen[0]}"
-    graph.node.extend(model.lowering.nodes[place] for place in places)
-    written = dict.fromkeys(name for place in places for name in index.writes[place])
-    read = dict.fromkeys(name for place in places for name in index.reads[place])
-    inside = set(places)
-    outputs = tuple(
-        name
-        for name in written
-        if name in index.outputs or any(p not in inside for p in index.readers.get(name, ()))
-        if index.owner_of(name) != NO_NODE or name in index.outputs
-    )
-    # What only stands for a cast that is none here gives nothing out, and no model may do so.
-    outputs = outputs or tuple(written)[-1:]
-    inputs: list[str] = []
-    for name in read:
-        stored = index.stored.get(name)
-        if isinstance(stored, onnx.TensorProto):
-            graph.initializer.append(stored)
-        elif stored is not None:
-            graph.sparse_initializer.append(stored)
-        elif name not in written:
-            inputs.append(name)
-    for values, names in ((graph.input, inputs), (graph.output, outputs)):
-        for name in names:
-            values.add(name=name).type.CopyFrom(index.types[name])
-    owners = tuple(model.lowering.owners[place] for place in places)
-    return Subgraph(tuple(inputs), outputs, owners, proto)
 
 
 def runnable_whole(model: Model) -> tuple[onnx.ModelProto, tuple[int, ...]]:
@@ -218,42 +143,55 @@ def runnable_dtypes(model: Model) -> dict[str, str]:
     return {**model.graph.dtypes, **model.lowering.dtypes}
 
 
-class _LoweredIndex:
-    """Where everything of a lowering is."""
+class _Index:
+    """Where everything of a model, or of its lowering, is: a subgraph costs what it holds."""
 
-    def __init__(self, model: Model, lowering: Lowering) -> None:
-        self.owners = lowering.owners
-        self.outputs = frozenset(model.graph.outputs)
-        self.reads = [
-            tuple(dict.fromkeys(name for name in (*node.input, *captures(node)) if name))
-            for node in lowering.nodes
-        ]
-        self.writes = [tuple(name for name in node.output if name) for node in lowering.nodes]
-        self.writer = {name: place for place, names in enumerate(self.writes) for name in names}
-        self.readers: dict[str, list[int]] = {}
-        self.of: dict[int, list[int]] = {}
-        for place, owner in enumerate(lowering.owners):
-            self.of.setdefault(owner, []).append(place)
-            for name in self.reads[place]:
-                self.readers.setdefault(name, []).append(place)
-        graph = model.proto.graph
+    def __init__(self, model: Model, lowering: Lowering | None) -> None:
+        proto, graph = model.proto, model.graph
+        self.outputs = frozenset(graph.outputs)
         self.stored: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {
-            tensor.name: tensor for tensor in graph.initializer
+            tensor.name: tensor for tensor in proto.graph.initializer
         }
-        self.stored.update((sparse.values.name, sparse) for sparse in graph.sparse_initializer)
-        self.stored.update((tensor.name, tensor) for tensor in lowering.constants)
-        self.types = {
-            **{value.name: value.type for value in graph.input},
-            **lowering.types,
+        self.stored.update((one.values.name, one) for one in proto.graph.sparse_initializer)
+        self.types = {value.name: value.type for value in proto.graph.input}
+        self._functions: dict[FunctionKey, onnx.FunctionProto] = {
+            key_of(function): function for function in proto.functions
         }
+        self._of: dict[int, list[int]] | None = None
+        self.writer: Mapping[str, int]
+        self.readers: Mapping[str, Sequence[int]]
+        readers: dict[str, list[int]]
+        if lowering is None:
+            self.nodes: Sequence[onnx.NodeProto] = list(proto.graph.node)
+            self.owners: Sequence[int] = range(len(self.nodes))
+            self.opsets: Iterable[onnx.OperatorSetIdProto] = proto.opset_import
+            self.reads = [node.reads for node in graph.nodes]
+            self.writes = [node.writes for node in graph.nodes]
+            self.writer, self.readers = graph.producers(), graph.consumers()
+            for values in (proto.graph.value_info, proto.graph.output):
+                self.types.update((value.name, value.type) for value in values)
+        else:
+            self.nodes, self.owners, self.opsets = lowering.nodes, lowering.owners, lowering.opsets
+            self.reads = [
+                tuple(dict.fromkeys(name for name in (*node.input, *captures(node)) if name))
+                for node in self.nodes
+            ]
+            self.writes = [tuple(name for name in node.output if name) for node in self.nodes]
+            self.types.update(lowering.types)
+            self.stored.update((tensor.name, tensor) for tensor in lowering.constants)
+            self._of, readers = {}, {}
+            for place, owner in enumerate(self.owners):
+                self._of.setdefault(owner, []).append(place)
+                for name in self.reads[place]:
+                    readers.setdefault(name, []).append(place)
+            self.writer = {n: place for place, names in enumerate(self.writes) for n in names}
+            self.readers = readers
 
-    def owner_of(self, name: str) -> int:
-        """The node of the graph whose part writes a value."""
-        return self.owners[self.writer[name]]
-
-    def places_of(self, nodes: Sequence[int]) -> list[int]:
+    def places_of(self, nodes: Sequence[int]) -> Sequence[int]:
         """What runs for `nodes`, with the casts of inputs and constants that it reads."""
-        found = {place for v in nodes for place in self.of.get(v, ())}
+        if self._of is None:
+            return nodes
+        found = {place for v in nodes for place in self._of.get(v, ())}
         pending = list(found)
         while pending:
             for name in self.reads[pending.pop()]:
@@ -263,12 +201,26 @@ class _LoweredIndex:
                     pending.append(before)
         return sorted(found)
 
+    def functions_behind(self, nodes: Iterable[onnx.NodeProto]) -> list[onnx.FunctionProto]:
+        """The model-local functions that `nodes` call, and those that they call in turn."""
+        if not self._functions:
+            return []
+        found: set[FunctionKey] = set()
+        pending = calls(nodes)
+        while pending:
+            key = pending.pop()
+            if key in self._functions and key not in found:
+                found.add(key)
+                pending.extend(calls(self._functions[key].node))
+        return [function for key, function in self._functions.items() if key in found]
 
-_lowered_indexes: WeakKeyDictionary[Model, _LoweredIndex] = WeakKeyDictionary()
+
+_indexes: WeakKeyDictionary[Model, dict[bool, _Index]] = WeakKeyDictionary()
 
 
-def _lowered_index(model: Model, lowering: Lowering) -> _LoweredIndex:
-    index = _lowered_indexes.get(model)
-    if index is None:
-        index = _lowered_indexes[model] = _LoweredIndex(model, lowering)
-    return index
+def _index(model: Model, lowering: Lowering | None) -> _Index:
+    kept = _indexes.setdefault(model, {})
+    key = lowering is None
+    if key not in kept:
+        kept[key] = _Index(model, lowering)
+    return kept[key]

@@ -35,20 +35,23 @@ class Tensor:
     name : str
         Unique in the graph.
     dtype : str
-        Lower-case ONNX element type (``"float32"``); ``"string"``, ``"sequence"``,
-        ``"optional"`` for values that are not plain tensors.
+        Lower-case ONNX element type (``"float32"``); ``"string"``, ``"sequence"``, ``"optional"``
+        for values that are not plain tensors.
     shape : tuple of (int or str or None), or None
-        A dimension is a number, the name of a symbolic dimension, or None where nothing
-        is known of it; the whole is None where even the rank is unknown.
+        By dimension its size, the name of a symbolic one, or None; None where the rank is unknown.
     measured : bool
-        Whether the shape depends on data, and is what one run had: other inputs may have
-        others.
+        Whether the shape depends on data, and is what one run had.
     """
 
     name: str
     dtype: str
     shape: tuple[int | str | None, ...] | None
     measured: bool = False
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its shape is known in numbers."""
+        return self.shape is not None and _NUMBERS.issuperset(map(type, self.shape))
 
     @property
     def static_shape(self) -> tuple[int, ...]:
@@ -105,14 +108,12 @@ class Node:
     inputs, outputs : tuple of str
         Tensor names by position; ``""`` for an optional one that is absent.
     captures : tuple of str
-        Outer values that the bodies of a control-flow node read, ordered, unique, and
-        not already among `inputs`. They are edges like any input.
+        Outer values that the bodies of a control-flow node read and `inputs` lacks. They are edges
+        like any input.
     attributes : mapping
-        Plain Python values (int, float, str, tuples of them). Tensors, sparse tensors
-        and graph bodies are left out: the ONNX file keeps them.
+        Plain Python values (int, float, str, tuples of them); no tensors and graph bodies.
     origins : tuple of str
-        Names of the nodes of the user's file that this one stands for: itself, or all
-        that were fused into it. Never empty.
+        Names of the nodes of the user's file that this one stands for. Never empty.
     body : Graph or None
         What a call of a function does, with the types of that call; or what the standard says
         that the operator does, where that is known in no other way.
@@ -121,15 +122,13 @@ class Node:
     whole : bool
         Whether it is one kernel that does all of `body`; else that runs node by node.
     branches : mapping of str to Graph or None
-        The graphs that a control-flow node runs, by attribute, with their types; None where
-        those cannot be inferred.
+        The graphs that a control-flow node runs, by attribute; None where their types cannot be
+        inferred.
     held : tuple of Tensor
         Constants that the node carries itself: in its branches and its body, or as lists of
         numbers. Their names begin with its own.
-    reads : tuple of str
-        Names of all values the node reads, inputs first, absent ones left out, unique.
-    writes : tuple of str
-        Names of the values the node produces, absent ones left out.
+    reads, writes : tuple of str
+        Values that it reads, inputs first, unique, and produces; absent ones left out.
     """
 
     id: int
@@ -165,14 +164,8 @@ class Node:
 class Seen:
     """What the control flow of a graph did in a run.
 
-    Attributes
-    ----------
-    branches : mapping of str to str
-        By If: ``then_branch`` or ``else_branch``.
-    trips : mapping of str to float
-        By Loop and Scan: turns.
-    sure : bool
-        Whether every request does so: the caller gave the inputs, and no Loop is around.
+    By If the branch, by Loop and Scan the turns; `sure` where every request does so: the caller
+    gave the inputs, and no Loop is around.
     """
 
     branches: Mapping[str, str]
@@ -262,18 +255,9 @@ class Graph:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return what `nodes` read from outside, constants too, and what they give away.
 
-        Parameters
-        ----------
-        nodes : sequence of int
-            In graph order.
-        consumers : mapping of str to sequence of int
-            As ``consumers()`` gives it: it serves many calls.
-        put_out : collection of str
-            The outputs of the graph.
-
-        Returns
-        -------
-        Value names in the order of their first read, and in that of their writing. O(reads).
+        `nodes` are in graph order; `consumers` is what ``consumers()`` gives, `put_out` the outputs
+        of the graph. Names are in the order of their first read, and in that of their writing.
+        O(reads).
         """
         inside = set(nodes)
         written = [name for v in nodes for name in self.nodes[v].writes]

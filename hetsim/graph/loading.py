@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hetsim.core import checks
 from hetsim.core.collecting import collecting_put_off
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.graph.model import Model
-    from hetsim.graph.preparation import Wishes
     from hetsim.graph.reading.extension import Extension
     from hetsim.graph.reading.onnx_file import OnnxFile
     from hetsim.graph.shapes.observed import Observed
@@ -103,14 +102,21 @@ def load_model(
     Complexity: linear in the graph; with optimisation also in the weights it touches. Memory: twice
     the file at most, beside the graph's.
     """
-    from hetsim.graph.preparation import prepare
+    from hetsim.graph.preparation import Wishes, prepare
 
     _check_level(canonical)
     text = os.fspath(source)
     with _short_of(text), collecting_put_off():
         name, file = read_source(text)
-        wishes = _wishes(
-            file.proto.graph, dims, shapes, inputs, freeze, canonical, extensions, measure, observed
+        wishes = Wishes(
+            dims or {},
+            shapes or {},
+            inputs,
+            freeze or {},
+            canonical,
+            tuple(extensions),
+            measure,
+            observed,
         )
         return prepare(file, name, text, wishes)
 
@@ -143,15 +149,15 @@ def model_of(
     dims, shapes, inputs, freeze, canonical, extensions, measure
         As for ``load_model``, which says what is raised, too.
     """
-    from hetsim.graph.preparation import prepare
+    from hetsim.graph.preparation import Wishes, prepare
     from hetsim.graph.reading.onnx_file import from_memory
 
     _check_level(canonical)
     folder = None if weights_dir is None else Path(weights_dir)
     with _short_of(name), collecting_put_off():
         file = from_memory(proto, name, folder)
-        wishes = _wishes(
-            file.proto.graph, dims, shapes, inputs, freeze, canonical, extensions, measure, None
+        wishes = Wishes(
+            dims or {}, shapes or {}, inputs, freeze or {}, canonical, tuple(extensions), measure
         )
         return prepare(file, name, name, wishes)
 
@@ -170,52 +176,12 @@ def _short_of(source: str) -> Iterator[None]:
 
 
 def _check_level(canonical: str | None) -> None:
-    from hetsim.graph.reading.onnx_runtime import LEVELS
+    from hetsim.graph.reading.session import LEVELS
 
     if canonical is not None and canonical not in LEVELS:
         raise UsageError(
             f"there is no canonical level '{canonical}'", hint=nearest(str(canonical), LEVELS)
         )
-
-
-def _arrays(graph: onnx.GraphProto, inputs: Inputs | None) -> tuple[dict[str, Any] | None, str]:
-    """Inputs of `graph` as kernels read them, and what they are called in reports."""
-    from hetsim.graph.inputs.arrays import read_npz
-    from hetsim.graph.reading.onnx_types import plain, to_tensor
-
-    if inputs is None:
-        return None, ""
-    if isinstance(inputs, Mapping):
-        return {name: plain(value) for name, value in inputs.items()}, "the inputs given"
-    stated = {value.name: to_tensor(value.name, value.type) for value in graph.input}
-    return read_npz(Path(inputs), stated), os.fspath(inputs)
-
-
-def _wishes(
-    graph: onnx.GraphProto,
-    dims: Mapping[str, int] | None,
-    shapes: Mapping[str, Sequence[int]] | None,
-    inputs: Inputs | None,
-    freeze: Mapping[str, object] | None,
-    canonical: str | None,
-    extensions: Sequence[str | os.PathLike[str] | Extension],
-    measure: bool,
-    observed: Observed | None,
-) -> Wishes:
-    from hetsim.graph.preparation import Wishes
-
-    arrays, label = _arrays(graph, inputs)
-    return Wishes(
-        dict(dims or {}),
-        dict(shapes or {}),
-        arrays,
-        label,
-        dict(freeze or {}),
-        canonical,
-        tuple(extensions),
-        measure,
-        observed,
-    )
 
 
 def read_source(source: str) -> tuple[str, OnnxFile]:

@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 class FileNode:
     """A node as the user's file has it.
 
-    Attributes
-    ----------
-    name : str
-        Where the file has none, or has it twice, one that it was given.
-    op : str
-        Op type, with its domain outside the ONNX standard.
-    outputs : tuple of str
-        Tensors that it writes, by position; ``""`` for one that is absent.
+    Where the file has no name, or has it twice, it is one that was given. `op` has its domain
+    outside the ONNX standard; ``""`` in `outputs` stands for one that is absent.
     """
 
     name: str
@@ -143,17 +137,10 @@ LAYER_KEY = "layer_ann"
 
 @dataclass(frozen=True, slots=True)
 class DeviceNote:
-    """One note on one node.
+    """One note on one node, by its name in the file.
 
-    Attributes
-    ----------
-    node : str
-        Name in the file, made up where the file had none.
-    carrier : str
-        ``layer_ann``, or the name of the model's device configuration.
-    devices : tuple of str
-        All that the note names; more than one where tensors of the node are sharded or on
-        several devices, none where only a pipeline stage is given.
+    `carrier` is ``layer_ann``, or the name of the model's device configuration; `devices` are all
+    that the note names, none where only a pipeline stage is given.
     """
 
     node: str

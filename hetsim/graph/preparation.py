@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,15 @@ from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, chan
 from hetsim.graph.canonical.folding import fold_branches
 from hetsim.graph.canonical.half_precision import mentions
 from hetsim.graph.graph import Graph
-from hetsim.graph.inputs.arrays import check_arrays
+from hetsim.graph.inputs.arrays import Inputs, check_arrays, read_npz
 from hetsim.graph.inputs.samples import draw_inputs
 from hetsim.graph.model import FileNode, Model, take_device_notes
 from hetsim.graph.reading.extension import Custom, Extension, extend, load_extension
 from hetsim.graph.reading.onnx_file import OnnxFile, refers_outside
 from hetsim.graph.reading.onnx_runtime import MANY_TREE_NODES, check_versions, tree_nodes
+from hetsim.graph.reading.onnx_types import plain, to_tensor
 from hetsim.graph.reading.structure import regularise
-from hetsim.graph.shapes.binding import Binding, bind, freeze, several, without_frozen
+from hetsim.graph.shapes.binding import Undo, bind, freeze, several, undo, without_frozen
 from hetsim.graph.shapes.inference import annotate
 from hetsim.graph.shapes.observe import (
     DRAWN_LIMIT_S,
@@ -54,18 +55,19 @@ _TRIED_ELEMENTS = 2**26
 class Wishes:
     """How a model is to be read; the fields are the parameters of ``load_model``.
 
-    `arrays` are the inputs that are given, under the name `label` in reports.
+    `arrays` are the inputs that are given, as kernels read them, under the name `label` in reports.
     """
 
-    dims: dict[str, int]
-    shapes: dict[str, Sequence[int]]
-    arrays: dict[str, Any] | None
-    label: str
-    freeze: dict[str, object]
+    dims: Mapping[str, int]
+    shapes: Mapping[str, Sequence[int]]
+    inputs: Inputs | None
+    freeze: Mapping[str, object]
     canonical: str | None
     extensions: tuple[str | os.PathLike[str] | Extension, ...]
     measure: bool
-    observed: Observed | None
+    observed: Observed | None = None
+    arrays: dict[str, Any] | None = None
+    label: str = ""
 
 
 _OF_ACCELERATORS = frozenset(
@@ -93,6 +95,13 @@ class _File:
 def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     """Return the Model that `file` and `wishes` make; `file` is used up."""
     proto = file.proto
+    if isinstance(wishes.inputs, Mapping):
+        given = {name: plain(value) for name, value in wishes.inputs.items()}
+        wishes = replace(wishes, arrays=given, label="the inputs given")
+    elif wishes.inputs is not None:
+        stated = {value.name: to_tensor(value.name, value.type) for value in proto.graph.input}
+        given = read_npz(Path(wishes.inputs), stated)
+        wishes = replace(wishes, arrays=given, label=os.fspath(wishes.inputs))
     declared: dict[str, onnx.TypeProto] = {}
     if not (wishes.dims or wishes.shapes or wishes.arrays or wishes.observed):
         # Once a dimension is bound, what the file states of its outputs may be stale.
@@ -176,13 +185,17 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     if shapes or observed:
         graph = result.with_shapes(shapes, custom, observed)
     _check_not_empty(graph, wishes, source)
+    sha256 = file.sha256
+    if added:
+        digests = "\0".join((sha256, *(extension.sha256 for extension in added)))
+        sha256 = hashlib.sha256(digests.encode()).hexdigest()
     return Model(
         name=name,
         source=source,
         graph=graph,
         proto=result.proto,
         weights_dir=weights_dir,
-        sha256=_with_extensions(file.sha256, added),
+        sha256=sha256,
         canonical=level,
         dims=bound,
         shapes={key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
@@ -243,7 +256,7 @@ def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | 
     else:
         return result, result.graph, None
     sizes = _input_shapes(file.proto.graph)
-    binding.undo()
+    undo(binding)
     try:
         result = _canonical(file, level)
     except ModelError:
@@ -253,7 +266,7 @@ def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | 
     try:
         annotate(result.proto, weights_dir, {}, file.source, accepted=False, custom=file.custom)
     except ModelError:
-        again.undo()
+        undo(again)
     else:
         result = replace(result, graph=result.with_shapes({}, file.custom, None))
         return result, result.graph, None
@@ -263,7 +276,7 @@ def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | 
     return result, replace(result.graph, tensors=tensors), refused
 
 
-def _bind(graph: onnx.GraphProto, source: str, wishes: Wishes) -> Binding:
+def _bind(graph: onnx.GraphProto, source: str, wishes: Wishes) -> Undo:
     given: dict[str, Sequence[int]] | None = None
     if wishes.arrays is not None:
         given = {
@@ -291,8 +304,6 @@ def _canonical(file: _File, level: str) -> Canonical:
 
 
 def _input_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int | str | None, ...]]:
-    from hetsim.graph.reading.onnx_types import to_tensor
-
     found = {value.name: to_tensor(value.name, value.type).shape for value in graph.input}
     return {name: shape for name, shape in found.items() if shape is not None}
 
@@ -307,7 +318,14 @@ def _observed(
 ) -> tuple[Observed | None, str | None]:
     """Run the model where that tells something; else say why it was not run."""
     if wishes.observed is not None:
-        return _checked(wishes.observed, graph, source), None
+        unknown = [name for name in wishes.observed.shapes if name not in graph.tensors]
+        if unknown:
+            raise ModelError(
+                f"a run is said to have measured '{unknown[0]}', and there is no such value",
+                where=source,
+                hint="plan again",
+            )
+        return wishes.observed, None
     inputs_open = bool(open_dims(graph) or open_ranks(graph))
     needed = any(name not in graph.inputs for name in open_values(graph))
     given = wishes.arrays is not None
@@ -317,8 +335,13 @@ def _observed(
         return None, None
     if not wishes.measure:
         return None, "no run was allowed" if needed else None
+    kinds = {value.name: value.type for value in result.proto.graph.input}
     try:
-        arrays = wishes.arrays if wishes.arrays is not None else _drawn(result, graph)
+        arrays = (
+            wishes.arrays
+            if wishes.arrays is not None
+            else draw_inputs(graph, kinds, most=_TRIED_ELEMENTS)
+        )
         seen = observe(
             result.proto,
             graph,
@@ -335,26 +358,3 @@ def _observed(
             raise
         return None, error.what if needed else None
     return seen, None
-
-
-def _drawn(result: Canonical, graph: Graph) -> dict[str, Any]:
-    kinds = {value.name: value.type for value in result.proto.graph.input}
-    return draw_inputs(graph, kinds, most=_TRIED_ELEMENTS)
-
-
-def _checked(observed: Observed, graph: Graph, source: str) -> Observed:
-    """What was kept of a run must be of this model."""
-    unknown = [name for name in observed.shapes if name not in graph.tensors]
-    if unknown:
-        raise ModelError(
-            f"a run is said to have measured '{unknown[0]}', and there is no such value",
-            where=source,
-            hint="plan again",
-        )
-    return observed
-
-
-def _with_extensions(sha256: str, added: Sequence[Extension]) -> str:
-    if not added:
-        return sha256
-    return hashlib.sha256("\0".join((sha256, *(e.sha256 for e in added))).encode()).hexdigest()

@@ -9,7 +9,7 @@ from hetsim.cost.profiles.names import Names
 from hetsim.device.support.reasons import cause_of
 from hetsim.errors import UsageError, WorkloadError, nearest
 from hetsim.execution.transports.ray_errors import node_may_be_gone
-from hetsim.graph.reading.onnx_runtime import _translated, gist
+from hetsim.graph.reading.session import _translated, gist
 from hetsim.hardware.changing.amounts import read_amount
 from hetsim.workload.workload import parse_slo
 

@@ -19,7 +19,7 @@ from hetsim.core.room import check_memory, no_room_in, out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ModelError, OutOfRoom
 from hetsim.execution.dispatch.transport import kernel_fault
-from hetsim.graph.reading import onnx_file, onnx_runtime
+from hetsim.graph.reading import onnx_file, session
 from hetsim.sweeping import answering
 from onnx_builders import make_model, op, save, value
 from small_files import LIMIT_BYTES, small_files
@@ -155,7 +155,7 @@ def test_a_model_that_no_disk_takes_is_not_refused_by_the_runtime(tmp_path: Path
     assert hetsim.load_model(path).graph.nodes
 
 
-@pytest.mark.parametrize("room", [onnx_file, onnx_runtime])
+@pytest.mark.parametrize("room", [onnx_file, session])
 def test_a_model_for_which_there_is_no_memory_is_no_broken_one(
     room: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

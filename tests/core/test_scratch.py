@@ -18,7 +18,7 @@ DIES = "import os, signal, sys\ndef dies(*_, **__): os.kill(os.getpid(), signal.
 MODEL = "import hetsim\nfrom hetsim.graph.reading import onnx_runtime as room\n"
 KILLED = {
     "optimised": MODEL + "room._written = dies\nhetsim.load_model(sys.argv[1], canonical='basic')",
-    "put aside": MODEL + "room.pays_to_put_aside = lambda _: True\nroom._written = dies\n"
+    "put aside": MODEL + "room.PAYS_BYTES = 1\nroom._written = dies\n"
     "hetsim.load_model(sys.argv[1], canonical='basic')",
     "observed": MODEL + "from hetsim.graph.shapes import observe\nobserve.open_session = dies\n"
     "hetsim.load_model(sys.argv[2], canonical='none')",

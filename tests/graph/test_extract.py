@@ -14,13 +14,13 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import helper
 
 from hetsim.errors import PlanError
 from hetsim.graph.extract import extract
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
+from odd_graphs import functions
 from onnx_builders import (
     assert_bitwise_equal,
     make_model,
@@ -107,179 +107,21 @@ def test_wrong_nodes(tmp_path: Path, nodes: list[int]) -> None:
         extract(load(diamond(), tmp_path), nodes)
 
 
-def branches(**nodes: list[onnx.NodeProto]) -> dict[str, onnx.GraphProto]:
-    return {
-        name: helper.make_graph(body, name, [], [value(body[-1].output[0], None)])
-        for name, body in nodes.items()
-    }
-
-
-def control_flow() -> onnx.ModelProto:
-    """An If that captures inner values and a constant, and a Loop that captures one."""
-    body = helper.make_graph(
-        [
-            op("Add", "carried bias", "grown"),
-            op("Mul", "grown deep", "scaled"),
-            op("Identity", "go", "go_on"),
-        ],
-        "body",
-        [value("i", (), "INT64"), value("go", (), "BOOL"), value("carried")],
-        [value("go_on", (), "BOOL"), value("scaled"), value("grown")],
-    )
-    choice = branches(
-        then_branch=[op("Add", "a w", "t1"), op("Relu", "t1", "t2")],
-        else_branch=[op("Sub", "deep a", "e1")],
-    )
-    return make_model(
-        [
-            op("Abs", "x", "a", "abs"),
-            op("Tanh", "x", "deep", "tanh"),
-            op("If", "c", "chosen", "if", **choice),
-            op("Loop", "count - chosen", "final all", "loop", body=body),
-            op("ReduceSum", "all axes", "s", "reduce", keepdims=0),
-            op("Add", "final s", "y", "add"),
-        ],
-        [value("x"), value("c", (), "BOOL")],
-        [value("y", None), value("deep", None)],
-        {"w": np.ones(3, FLOAT), "bias": np.full(3, 0.25, FLOAT), "count": np.array(3),
-         "axes": np.array([0])},
-    )  # fmt: skip
-
-
-def functions() -> onnx.ModelProto:
-    imports = [helper.make_opsetid("", 20), helper.make_opsetid("my", 1)]
-    half = helper.make_function("my", "Half", ["a"], ["b"], [op("Mul", "a a", "b")], imports)
-    twice = helper.make_function(
-        "my", "Twice", ["a"], ["c"], [op("Half", "a", "b", domain="my"), op("Exp", "b", "c")],
-        imports,
-    )  # fmt: skip
-    unused = helper.make_function("my", "Unused", ["a"], ["b"], [op("Neg", "a", "b")], imports)
-    bodies = branches(
-        then_branch=[op("Twice", "h", "t", domain="my")], else_branch=[op("Abs", "h", "e")]
-    )
-    return make_model(
-        [
-            op("Tanh", "x", "h", "tanh"),
-            op("Twice", "h", "u", "call", domain="my"),
-            op("If", "c", "i", "if", **bodies),
-            op("Half", "i", "v", "half", domain="my"),
-            op("Add", "u v", "y", "add"),
-        ],
-        [value("x"), value("c", (), "BOOL")],
-        [value("y", None)],
-        domains={"my": 1},
-        functions=[half, twice, unused],
-    )
-
-
-def sparse() -> onnx.ModelProto:
-    proto = make_model(
-        [op("Add", "x w", "a", "n0"), op("Relu", "a", "b", "n1"), op("Mul", "b w", "y", "n2")],
-        [value("x")],
-        [value("y", None)],
-    )
-    proto.graph.sparse_initializer.append(
-        helper.make_sparse_tensor(
-            helper.make_tensor("w", onnx.TensorProto.FLOAT, [2], [1.0, 2.0]),
-            helper.make_tensor("w_at", onnx.TensorProto.INT64, [2], [0, 4]),
-            [2, 3],
-        )
-    )
-    return proto
-
-
-def sequences() -> onnx.ModelProto:
-    return make_model(
-        [
-            op("SplitToSequence", "x", "s", "split", axis=0),
-            op("SequenceInsert", "s x", "s2", "insert"),
-            op("SequenceAt", "s2 one", "h", "at"),
-            op("Optional", "h", "o", "wrap"),
-            op("OptionalGetElement", "o", "g", "unwrap"),
-            op("SequenceLength", "s2", "n", "length"),
-            op("Relu", "g", "y", "relu"),
-        ],
-        [value("x")],
-        [value("y", None), value("n", (), "INT64")],
-        {"one": np.array(1)},
-    )
-
-
-def several_outputs() -> onnx.ModelProto:
-    return make_model(
-        [
-            op("Split", "x", "a b c", "split", axis=1, num_outputs=3),
-            op("TopK", "a k", "top idx", "topk", axis=0),
-            op("Clip", "b - high", "d", "clip"),
-            op("Concat", "d c", "y", "concat", axis=1),
-        ],
-        [value("x")],
-        [value("y", None), value("idx", None, "INT64")],
-        {"k": np.array([1]), "high": np.array(0.5, FLOAT)},
-    )
-
-
-def passing_through() -> onnx.ModelProto:
-    return make_model(
-        [op("Relu", "x", "h", "n0"), op("Add", "h k", "y", "n1")],
-        [value("x"), value("spare", (4,))],
-        [value("y"), value("x"), value("k", (3,)), value("spare", (4,))],
-        {"k": np.ones(3, FLOAT)},
-    )
-
-
-def microsoft() -> onnx.ModelProto:
-    return make_model(
-        [
-            op("FusedMatMul", "x w", "h", "mm", domain="com.microsoft", transB=1),
-            op("Gelu", "h", "g", "gelu", domain="com.microsoft"),
-            op("Softmax", "g", "y", "soft"),
-        ],
-        [value("x")],
-        [value("y", None)],
-        {"w": np.linspace(-1, 1, 15, dtype=FLOAT).reshape(5, 3)},
-        domains={"com.microsoft": 1},
-    )
-
-
-def strings() -> onnx.ModelProto:
-    return make_model(
-        [
-            op("StringConcat", "x k", "h", "concat"),
-            op("StringConcat", "h x", "u", "again"),
-            op("Equal", "h u", "y", "same"),
-        ],
-        [value("x", (3,), "STRING")],
-        [value("y", None, "BOOL"), value("u", None, "STRING")],
-        {"k": np.array(["!"], dtype=object)},
-    )
-
-
-MODELS = [
-    diamond, control_flow, functions, sparse, sequences, several_outputs, passing_through,
-    microsoft, strings,
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("level", ["none", "basic"])
-@pytest.mark.parametrize("build", MODELS)
-def test_parts_give_the_bits_of_the_whole(build: Any, level: str, tmp_path: Path) -> None:
-    check_cuts(load(build(), tmp_path, level))
+def test_parts_give_the_bits_of_the_whole(level: str, tmp_path: Path) -> None:
+    """Models of every structure are cut in tests/backend."""
+    check_cuts(load(diamond(), tmp_path, level))
 
 
-def test_only_the_functions_called_are_copied(tmp_path: Path) -> None:
-    model = load(functions(), tmp_path)
-    copied = [[f.name for f in extract(model, [v]).proto.functions] for v in range(5)]
-    assert copied == [[], ["Half", "Twice"], ["Half", "Twice"], ["Half"], []]
-
-
-def test_captured_values_are_inputs(tmp_path: Path) -> None:
-    model = load(control_flow(), tmp_path)
-    names = {node.name: node.id for node in model.graph.nodes}
-    part = extract(model, [names["if"]])
-    assert set(part.inputs) == {"c", "a", "deep"}
-    assert [t.name for t in part.proto.graph.initializer] == ["w"]
-    assert extract(model, [names["loop"]]).inputs == ("chosen", "deep")
+def test_captured_values_are_inputs_and_only_the_functions_called_are_copied(
+    tmp_path: Path,
+) -> None:
+    model = load(functions()[0], tmp_path)
+    parts = [extract(model, [v]) for v in range(5)]
+    assert [node.op_type for node in model.graph.nodes] == ["Tanh", "Pick", "If", "Cap", "Sum"]
+    assert set(parts[2].inputs) == {"c", "h", "x"}
+    copied = [[function.name for function in part.proto.functions] for part in parts]
+    assert copied == [[], ["Bend", "Pick"], ["Bend", "Pick"], ["Cap"], []]
 
 
 def test_external_weights_are_referred_to(tmp_path: Path) -> None:

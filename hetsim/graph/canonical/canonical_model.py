@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -113,21 +114,10 @@ def canonicalise(
     custom: Custom = NONE,
     runs: bool = True,
 ) -> Canonical:
-    """Return the canonical form of a regular model.
+    """Return the canonical form of a regular model, which may be changed.
 
-    Parameters
-    ----------
-    proto : onnx.ModelProto
-        As ``regularise`` leaves it; it may be changed.
-    nodes : sequence of onnx.NodeProto
-        The file's nodes, named, Constant nodes among them.
-    level : "none", "basic" or "extended"
-    declared : mapping
-        Types the file states of its outputs.
-    custom : Custom
-        What extensions give to the model.
-    runs : bool
-        False for a model that ONNX Runtime is known to have no kernels for: it is not asked.
+    `nodes` are the file's, named, Constant nodes among them; `declared` the types that it states of
+    its outputs. `runs` is false for a model that ONNX Runtime is known to have no kernels for.
     """
     originals = operations_of(nodes)
     stored = _contents(proto.graph)
@@ -238,25 +228,18 @@ def _contents(graph: onnx.GraphProto) -> dict[str, bytes | None]:
             tensor.data_location != onnx.TensorProto.EXTERNAL
             and tensor.data_type != onnx.TensorProto.STRING
             and len(tensor.raw_data) <= _COMPARED_BYTES
-            and _elements(tensor.dims) <= _COMPARED_BYTES
+            and math.prod(tensor.dims) <= _COMPARED_BYTES
         ):
             dims = list(tensor.dims)
             head = f"{tensor.data_type}:{dims}:".encode()
             content = tensor.raw_data
-            if len(content) == _elements(dims) * _AS_STORED.get(tensor.data_type, -1):
+            if len(content) == math.prod(dims) * _AS_STORED.get(tensor.data_type, -1):
                 found[tensor.name] = head + content
                 continue
             # A tensor that is broken is for ONNX Runtime to complain about, when it reads it.
             with suppress(Exception):
                 found[tensor.name] = head + onnx.numpy_helper.to_array(tensor).tobytes()
     return found
-
-
-def _elements(dims: Sequence[int]) -> int:
-    count = 1
-    for dim in dims:
-        count *= dim
-    return count
 
 
 @contextmanager
@@ -340,14 +323,14 @@ def _graph(
             for tensor in graph.initializer
             if tensor.data_type in _INTEGERS
             and tensor.data_location != onnx.TensorProto.EXTERNAL
-            and _elements(tensor.dims) <= _SMALL_CONSTANT_ELEMENTS
+            and math.prod(tensor.dims) <= _SMALL_CONSTANT_ELEMENTS
         },
         constant_numbers={
             tensor.name: float(onnx.numpy_helper.to_array(tensor).ravel()[0])
             for tensor in graph.initializer
             if tensor.data_type in _NUMBERS
             and tensor.data_location != onnx.TensorProto.EXTERNAL
-            and _elements(tensor.dims) == 1
+            and math.prod(tensor.dims) == 1
         },
         seen=_seen(observed, path),
     )

@@ -14,10 +14,10 @@ import onnx.inliner
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.extension import NONE, Custom
-from hetsim.graph.reading.onnx_runtime import open_session
 from hetsim.graph.reading.onnx_types import to_tensor, without_values
+from hetsim.graph.reading.session import open_session
 from hetsim.graph.reading.structure import bodies, constant_names, rename_values, replace
-from hetsim.graph.shapes.inference import inferred
+from hetsim.graph.shapes.inference import inferred, skeleton
 from hetsim.graph.shapes.open_shapes import RANDOM
 
 MOST_BYTES = 2**31
@@ -47,16 +47,9 @@ _GROWING = frozenset(
 def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
     """Whether what `proto` computes of constants alone takes more than can be had.
 
-    Parameters
-    ----------
-    proto : onnx.ModelProto
-        Its nodes in topological order.
-    unknown : bool
-        Whether a result of unknown size counts as too much, where values alone say the size.
-        ONNX Runtime does not fold those by itself.
-
-    Where calls of functions cannot be replaced by bodies, it counts as too much: how much there is
-    is not known, and to leave a constant unfolded is never wrong.
+    `unknown` says whether a result of unknown size counts as too much, where values alone say the
+    size: ONNX Runtime does not fold those by itself. Where calls of functions cannot be replaced by
+    bodies, it counts as too much: to leave a constant unfolded is never wrong.
 
     Operations of products are counted as the root of the product of their ends' sizes, which is
     exact for a matrix product. O(V + E), and inference over these nodes alone.
@@ -64,7 +57,7 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
     if proto.functions:
         # Calls are replaced by bodies before anything folds.
         try:
-            proto = onnx.inliner.inline_local_functions(_light(proto))
+            proto = onnx.inliner.inline_local_functions(skeleton(proto))
         except (ValueError, RuntimeError, onnx.checker.ValidationError):
             return True
     nbytes, most_grown, operations = 0, 0, 0.0
@@ -156,17 +149,6 @@ _VALUES = 1024
 """Of a constant that says a shape, at most."""
 
 
-def _light(proto: onnx.ModelProto) -> onnx.ModelProto:
-    light = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import)
-    light.functions.extend(proto.functions)
-    light.graph.name = proto.graph.name or "light"
-    light.graph.node.extend(proto.graph.node)
-    light.graph.input.extend(proto.graph.input)
-    light.graph.output.extend(proto.graph.output)
-    light.graph.initializer.extend(map(_stripped, proto.graph.initializer))
-    return light
-
-
 def _sizes(part: onnx.ModelProto, letters: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """Elements and bytes of the values of `part`, where they are known."""
     written: Collection[str] = [name for node in part.graph.node for name in node.output if name]
@@ -176,11 +158,11 @@ def _sizes(part: onnx.ModelProto, letters: Mapping[str, int]) -> dict[str, tuple
     found: dict[str, tuple[int, int]] = {}
     for name, kind in kinds.items():
         tensor = to_tensor(name, kind)
-        if tensor.shape is None or not all(isinstance(size, int) for size in tensor.shape):
+        if not tensor.is_static:
             continue
-        elements = math.prod(size for size in tensor.shape if isinstance(size, int))
+        elements = tensor.elements
         if tensor.dtype in ITEM_BITS:
-            found[name] = elements, (elements * ITEM_BITS[tensor.dtype] + 7) // 8
+            found[name] = elements, tensor.nbytes
         else:
             found[name] = elements, elements * (_TEXT_BYTES + letters.get(name, 0))
     return found
@@ -331,9 +313,8 @@ def fold_constants(
 ) -> None:
     """Replace, in place, what is computed of constants alone by what ONNX Runtime computes.
 
-    Nodes must be in topological order. Where the runtime refuses them, or they take
-    more than can be had, all stay. O(V + E), and
-    the arithmetic.
+    Where the runtime refuses them, or they take more than can be had, all stay. O(V + E), and the
+    arithmetic.
     """
     graph = proto.graph
     constant = set(constant_names(graph))

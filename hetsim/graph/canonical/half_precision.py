@@ -78,11 +78,9 @@ def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
     """Put what ONNX Runtime would take apart, in place, where no optimiser finds it.
 
     These are casts from and to 16-bit floats, and calls of ops that ONNX defines by a function
-    body, which it opens where it has no kernel. Each becomes an If with itself in both
-    branches, on an input of its own. What reads constants alone stays, so that it can be
-    folded. O(V + E).
-
-    `types` are those of the values of the graph; what they leave open may be a 16-bit float.
+    body, which it opens where it has no kernel. Each becomes an If with itself in both branches, on
+    an input of its own. What reads constants alone stays, so that it can be folded. What `types`
+    leaves open may be a 16-bit float. O(V + E).
     """
     taken = {value.name for value in graph.input} | set(_all_names(graph))
     condition = "hidden"
@@ -296,18 +294,9 @@ class Lowering:
     that no output needs. It is settled here for the whole graph, so that any part of it gives
     the bits of the whole. Values between nodes may be wider here than in the graph.
 
-    Attributes
-    ----------
-    nodes : tuple of onnx.NodeProto
-        In topological order; they read the constants of the graph.
-    owners : tuple of int
-        The node of the graph that each stands for; -1 for casts of inputs and constants.
-    types : mapping of str to onnx.TypeProto
-        Of what the nodes write.
-    opsets : tuple of onnx.OperatorSetIdProto
-        That the nodes are of.
-    constants : tuple of onnx.TensorProto
-        Those that the graph does not have, out of the bodies of functions.
+    `owners` are the nodes of the graph that each stands for, -1 for casts of inputs and constants;
+    `types` those of what the nodes write; `constants` those that the graph does not have, out of
+    the bodies of functions.
     """
 
     nodes: tuple[onnx.NodeProto, ...] = field(repr=False)
@@ -352,16 +341,9 @@ def lowering_of(
 ) -> Lowering | None:
     """Tell which node of `graph` each node of `made` stands for; None where they are the same.
 
-    Parameters
-    ----------
-    graph : onnx.GraphProto
-        Without what no output needs; its nodes may have been renamed and put in another order.
-    made : onnx.ModelProto
-        As ``lowered`` returns it; changed.
-    before, operations : sequence of Operation
-        The nodes that were lowered, and those of `made`.
-
-    Complexity: O(V + E), and type inference.
+    `graph` is without what no output needs, its nodes renamed and reordered perhaps. `made` is what
+    ``lowered`` returns, and is changed; `before` and `operations` are the nodes that were lowered,
+    and those of `made`. O(V + E), and type inference.
     """
     if [(op.op_type, op.inputs, op.outputs) for op in before] == [
         (op.op_type, op.inputs, op.outputs) for op in operations

@@ -61,20 +61,10 @@ def inner_graphs(
 ) -> dict[str, Inner]:
     """Return what is inside the nodes of `proto`, by node name; nodes without are left out.
 
-    Parameters
-    ----------
-    proto : onnx.ModelProto
-        All its values are typed.
-    described : mapping
-        Functions that say what operators of libraries do, besides those of the model.
-    to_graph : callable
-    shapes : mapping
-        Of values inside, as ``Observed.inner`` has them, for what cannot be inferred.
-    path : str
-        Of the node that `proto` is inside of; ``""`` for a model of the user.
-
-    Graphs whose types cannot be inferred are None. O(calls with their bodies): calls that
-    differ in names alone are worked out once.
+    All values of `proto` are typed; `described` are functions that say what operators of libraries
+    do. `shapes` has what cannot be inferred of values inside, as ``Observed.inner`` has it; `path`
+    is that of the node that `proto` is inside of. Graphs whose types cannot be inferred are None.
+    O(calls with their bodies): calls that differ in names alone are worked out once.
     """
     types = {
         value.name: value.type

@@ -17,18 +17,10 @@ _PASSING_ON = frozenset({"Identity", "Dropout"})
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What of a node its provenance depends on.
+    """What of a node its provenance depends on; ``""`` in a place is an absent value.
 
-    Attributes
-    ----------
-    name, op_type : str
-    inputs, outputs : tuple of str
-        By position; ``""`` where absent.
-    captures : tuple of str
-        Outer values read by bodies.
-    key : bytes or None
-        Equal for two nodes that compute the same of the same inputs; None where that
-        cannot be told.
+    `key` is equal for two nodes that compute the same of the same inputs; None where that cannot be
+    told.
     """
 
     name: str
@@ -71,14 +63,8 @@ def trace(
     outputs : collection of str
         Outputs of either graph. An original that none depends on is in no origins.
 
-    Returns
-    -------
-    origins : tuple of tuple of str
-        By canonical node, in the originals' order, none of them empty.
-    rest : tuple of str
-        Originals that became constants or vanished: every original is here or there.
-
-    Complexity: O(V + E) where slices do not overlap, as they hardly do.
+    Origins are in the originals' order, none of them empty; every original is in one or in the
+    rest. O(V + E) where slices do not overlap, as they hardly do.
     """
     values = _Values(originals, stored, folded, canonicals)
     claims = [values.slice(names) for names in values.known_outputs]

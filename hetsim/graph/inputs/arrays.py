@@ -146,18 +146,10 @@ Inputs = Mapping[str, Any] | str | os.PathLike[str]
 def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array]:
     """Arrays of a ``.npz`` file, by name, as kernels read them.
 
-    Names, number, dtypes and shapes are checked before any array is unpacked, and no more is
-    unpacked of one than its header states.
-
-    Parameters
-    ----------
-    stated : mapping of str to Tensor or None
-        What the model states of each array that may be in the file; None: nothing.
-
-    Raises
-    ------
-    RequestError
-        Where it is no such file, or an array is not one that the model reads.
+    `stated` has what the model states of each array that may be in the file; None: nothing. Names,
+    number, dtypes and shapes are checked before any array is unpacked, and no more is unpacked of
+    one than its header states. Raises RequestError where it is no such file, or an array is not one
+    that the model reads.
     """
     where = str(path)
     try:

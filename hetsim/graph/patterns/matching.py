@@ -13,16 +13,8 @@ from hetsim.graph.patterns.search import Fit, GraphIndex, Layout, Search, lay_ou
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One place where a pattern fits.
-
-    Attributes
-    ----------
-    pattern : str
-    nodes : tuple of int
-        Ascending.
-    constants : tuple of str
-        Stored values that the pattern takes as members, sorted. Matches may share them.
-    """
+    """One place where a pattern fits: nodes, ascending, and stored values that are members,
+    sorted."""
 
     pattern: str
     nodes: tuple[int, ...]
@@ -53,12 +45,7 @@ def find_matches(
 ) -> Matches:
     """Match patterns, the first of them first.
 
-    Parameters
-    ----------
-    graph : Graph
-    patterns : sequence of Pattern
-    refuse : callable, optional
-        Why a node may not be a member of any match, or None where it may.
+    `refuse` says why a node may not be a member of any match, or None where it may.
 
     Of overlapping fits the one of the earlier pattern stays; within a pattern the one whose
     first node comes first, then the one with more nodes, then the one whose nodes come first.
@@ -66,16 +53,11 @@ def find_matches(
     neither shared nor an end is read outside or is an output of the graph, where its check
     fails, and where contracting it together with the matches that stand closes a cycle.
     A refused fit is left out of the record where a match of the same pattern holds it whole.
-
     Where the same nodes fit in several ways, the first in which nothing inner is read outside
     counts, in the order in which the pattern is written.
 
-    Complexity: O(V + E log E), and for each pattern what `Search.fits` and `Contraction` take.
-
-    Raises
-    ------
-    UsageError
-        Where a pattern fits in too many ways to try them all.
+    Raises UsageError where a pattern fits in too many ways to try them all. Complexity:
+    O(V + E log E), and for each pattern what `Search.fits` and `Contraction` take.
     """
     index = GraphIndex.of(graph)
     state = Contraction(index.dag)

@@ -46,14 +46,9 @@ class Pattern:
     text : str
         What the pattern was written as; ``""`` where it was built of terms.
 
-    Raises
-    ------
-    UsageError
-        For a pattern without ends, an end that may stand for no node, an end that may share
-        no label with those before it, an optional node without inputs or with a label, a
-        label that stands for two things, a reference to no node or to one that it is an
-        input of, an empty choice, a negative port, an unknown dtype, more than `MOST_TERMS`
-        terms, or terms within terms by more than `MOST_LEVELS`.
+    Raises UsageError for ends or optional nodes that stand for nothing or share no label, labels of
+    two meanings, references to no node or in a circle, empty choices, unknown dtypes, more than
+    `MOST_TERMS` terms, or terms within terms by more than `MOST_LEVELS`.
     """
 
     name: str
@@ -102,7 +97,7 @@ def labelled_nodes(ends: tuple[Term, ...]) -> dict[str, Op]:
 def sure_labels(
     term: Term, nodes: dict[str, Op], known: dict[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Return the labels that occur in a term whichever of its alternatives are taken.
+    """Labels that occur in a term whichever of its alternatives are taken.
 
     `nodes` are those of `labelled_nodes`; `known` keeps what was found of them.
     """
@@ -242,14 +237,8 @@ def _height(
 def check_names(pattern: Pattern) -> None:
     """Refuse ops and attributes that ONNX does not have, in any version.
 
-    Only for domains that ONNX itself defines: what another domain has is not known here.
-    `parse_pattern` does not ask for it, as loading ONNX takes half a second.
-
-    Raises
-    ------
-    UsageError
-        For an op type, or an attribute that none of the op types beside it has, with the
-        nearest that exists.
+    Only for domains that ONNX itself defines. `parse_pattern` does not ask for it, as loading ONNX
+    takes half a second. Raises UsageError with the nearest name that exists.
     """
     where = f"pattern '{pattern.name}'"
     pending = list(reversed(pattern.ends))

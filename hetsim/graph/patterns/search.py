@@ -17,22 +17,7 @@ from hetsim.graph.work import op_key
 
 @dataclass(frozen=True, slots=True)
 class GraphIndex:
-    """A graph, and who is what, writes what and reads what in it.
-
-    Attributes
-    ----------
-    graph : Graph
-    keys : sequence of str
-        Op type by node, as ``op_key`` writes it.
-    of_type : mapping of str to sequence of int
-        Nodes by op type, ascending.
-    producers : mapping of str to int
-    readers : mapping of str to tuple of int
-        Nodes by value; those that read it, ascending.
-    outputs : frozenset of str
-        Values that the caller of the graph gets.
-    dag : Dag
-    """
+    """A graph, and who is what (as ``op_key`` writes it), writes what and reads what in it."""
 
     graph: Graph
     keys: Sequence[str]
@@ -69,15 +54,8 @@ class GraphIndex:
 class ValuePlace:
     """A value that no node of the pattern writes.
 
-    Attributes
-    ----------
-    label : int
-        Cell of its label; -1 where it has none.
-    member : int
-        Cell of a constant, which is a member of the match; -1 for any other value.
-    dtypes : frozenset of str, optional
-    optional : bool
-        Whether it may be absent.
+    `label` and `member` are cells: of its label, and of a constant, which is a member of the match;
+    -1 where there is none.
     """
 
     label: int
@@ -93,23 +71,12 @@ class ValuePlace:
 
 @dataclass(slots=True, eq=False)
 class NodePlace:
-    """A node of the pattern.
+    """A node of the pattern, kept in `cell`.
 
-    Attributes
-    ----------
-    cell : int
-        Where the node is kept.
-    op : Op
-    inputs : tuple of places
-    telling : tuple of (int, place)
-        Inputs, with their ports, at which it matters what stands there, given that it may.
-    seated : tuple of (int, place)
-        Where inputs stand in any order, those that cannot stand just anywhere. Those of equal
-        terms follow one another and have one number.
-    asked : int
-        Number of inputs that must be there.
-    fits : dict of int to bool
-        Nodes known to fit or not, whatever stands at the labels.
+    `telling` has the inputs, with their ports, at which it matters what stands there. Where inputs
+    stand in any order, `seated` has those that cannot stand just anywhere: those of equal terms
+    follow one another and have one number. `asked` inputs must be there. `fits` has the nodes known
+    to fit or not, whatever stands at the labels.
     """
 
     cell: int
@@ -148,21 +115,10 @@ Place: TypeAlias = ValuePlace | ReadPlace | ChoicePlace
 class Layout:
     """A pattern with its places.
 
-    Attributes
-    ----------
-    ends : tuple of tuple of ReadPlace
-        What each end may stand for, in the order in which it is written.
-    links : tuple of tuple of (bool, int)
-        For each end the labels that it is sure to share with ends before it: whether the
-        label is that of a node, and its cell.
-    nodes : int
-        Number of cells for nodes.
-    values : int
-        Number of cells for values.
-    constants : tuple of int
-        Cells of the values that are members of a match.
-    shared : frozenset of int
-        Cells of the nodes that others may read wherever they stand.
+    `ends` has what each end may stand for; `links` for each the labels that it is sure to share
+    with ends before it: whether the label is that of a node, and its cell. `nodes` and `values`
+    count cells; `constants` are cells of members of a match, `shared` those of nodes that others
+    may read.
     """
 
     pattern: Pattern
@@ -301,15 +257,9 @@ class Search:
         self._steps = 0
 
     def fits(self) -> Iterator[Fit]:
-        """Yield every fit.
+        """Yield every fit. O(terms * (V + E)), and the steps that it takes to put them together.
 
-        Complexity: O(terms * (V + E)) for what does not depend on labels, and the steps that
-        it takes to put together the fits.
-
-        Raises
-        ------
-        UsageError
-            Where that takes more than ``LEAST_CAP + CAP_A_NODE * V`` steps.
+        Raises UsageError where these are more than ``LEAST_CAP + CAP_A_NODE * V``.
         """
         layout = self._layout
         start: Fit = ((-1,) * layout.nodes, ("",) * layout.values, (-1,) * len(layout.ends))

@@ -225,15 +225,10 @@ _MOST_SHOWN = 120
 
 
 def parse_pattern(name: str, text: str) -> Pattern:
-    """Return the pattern that a text describes; it keeps the text.
+    """Return the pattern that a text describes; it keeps the text. O(length).
 
-    The grammar is that of this module. O(length).
-
-    Raises
-    ------
-    UsageError
-        Where the text breaks the grammar, with the place and what was expected there, or the
-        pattern breaks a rule of `Pattern`.
+    Raises UsageError where the text breaks the grammar of this module, with the place and what was
+    expected there, or the pattern breaks a rule of `Pattern`.
     """
     if not isinstance(text, str):
         raise UsageError(

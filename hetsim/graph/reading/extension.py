@@ -47,15 +47,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """What extensions give to one model.
-
-    Attributes
-    ----------
-    bodies : mapping of (domain, name, overload) to onnx.FunctionProto
-        Those that describe operators of the libraries.
-    libraries : tuple of str
-        Paths.
-    """
+    """What extensions give to one model: functions that describe operators of the `libraries`."""
 
     bodies: Mapping[FunctionKey, onnx.FunctionProto] = field(default_factory=dict)
     libraries: tuple[str, ...] = ()
@@ -136,13 +128,9 @@ def _functions(path: str) -> tuple[bytes, ...]:
 def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     """Add the function bodies that `proto` calls and lacks, in place; return the rest.
 
-    A function of the model itself goes before one of the same name, and of two extensions
-    the first. O(nodes of the model and of the functions).
-
-    Raises
-    ------
-    ValueError
-        For functions that call themselves, or unfold to more nodes than can be had.
+    A function of the model itself goes before one of the same name, and of two extensions the
+    first. Raises ValueError for functions that call themselves, or unfold to more nodes than can be
+    had.
     """
     if not extensions:
         _check_functions(proto, {})

@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,15 +38,8 @@ Stored = onnx.TensorProto | onnx.SparseTensorProto
 class OnnxFile:
     """A model as it lies on disk.
 
-    Attributes
-    ----------
-    proto : onnx.ModelProto
-        As stored, but small external tensors are inline; large ones are references.
-    folder : Path
-        Where external data is relative to.
-    sha256 : str
-        Of the file's bytes; where there is external data, also of each of its files'
-        name and size.
+    Small external tensors of `proto` are inline, large ones references relative to `folder`.
+    `sha256` is of the file's bytes, and of name and size of the files of its external data.
     """
 
     proto: onnx.ModelProto
@@ -56,11 +50,8 @@ class OnnxFile:
 def read_onnx(path: Path) -> OnnxFile:
     """Return the model at `path`, its large weights left on disk.
 
-    Raises
-    ------
-    ModelError
-        Where the file is missing, no ONNX or cut short, or its external data is missing,
-        too short, or outside the model's folder.
+    Raises ModelError where the file is missing, no ONNX or cut short, or its external data is
+    missing, too short, or outside the model's folder.
     """
     content = _read(path)
     try:
@@ -81,11 +72,8 @@ def read_onnx(path: Path) -> OnnxFile:
 def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxFile:
     """Return a copy of `proto` as if it had been read from `folder`, under `name` in messages.
 
-    Raises
-    ------
-    ModelError
-        Where it is no complete model, larger than 2 GiB, or its external data is not in
-        `folder`; None stands for a model that has none.
+    Raises ModelError where it is no complete model, larger than 2 GiB, or its external data is not
+    in `folder`; None stands for a model that has none.
     """
     try:
         check_memory(4 * inline_bytes(proto))
@@ -117,15 +105,10 @@ def _checked(proto: onnx.ModelProto, digest: hashlib._Hash, path: Path) -> OnnxF
             where=str(path),
             hint="give a complete .onnx file (binary protobuf)",
         )
-    if _not_text(proto):
+    if said := _ill_formed(proto):
+        what = ", or damaged" if said == _NO_TEXT else " that can be read"
         raise ModelError(
-            "not an ONNX model, or damaged: a name in it is no text",
-            where=str(path),
-            hint="export the model anew",
-        )
-    if said := ill_formed(proto):
-        raise ModelError(
-            f"not an ONNX model that can be read: {said}",
+            f"not an ONNX model{what}: {said}",
             where=str(path),
             hint="export the model anew",
         )
@@ -194,9 +177,7 @@ def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[Stored
             yield attribute.sparse_tensor
         yield from attribute.tensors
         yield from attribute.sparse_tensors
-        if attribute.HasField("g"):
-            yield from _stored(attribute.g)
-        for body in attribute.graphs:
+        for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
             yield from _stored(body)
 
 
@@ -240,13 +221,14 @@ def _siblings(path: Path) -> str:
 
 
 def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
-    """Check every external reference, read the small ones, those of sparse
-    constants too, and return size by location."""
+    """Check every external reference, read the small ones and those of sparse constants.
+
+    Returns size by location.
+    """
     sizes: dict[str, int] = {}
     small: dict[str, list[tuple[onnx.TensorProto, int, int]]] = {}
-    inline_bytes = 0
-    found = ((part, stored) for stored in _all_stored(proto) for part in _parts(stored))
-    for tensor, stored in found:
+    inlined = 0
+    for tensor, stored in ((part, s) for s in _all_stored(proto) for part in _parts(s)):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         location, offset, length = _reference(tensor, path)
@@ -262,8 +244,8 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
         # ONNX Runtime looks for the parts of sparse ones in the folder that the process is in.
         if length <= INLINE_BYTES or isinstance(stored, onnx.SparseTensorProto):
             small.setdefault(location, []).append((tensor, offset, length))
-            inline_bytes += length
-        if inline_bytes > _PROTOBUF_LIMIT_BYTES:
+            inlined += length
+        if inlined > _PROTOBUF_LIMIT_BYTES:
             raise ModelError(
                 "its sparse and small constants in files are larger than 2 GiB together",
                 where=str(path),
@@ -288,6 +270,7 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
 
 def _reference(tensor: onnx.TensorProto, path: Path) -> tuple[str, int, int]:
     fields = {entry.key: entry.value for entry in tensor.external_data}
+    anew = "save the model anew with its external data"
     try:
         nbytes = (math.prod(tensor.dims) * ITEM_BITS[dtype_name(tensor.data_type)] + 7) // 8
         location = fields["location"]
@@ -296,86 +279,54 @@ def _reference(tensor: onnx.TensorProto, path: Path) -> tuple[str, int, int]:
         offset = int(fields.get("offset") or 0)
         length = int(fields.get("length") or nbytes)
     except (KeyError, ValueError) as error:
-        raise ModelError(
-            f"the external data reference of tensor {tensor.name!r} is broken: {fields}",
-            where=str(path),
-            hint="save the model anew with its external data",
-        ) from error
+        what = f"the external data reference of tensor {tensor.name!r} is broken: {fields}"
+        raise ModelError(what, where=str(path), hint=anew) from error
     if offset < 0 or length != nbytes:
         raise ModelError(
             f"tensor {tensor.name!r} of shape {tuple(tensor.dims)} needs {nbytes} bytes, "
             f"its external data reference says {length} bytes at offset {offset}",
             where=str(path),
-            hint="save the model anew with its external data",
+            hint=anew,
         )
     return location, offset, length
 
 
 def _external_size(location: str, tensor: onnx.TensorProto, path: Path) -> int:
+    def refused(what: str, hint: str) -> ModelError:
+        said = f"external data {location!r} of tensor {tensor.name!r} {what}"
+        return ModelError(said, where=str(path), hint=hint)
+
     folder = path.parent.resolve()
-    outside = os.path.isabs(location) or ".." in Path(location).parts
     if _MEMORY_TAG in location:
-        raise ModelError(
-            f"external data {location!r} of tensor {tensor.name!r} is an address in memory",
-            where=str(path),
-            hint="save the model anew with its weights in a file",
-        )
+        raise refused("is an address in memory", "save the model anew with its weights in a file")
     try:
         target = (folder / location).resolve()
-        if outside or not target.is_relative_to(folder):
-            raise ModelError(
-                f"external data {location!r} of tensor {tensor.name!r} lies outside the "
-                "model's folder",
-                where=str(path),
-                hint="keep the weights file itself, not a link to it, beside the model",
+        named_outside = os.path.isabs(location) or ".." in Path(location).parts
+        if named_outside or not target.is_relative_to(folder):
+            raise refused(
+                "lies outside the model's folder",
+                "keep the weights file itself, not a link to it, beside the model",
             )
         if not target.is_file():
-            raise ModelError(
-                f"external data {location!r} of tensor {tensor.name!r} is missing",
-                where=str(path),
-                hint="put the weights file beside the model",
-            )
+            raise refused("is missing", "put the weights file beside the model")
         found = target.stat()
     except (OSError, ValueError, RuntimeError) as error:
-        raise ModelError(
-            f"external data {location!r} of tensor {tensor.name!r} cannot be read: {error}",
-            where=str(path),
-            hint="check the file and its permissions",
-        ) from error
+        raise refused(f"cannot be read: {error}", "check the file and its permissions") from error
     # As onnx and its checker do: the other name may be any file's of this user.
     if found.st_nlink > 1:
-        raise ModelError(
-            f"external data {location!r} of tensor {tensor.name!r} has {found.st_nlink} hard "
-            "links: it may be a file outside the model's folder under another name",
-            where=str(path),
-            hint=f"make a copy that has one name: cp {shlex.quote(str(target))} COPY, then "
-            f"mv COPY {shlex.quote(str(target))}",
+        name = shlex.quote(str(target))
+        raise refused(
+            f"has {found.st_nlink} hard links: it may be a file outside the model's folder under "
+            "another name",
+            f"make a copy that has one name: cp {name} COPY, then mv COPY {name}",
         )
     return found.st_size
 
 
-def _not_text(message: Any) -> bool:
-    """Whether a text field in `message` holds what is no UTF-8; protobuf gives it as bytes."""
-    if isinstance(message, onnx.TensorProto):
-        # Its other fields are large, and copied when they are looked at.
-        return isinstance(message.name, bytes)
-    for one, value in message.ListFields():
-        if one.type == one.TYPE_STRING:
-            values = value if _repeated(value) else (value,)
-            if any(isinstance(text, bytes) for text in values):
-                return True
-        elif one.type == one.TYPE_MESSAGE:
-            values = value if _repeated(value) else (value,)
-            if any(_not_text(part) for part in values):
-                return True
-    return False
-
-
-def _repeated(value: object) -> bool:
-    return hasattr(value, "extend")
-
-
+_NO_TEXT = "a name in it is no text"
 _KINDS = frozenset(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
+
+_TENSOR_TYPES = (onnx.TypeProto.Tensor, onnx.TypeProto.SparseTensor)
 
 _CONTENTS = (
     "raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data",
@@ -385,7 +336,7 @@ _MOST_IN_AN_ENTRY = 8
 """Elements of the smallest types that are packed in one entry of a typed field."""
 
 
-def ill_formed(proto: onnx.ModelProto) -> str:
+def _ill_formed(proto: onnx.ModelProto) -> str:
     """Say what no reader of the model could read; empty where nothing is.
 
     ONNX's checker is not asked for this: it wants what files in use lack, and takes the whole model
@@ -395,14 +346,13 @@ def ill_formed(proto: onnx.ModelProto) -> str:
     for function in proto.functions:
         key = key_of(function)
         if key in functions:
-            return f"two functions are called {'::'.join(filter(None, key))!r}"
+            return f"two functions are called {'::'.join(filter(None, map(str, key)))!r}"
         functions[key] = len(function.input), len(function.output)
-    own = _Nodes(_versions(proto.opset_import), functions)
-    scopes = [
-        _Nodes(_versions(function.opset_import), functions).complaint(function.node)
-        for function in proto.functions
-    ]
-    return next((said for said in (*_of_graph(proto.graph, own), *scopes) if said), "")
+    own = _Walk(_versions(proto.opset_import), functions)
+    said = own.complaint(proto, "")
+    for function in proto.functions:
+        said = said or _Walk(_versions(function.opset_import), functions).complaint(function, "")
+    return said
 
 
 def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -410,83 +360,85 @@ def _versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class _Nodes:
-    """Nodes under the same versions of operator sets, in a model with functions."""
+class _Walk:
+    """A look at all messages under the same versions of operator sets, in a model of functions."""
 
     versions: Mapping[str, int]
     functions: Mapping[FunctionKey, tuple[int, int]]
     least: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def complaint(self, nodes: Iterable[onnx.NodeProto]) -> str:
-        """What is wrong with any of them; empty where nothing is."""
-        for node in nodes:
-            most = self.functions.get((node.domain, node.op_type, node.overload))
-            if most is not None and (len(node.input) > most[0] or len(node.output) > most[1]):
-                what = f"node {node.name!r} calls function {node.op_type!r} with "
-                what += f"{len(node.input)} inputs and {len(node.output)} outputs"
-                return f"{what}, and it has {most[0]} and {most[1]}"
-            if len(node.input) < (least := self._least(node)):
-                what = f"node {node.name!r} ({node.op_type}) has {len(node.input)} inputs"
-                return f"{what}, and its operator takes at least {least}"
-            for attribute in node.attribute:
-                said = next((said for said in _of_attribute(attribute, self) if said), "")
-                if said:
-                    return said
-        return ""
+    def complaint(self, message: Any, name: str) -> str:
+        """What is wrong within a message; `name` is that of the value that it is of."""
+        kind = type(message)
+        if kind is onnx.TensorProto:
+            # Its other fields are large, and copied when they are looked at.
+            return _of_tensor(message)
+        said = ""
+        if kind is onnx.NodeProto:
+            said = self._of_node(message)
+        elif kind in (onnx.ValueInfoProto, onnx.AttributeProto):
+            name = message.name
+        elif kind is onnx.GraphProto:
+            said = _of_names(message)
+        elif kind is onnx.TypeProto.Map and message.key_type and message.key_type not in _KINDS:
+            said = f"value {name!r} has keys of type {message.key_type}, which there is not"
+        elif kind in _TENSOR_TYPES and message.elem_type and message.elem_type not in _KINDS:
+            said = f"value {name!r} is of type {message.elem_type}, which there is not"
+        for one, value in message.ListFields():
+            if said:
+                return said
+            values = value if hasattr(value, "extend") else (value,)
+            if one.type == one.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+                return _NO_TEXT
+            if one.type == one.TYPE_MESSAGE and one.name != "functions":
+                said = next((s for part in values if (s := self.complaint(part, name))), "")
+        if (
+            not said
+            and kind is onnx.SparseTensorProto
+            and (message.indices.data_type != onnx.TensorProto.INT64)
+        ):
+            return f"sparse constant {message.values.name!r} has indices of another type than int64"
+        return said
 
-    def _least(self, node: onnx.NodeProto) -> int:
-        """Inputs that its operator takes at least; 0 where that is not known."""
+    def _of_node(self, node: onnx.NodeProto) -> str:
         domain = "" if node.domain == "ai.onnx" else node.domain
+        most = self.functions.get((node.domain, node.op_type, node.overload))
+        if most is not None and (len(node.input) > most[0] or len(node.output) > most[1]):
+            return (
+                f"node {node.name!r} calls function {node.op_type!r} with {len(node.input)} inputs "
+                f"and {len(node.output)} outputs, and it has {most[0]} and {most[1]}"
+            )
         key = domain, node.op_type
         if (*key, node.overload) in self.functions:
-            return 0
+            return ""
         if key not in self.least:
-            try:
-                version = self.versions.get(domain, 1)
-                self.least[key] = onnx.defs.get_schema(node.op_type, version, domain).min_input
-            except (onnx.defs.SchemaError, TypeError):
-                self.least[key] = 0
-        return self.least[key]
+            self.least[key] = 0
+            with suppress(onnx.defs.SchemaError, TypeError):
+                schema = onnx.defs.get_schema(node.op_type, self.versions.get(domain, 1), domain)
+                self.least[key] = schema.min_input
+        if len(node.input) >= self.least[key]:
+            return ""
+        return (
+            f"node {node.name!r} ({node.op_type}) has {len(node.input)} inputs, and its operator "
+            f"takes at least {self.least[key]}"
+        )
 
 
-def _of_graph(graph: onnx.GraphProto, nodes: _Nodes) -> Iterator[str]:
-    names: set[str] = set()
-    for tensor in graph.initializer:
-        yield _of_tensor(tensor)
-        yield from _taken(tensor.name, names)
-    for sparse in graph.sparse_initializer:
-        yield _of_sparse(sparse)
-        yield from _taken(sparse.values.name, names)
-    for value in (*graph.input, *graph.output, *graph.value_info):
-        yield _of_type(value.type, value.name)
-    yield nodes.complaint(graph.node)
-
-
-def _taken(name: str, names: set[str]) -> Iterator[str]:
+def _of_names(graph: onnx.GraphProto) -> str:
     # ONNX Runtime takes the last, other readers the first.
-    if name in names:
-        yield f"two constants are called {name!r}"
-    names.add(name)
-
-
-def _of_attribute(attribute: onnx.AttributeProto, nodes: _Nodes) -> Iterator[str]:
-    if attribute.HasField("t"):
-        yield _of_tensor(attribute.t)
-    if attribute.HasField("sparse_tensor"):
-        yield _of_sparse(attribute.sparse_tensor)
-    if attribute.HasField("tp"):
-        yield _of_type(attribute.tp, attribute.name)
-    if attribute.HasField("g"):
-        yield from _of_graph(attribute.g, nodes)
-    yield from map(_of_tensor, attribute.tensors)
-    yield from map(_of_sparse, attribute.sparse_tensors)
-    for kind in attribute.type_protos:
-        yield _of_type(kind, attribute.name)
-    for graph in attribute.graphs:
-        yield from _of_graph(graph, nodes)
+    names = [tensor.name for tensor in graph.initializer]
+    names += [sparse.values.name for sparse in graph.sparse_initializer]
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return f"two constants are called {name!r}"
+        seen.add(name)
+    return ""
 
 
 def _of_tensor(tensor: onnx.TensorProto) -> str:
+    if isinstance(tensor.name, bytes):
+        return _NO_TEXT
     if tensor.data_type not in _KINDS:
         return f"constant {tensor.name!r} is of type {tensor.data_type}, which there is not"
     if tensor.HasField("segment"):
@@ -507,30 +459,4 @@ def _of_tensor(tensor: onnx.TensorProto) -> str:
         needed, held = math.prod(tensor.dims), _MOST_IN_AN_ENTRY * sum(lengths.values())
     if held < needed:
         return f"constant {tensor.name!r} holds fewer values than its shape has"
-    return ""
-
-
-def _of_sparse(sparse: onnx.SparseTensorProto) -> str:
-    said = _of_tensor(sparse.values) or _of_tensor(sparse.indices)
-    if not said and sparse.indices.data_type != onnx.TensorProto.INT64:
-        said = f"sparse constant {sparse.values.name!r} has indices of another type than int64"
-    return said
-
-
-def _of_type(kind: Any, name: str) -> str:
-    """Of a type, and of what a sequence, an optional or a map is made of."""
-    while (which := kind.WhichOneof("value")) is not None:
-        inner = getattr(kind, which)
-        if which in ("tensor_type", "sparse_tensor_type"):
-            if inner.elem_type and inner.elem_type not in _KINDS:
-                return f"value {name!r} is of type {inner.elem_type}, which there is not"
-            return ""
-        if which == "map_type":
-            if inner.key_type and inner.key_type not in _KINDS:
-                return f"value {name!r} has keys of type {inner.key_type}, which there is not"
-            kind = inner.value_type
-        elif which in ("sequence_type", "optional_type"):
-            kind = inner.elem_type
-        else:
-            return ""
     return ""

@@ -237,11 +237,9 @@ MOST_DIMS = 64
 def plain(value: Any) -> Any:
     """Return `value` with every array in it as ONNX Runtime takes memory to be.
 
-    ONNX Runtime's Python interface reads the bytes of an array of the other byte order as if
-    they were native. Values stay what they are: an array in the other byte order, unaligned,
-    or of a subclass is converted, strings become objects, as ONNX Runtime gives them back.
-    What is plain already is returned itself, not copied. Lists, tuples and mappings are
-    looked into.
+    Its Python interface reads the bytes of an array of the other byte order as if they were native.
+    Such arrays, unaligned ones and subclasses are converted, strings become objects; what is plain
+    is returned itself. Lists, tuples and mappings are looked into.
     """
     if isinstance(value, np.ndarray):
         return _plain_array(value)

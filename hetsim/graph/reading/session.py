@@ -1,26 +1,53 @@
-"""ONNX Runtime's sessions: silent, of limited memory."""
+"""ONNX Runtime's sessions: silent, single-threaded, of limited memory, their errors of one line."""
 
 from __future__ import annotations
 
 import functools
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import onnx
+
+from hetsim.core.room import check_memory, out_of_room
 from hetsim.core.signals import ending_left_to_others
+from hetsim.errors import ModelError, NoKernel
+from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
+from hetsim.graph.reading.structure import bodies
 
 SILENT = 4
 """Of its levels of messages: what is fatal alone."""
 
+OVER_LIMIT = "is smaller than requested bytes of"
+"""What a session says that was to take more memory than it may."""
+
+LEVELS = ("none", "basic", "extended")
+"""What ``canonical`` may be."""
+
+_OF_CPU_KERNELS = ["QDQSelectorActionTransformer", "SliceConcatToSpaceToDepthFusion"]
+"""Optimisers that are left out: they turn quantized units, and slices side by side, into what CPU
+kernels take, and every device makes its own of them."""
+
+_LARGE_CONSTANT_BYTES = 2**20
+_GIST_LENGTH = 300
+_READ_LENGTH = 1000
+"""Of a message what is looked at, at either end: names in it may be of any length."""
+
+_PACKED_BYTES_A_PAIR = 16
+"""What can be packed while two constants are compared: 1 GB/s, and 16 ns."""
+
+_PACKED_BYTES = 2**28
+"""The most that is packed, for its memory."""
+
+_registering = threading.Lock()
+
 
 @functools.cache
 def quiet_runtime() -> Any:
-    """Return onnxruntime with nothing to say on stderr outside of its sessions.
-
-    Sessions are told so one by one; what is done for several of them, as making room for a result,
-    would print its complaint in colours.
-    """
+    """Onnxruntime with nothing to say on stderr outside of its sessions: exceptions tell all."""
     # It starts a thread of its own, which would take signals that the main thread holds back.
     with ending_left_to_others():
         import onnxruntime
@@ -29,19 +56,8 @@ def quiet_runtime() -> Any:
     return onnxruntime
 
 
-OVER_LIMIT = "is smaller than requested bytes of"
-"""What a session says that was to take more memory than it may."""
-
-_registering = threading.Lock()
-_SMALL_BYTES = 2**20
-_AS_REQUESTED = 1
-_UNSET = (
-    "initial_chunk_size_bytes", "max_dead_bytes_per_chunk", "initial_growth_chunk_size_bytes"
-)  # fmt: skip
-
-
 @contextmanager
-def limited(options: Any, most_bytes: int | None) -> Iterator[None]:
+def _limited(options: Any, most_bytes: int | None) -> Iterator[None]:
     """Have a session that is opened within take no more memory than that, before it is taken.
 
     Nothing ends a kernel that is under way, which may take all there is at once.
@@ -56,14 +72,211 @@ def limited(options: Any, most_bytes: int | None) -> Iterator[None]:
         try:
             yield
         finally:
-            _register(_SMALL_BYTES)
+            _register(2**20)
 
 
 def _register(most_bytes: int) -> None:
     ort = quiet_runtime()
-    sizes = {"max_mem": most_bytes, "arena_extend_strategy": _AS_REQUESTED}
+    unset = (
+        "initial_chunk_size_bytes", "max_dead_bytes_per_chunk", "initial_growth_chunk_size_bytes"
+    )  # fmt: skip
+    sizes = {"max_mem": most_bytes, "arena_extend_strategy": 1, **dict.fromkeys(unset, -1)}
     place = ort.OrtMemoryInfo(
         "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT
     )
-    config = ort.OrtArenaCfg({**sizes, **dict.fromkeys(_UNSET, -1)})
-    ort.create_and_register_allocator(place, config)
+    ort.create_and_register_allocator(place, ort.OrtArenaCfg(sizes))
+
+
+def open_session(
+    proto: onnx.ModelProto,
+    weights_dir: Path | None,
+    level: str,
+    where: str,
+    saved: Path | None = None,
+    libraries: Sequence[str] = (),
+    profile: Path | None = None,
+    fold_large: bool = True,
+    runs: bool = True,
+    most_bytes: int | None = None,
+) -> Any:
+    """Return a single-threaded session; its errors are ModelErrors of one line.
+
+    `saved` is where the optimised model shall go, `profile` how the profile's path begins. With
+    `runs` false nothing is run, and it is opened as what is quickest. `most_bytes` is what weights
+    and values may take together; beyond, what it raises has ``OVER_LIMIT``.
+    """
+    ort = quiet_runtime()
+    options = ort.SessionOptions()
+    options.graph_optimization_level = {
+        "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+        "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    }[level]
+    options.log_severity_level = SILENT
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    if weights_dir is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(weights_dir)
+        )
+    if profile is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile)
+    if saved is not None:
+        options.optimized_model_filepath = str(saved)
+        if not fold_large:
+            options.add_session_config_entry(
+                "optimization.constant_folding_max_output_size_in_bytes", str(_LARGE_CONSTANT_BYTES)
+            )
+    try:
+        # A buffer that doubles as it is written to, and its copy.
+        check_memory(4 * inline_bytes(proto))
+        content = proto.SerializeToString()
+    except Exception as error:  # protobuf's own type depends on its backend
+        raise out_of_room(error, where) or ModelError(
+            f"larger than 2 GiB once rewritten: {_one_line(error)}",
+            where=where,
+            hint="save it with its weights as external data",
+        ) from error
+    if runs or not _pays_to_pack(proto, len(content)):
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    for library in libraries:
+        try:
+            options.register_custom_ops_library(library)
+        except Exception as error:
+            raise ModelError(
+                f"no library of custom operators: {_one_line(error)}",
+                where=library,
+                hint=f"build it for ONNX Runtime {ort.__version__} on this machine",
+            ) from error
+    left_out = list(_OF_CPU_KERNELS)
+    if not fold_large and _stores_text(proto.graph):
+        # The limit of sizes does not see letters.
+        left_out.append("ConstantFolding")
+    try:
+        with _limited(options, most_bytes):
+            return ort.InferenceSession(
+                content,
+                options,
+                providers=["CPUExecutionProvider"],
+                disabled_optimizers=left_out,
+            )
+    except Exception as error:  # onnxruntime's exceptions share no base class of their own
+        raise out_of_room(error, where) or _translated(
+            str(error), proto, where, f"ONNX Runtime {ort.__version__}"
+        ) from error
+
+
+def _stores_text(graph: onnx.GraphProto) -> bool:
+    return any(tensor.data_type == onnx.TensorProto.STRING for tensor in graph.initializer) or any(
+        any(map(_stores_text, bodies(node)))
+        or (
+            node.op_type == "Constant"
+            and any(a.s or a.strings or a.t.data_type == a.t.STRING for a in node.attribute)
+        )
+        for node in graph.node
+    )
+
+
+def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
+    """Whether kernels that pack their weights are sooner made than kernels that do not.
+
+    Packing copies all bytes. Without it ONNX Runtime looks through all constants for each one that
+    it has fused away: with many small ones that takes longer.
+    """
+    count = len(proto.graph.initializer)
+    if nbytes > min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2):
+        return False
+    nbytes += external_bytes(proto)
+    return nbytes <= min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2)
+
+
+_SAID = (
+    (
+        r"IR version: (?P<has>\d+), max supported IR version: (?P<most>\d+)",
+        "IR version {has}, and {runtime} reads at most {most}",
+        "save the model with ir_version={most}, or install a newer onnxruntime",
+    ),
+    (
+        r"Opset (?P<has>\d+) is under.*domain (?P<domain>\S+) is till opset (?P<most>\d+)",
+        "opset {has} of domain {domain}, and {runtime} reads at most {most}",
+        "export the model with opset {most}, or install a newer onnxruntime",
+    ),
+    (
+        r'In Node, \("(?P<node>.*?)", (?P<op>\S+), .*No opset import for domain '
+        r"'(?P<domain>.*?)'",
+        "op {op!r} is of domain {domain!r}, of which the model imports no version",
+        "export the model anew with that domain in opset_import",
+    ),
+)
+"""What ONNX Runtime says of a model, what is said of it here, and the hint."""
+
+
+def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> ModelError:
+    text = _short(text)
+    if match := re.search(r"No Op registered for (\S+) with domain_version of (\d+)", text):
+        used = (node.domain for node in proto.graph.node if node.op_type == match[1])
+        return _unknown_op(proto, match[1], next(used, ""), where, f"opset {match[2]}", runtime)
+    if match := re.search(r"Fatal error: (\S*):(\S+?)\(-?\d+\) is not a registered", text):
+        return _unknown_op(proto, match[2], match[1], where, f"domain {match[1]!r}", runtime)
+    for pattern, what, hint in _SAID:
+        if match := re.search(pattern, text):
+            found = match.groupdict()
+            place = f"{where}: node {found['node']!r}" if "node" in found else where
+            told = {**found, "runtime": runtime}
+            return ModelError(what.format(**told), where=place, hint=hint.format(**told))
+    if match := re.search(r"an implementation for (\S+)\((\d+)\) node with name '(.*)'", text):
+        op, version, name = match.groups()
+        return NoKernel(
+            f"{runtime} has no CPU kernel for {op} of version {version} with these types",
+            where=f"{where}: node {name!r}",
+            hint="convert the model to a newer opset or to other types",
+        )
+    said = _without_preamble(text)
+    if match := re.fullmatch(r'In Node, \("(.*?)", .*?\) : .* , Error (.*)', said):
+        where, said = f"{where}: node {match[1]!r}", match[2]
+    return ModelError(
+        f"{runtime} refuses the model: {_cut(said)}",
+        where=where,
+        hint="check the model with onnx.checker, or export it anew",
+    )
+
+
+def gist(text: str) -> str:
+    """What a message of ONNX Runtime says, on one line."""
+    return _cut(_without_preamble(_short(text)))
+
+
+def _without_preamble(text: str) -> str:
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : (\w+) : ", "", text)
+    text = re.sub(r"^/\S+:\d+ .*?\w\(.*?\)( const)? (?=\S)", "", text)
+    return text.removeprefix("This is an invalid model. ").rstrip(". ")
+
+
+def _one_line(said: object) -> str:
+    return " ".join(str(said).split())
+
+
+def _short(text: str) -> str:
+    """One line, the ends alone of what is long: expressions on it take more than linear time."""
+    text = _one_line(text)
+    if len(text) <= 2 * _READ_LENGTH:
+        return text
+    return f"{text[:_READ_LENGTH]}...{text[-_READ_LENGTH:]}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _GIST_LENGTH else text[: _GIST_LENGTH - 3] + "..."
+
+
+def _unknown_op(
+    proto: onnx.ModelProto, op: str, domain: str, where: str, scope: str, runtime: str
+) -> ModelError:
+    users = [n.name for n in proto.graph.node if n.op_type == op and n.domain == domain]
+    place = f"node {users[0]!r}" if users else "inside a body or function"
+    return ModelError(
+        f"unknown op {op!r} in {scope}: {runtime} has no schema for it",
+        where=f"{where}: {place}",
+        hint="export the model with standard ops, add the op as a model-local function, or name "
+        "its custom-op library or function body (--extension)",
+    )

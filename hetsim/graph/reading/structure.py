@@ -19,18 +19,14 @@ _WITHOUT_BODIES = frozenset(onnx.AttributeProto.AttributeType.values()) - {
 
 
 def regularise(proto: onnx.ModelProto, where: str) -> tuple[onnx.NodeProto, ...]:
-    """Make `proto` regular in place, and return its nodes as they were named.
+    """Make `proto` regular in place, and return its nodes, Constant ones too, as they were named.
 
-    Afterwards every node has a unique name; nodes ascend in the topological order that
-    stays closest to the file's; Constant nodes and overridable inputs are initializers;
-    types that the file states about inner values are gone, and so is the text on nodes. The
-    returned nodes include those of op type Constant.
+    Afterwards every node has a unique name; nodes ascend in the topological order that stays
+    closest to the file's; Constant nodes and overridable inputs are initializers; types that the
+    file states about inner values are gone, and so is the text on nodes.
 
-    Raises
-    ------
-    ModelError
-        Where a value has two producers or none, nodes form a cycle, there is no output,
-        or no operator set is declared.
+    Raises ModelError where a value has two producers or none, nodes form a cycle, there is no
+    output, or no operator set is declared.
     """
     graph = proto.graph
     _regularise_opsets(proto, where)
@@ -333,8 +329,8 @@ def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
 def prune(proto: onnx.ModelProto) -> None:
     """Drop, in place, what does not count for the outputs. O(V + E).
 
-    These are nodes that no output depends on, optional outputs and constants that nobody
-    reads, and imports of domains without a node. Nodes must be in topological order.
+    These are nodes that no output depends on, optional outputs and constants that nobody reads, and
+    imports of domains without a node. Nodes must be in topological order.
     """
     graph = proto.graph
     read = {value.name for value in graph.output}
@@ -426,14 +422,8 @@ def check_unfolding(
 ) -> None:
     """Raise ValueError for functions that call themselves, or unfold to more than can be had.
 
-    Parameters
-    ----------
-    called : mapping of FunctionKey to sequence of FunctionKey
-        What each function calls, as often as it does: functions and operators.
-    main : iterable of FunctionKey
-        What the graph calls.
-
-    Complexity: O(calls).
+    `called` has what each function calls, as often as it does; `main` what the graph calls.
+    O(calls).
     """
     sizes: dict[FunctionKey, int] = {}
     depths: dict[FunctionKey, int] = {}

@@ -1,4 +1,9 @@
-"""Inputs bound: open dimensions to numbers, and whole inputs to constants."""
+"""Inputs bound: open dimensions to numbers, and whole inputs to constants.
+
+Dimensions are bound by name, by place, by whole shapes, or all at once. One without a name, or
+with one that says nothing (``?``), is a dimension of its own: it is called by its place,
+``input[2]``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.errors import HetsimError, RequestError, UsageError, nearest
 from hetsim.graph.reading.onnx_types import dtype_name
-from hetsim.graph.reading.structure import replace
+from hetsim.graph.reading.structure import bodies, replace
 
 ALL = "*"
 """Key of the size that every dimension gets which nothing else binds."""
@@ -26,54 +31,17 @@ _MOST = 2**63 - 1
 _PLACE = re.compile(r"(.+)\[(\d+)\]")
 _SAYS_NOTHING = frozenset({"none", "null", "nan", "unk", "unknown"})
 
+Array = NDArray[Any]
 Place = tuple[str, int]
 Dim = onnx.TensorShapeProto.Dimension
+Undo = list[tuple[onnx.TypeProto, bytes]]
+"""Types that were changed, and what they were."""
 
 
-@dataclass(slots=True)
-class Binding:
-    """What was changed in a graph, so that it can be taken back."""
-
-    _dims: list[tuple[Dim, str]] = field(default_factory=list)
-    _shapes: list[onnx.TypeProto.Tensor] = field(default_factory=list)
-
-    def set(self, dim: Dim, size: int) -> None:
-        """Bind one dimension."""
-        self._dims.append((dim, dim.dim_param))
-        dim.dim_value = size
-
-    def clear(self, dim: Dim) -> None:
-        """Forget the name of one dimension."""
-        self._dims.append((dim, dim.dim_param))
-        dim.ClearField("dim_param")
-
-    def add_shape(self, tensor: onnx.TypeProto.Tensor, sizes: Sequence[int]) -> None:
-        """Give a shape to a tensor that has none."""
-        self._shapes.append(tensor)
-        for size in sizes:
-            tensor.shape.dim.add(dim_value=size)
-        tensor.shape.SetInParent()
-
-    def __bool__(self) -> bool:
-        """Whether anything was bound."""
-        return bool(self._dims or self._shapes)
-
-    def undo(self) -> None:
-        """Open again what was bound."""
-        for dim, name in reversed(self._dims):
-            dim.ClearField("dim_value")
-            if name:
-                dim.dim_param = name
-        for tensor in self._shapes:
-            tensor.ClearField("shape")
-
-
-@dataclass(slots=True)
-class _Sizes:
-    """What is asked for: sizes by name, and by place."""
-
-    names: dict[str, int] = field(default_factory=dict)
-    places: dict[Place, int] = field(default_factory=dict)
+def undo(bound: Undo) -> None:
+    """Open again what was bound."""
+    for kind, content in bound:
+        kind.ParseFromString(content)
 
 
 def bind(
@@ -82,7 +50,7 @@ def bind(
     shapes: Mapping[str, Sequence[int]],
     where: str,
     given: Mapping[str, Sequence[int]] | None = None,
-) -> Binding:
+) -> Undo:
     """Replace the open dims of `graph` in place, in the inputs and wherever they recur.
 
     Parameters
@@ -106,8 +74,8 @@ def bind(
     """
     for kind in _types(graph):
         _open_nameless(kind)
-    inputs = {value.name: value for value in graph.input}
-    binding, sizes = Binding(), _Sizes()
+    before = [(kind, kind.SerializeToString()) for kind in _types(graph)]
+    asked = _Sizes({value.name: value for value in graph.input}, where)
     every: int | None = None
     for name, size in dims.items():
         # Of all that is open some is never empty: a picture's height.
@@ -115,32 +83,26 @@ def bind(
         if name == ALL:
             every = number
         else:
-            _ask(inputs, sizes, name, number, where)
+            asked.dimension(name, number)
     for name, shape in shapes.items():
-        _ask_shape(binding, inputs, sizes, name, shape, where)
-    if given:
-        _take_given(binding, inputs, sizes, given, where)
+        asked.shape(name, shape)
+    asked.arrays(given or {})
     if every is not None:
         for place, dim in _open_places(graph):
             if dim.dim_param:
-                sizes.names.setdefault(dim.dim_param, every)
+                asked.names.setdefault(dim.dim_param, every)
             else:
-                sizes.places.setdefault(place, every)
-    _apply(binding, graph, sizes)
-    return binding
+                asked.places.setdefault(place, every)
+    _apply(graph, asked)
+    return [(kind, was) for kind, was in before if kind.SerializeToString() != was]
 
 
 @dataclass(frozen=True, slots=True)
 class Several:
     """Requests at once that a model of one request at a time is asked to take.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Inputs whose first dimension is 1 in the file, and their number is to be.
-    size : int
-    others : dict of str to int
-        What else is bound.
+    The first dimension of the inputs `names` is 1 in the file, and `size` is to be; `others` is
+    what else is bound.
     """
 
     names: tuple[str, ...]
@@ -178,128 +140,116 @@ def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Seve
 
 
 def bindable(graph: onnx.GraphProto) -> frozenset[str]:
-    """Return the names of symbolic dims that inputs of `graph` still have."""
+    """Names of symbolic dims that inputs of `graph` still have."""
     return frozenset(dim.dim_param for _, dim in _open_places(graph) if dim.dim_param)
 
 
-def _ask(
-    inputs: Mapping[str, onnx.ValueInfoProto], sizes: _Sizes, name: str, size: int, where: str
-) -> None:
-    """Take down the size of one dimension, by name or place."""
-    known: dict[str, None] = {}
-    for value in inputs.values():
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            place = f"{value.name}[{axis}]"
-            if dim.dim_param:
-                known.setdefault(dim.dim_param)
-            if not dim.HasField("dim_value") and (not dim.dim_param or place == name):
-                known.setdefault(place)
-    match = _PLACE.fullmatch(name)
-    if name not in known:
-        hint = nearest(name, known) if known else "all dimensions of its inputs are fixed"
-        raise UsageError(f"no input has a dimension named {name!r}", where=where, hint=hint)
-    if match is not None and match[1] in inputs and not _has_param(inputs, name):
-        sizes.places[match[1], int(match[2])] = size
-    else:
-        sizes.names[name] = size
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What is asked for of the inputs: sizes by name of a dimension, and by place."""
 
+    inputs: Mapping[str, onnx.ValueInfoProto]
+    where: str
+    names: dict[str, int] = field(default_factory=dict)
+    places: dict[Place, int] = field(default_factory=dict)
 
-def _has_param(inputs: Mapping[str, onnx.ValueInfoProto], name: str) -> bool:
-    return any(
-        dim.dim_param == name
-        for value in inputs.values()
-        for dim in value.type.tensor_type.shape.dim
-    )
-
-
-def _ask_shape(
-    binding: Binding,
-    inputs: Mapping[str, onnx.ValueInfoProto],
-    sizes: _Sizes,
-    name: str,
-    shape: Sequence[int],
-    where: str,
-) -> None:
-    """Take down the whole shape of one input."""
-    if name not in inputs:
-        raise UsageError(
-            f"there is no input named {name!r}", where=where, hint=nearest(name, inputs)
-        )
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
-        raise UsageError(
-            f"{shape!r} is no shape for input {name!r}", where=where, hint="give a list of sizes"
-        )
-    wanted = [_size(size, f"a size in the shape of input {name!r}", where) for size in shape]
-    place = f"{where}: input {name!r}"
-    if inputs[name].type.WhichOneof("value") != "tensor_type":
-        raise UsageError(
-            "it is no tensor and has no shape", where=place, hint="leave its shape away"
-        )
-    tensor = inputs[name].type.tensor_type
-    _check_fixed(tensor, wanted, place, UsageError, "shape")
-    for axis, dim, size, bound in _open_axes(binding, sizes, tensor, name, wanted):
-        if bound != size:
+    def dimension(self, name: str, size: int) -> None:
+        """Take down the size of one dimension, by name or place."""
+        known: dict[str, None] = {}
+        params: set[str] = set()
+        for value in self.inputs.values():
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                place = f"{value.name}[{axis}]"
+                if dim.dim_param:
+                    params.add(dim.dim_param)
+                    known.setdefault(dim.dim_param)
+                if not dim.HasField("dim_value") and (not dim.dim_param or place == name):
+                    known.setdefault(place)
+        match = _PLACE.fullmatch(name)
+        if name not in known:
+            hint = nearest(name, known) if known else "all dimensions of its inputs are fixed"
             raise UsageError(
-                f"shape {tuple(wanted)} contradicts the model's {_stored(tensor)}: dimension "
-                f"{dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}",
-                where=place,
-                hint="give one size for each dimension name"
-                + (
-                    f", or where the file calls two dimensions {dim.dim_param!r}, bind each by "
-                    f"its place: --dim '{name}[{axis}]={size}'"
-                    if dim.dim_param
-                    else ""
-                ),
+                f"no input has a dimension named {name!r}", where=self.where, hint=hint
             )
-        if dim.dim_param and (name, axis) not in sizes.places:
-            sizes.names[dim.dim_param] = size
+        if match is not None and match[1] in self.inputs and name not in params:
+            self.places[match[1], int(match[2])] = size
         else:
-            sizes.places[name, axis] = size
+            self.names[name] = size
 
-
-def _take_given(
-    binding: Binding,
-    inputs: Mapping[str, onnx.ValueInfoProto],
-    sizes: _Sizes,
-    given: Mapping[str, Sequence[int]],
-    where: str,
-) -> None:
-    """Take down the shapes of arrays; what was asked for otherwise must agree with them."""
-    for name, value in inputs.items():
-        if name not in given or value.type.WhichOneof("value") != "tensor_type":
-            continue
-        place, tensor, shape = f"{where}: input {name!r}", value.type.tensor_type, given[name]
-        _check_fixed(tensor, shape, place, RequestError, "an array of shape")
-        for axis, dim, size, bound in _open_axes(binding, sizes, tensor, name, shape):
+    def shape(self, name: str, shape: Sequence[int]) -> None:
+        """Take down the whole shape of one input."""
+        if name not in self.inputs:
+            raise UsageError(
+                f"there is no input named {name!r}",
+                where=self.where,
+                hint=nearest(name, self.inputs),
+            )
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise UsageError(
+                f"{shape!r} is no shape for input {name!r}",
+                where=self.where,
+                hint="give a list of sizes",
+            )
+        what = f"a size in the shape of input {name!r}"
+        wanted = [_size(size, what, self.where) for size in shape]
+        place = f"{self.where}: input {name!r}"
+        if self.inputs[name].type.WhichOneof("value") != "tensor_type":
+            raise UsageError(
+                "it is no tensor and has no shape", where=place, hint="leave its shape away"
+            )
+        tensor = self.inputs[name].type.tensor_type
+        _check_fixed(tensor, wanted, place, UsageError, "shape")
+        for axis, dim, size, bound in self._open_axes(tensor, name, wanted):
             if bound != size:
+                hint = "give one size for each dimension name"
+                if dim.dim_param:
+                    hint += f", or where the file calls two dimensions {dim.dim_param!r}, bind "
+                    hint += f"each by its place: --dim '{name}[{axis}]={size}'"
                 raise UsageError(
-                    f"dimension {dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}, and "
-                    f"the array given has {size} there",
+                    f"shape {tuple(wanted)} contradicts the model's {_stored(tensor)}: dimension "
+                    f"{dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}",
                     where=place,
-                    hint="leave the dimension away: arrays bind it",
+                    hint=hint,
                 )
-            sizes.places[name, axis] = size
+            if dim.dim_param and (name, axis) not in self.places:
+                self.names[dim.dim_param] = size
+            else:
+                self.places[name, axis] = size
 
+    def arrays(self, given: Mapping[str, Sequence[int]]) -> None:
+        """Take down the shapes of arrays; what was asked for otherwise must agree with them."""
+        for name, value in self.inputs.items():
+            if name not in given or value.type.WhichOneof("value") != "tensor_type":
+                continue
+            place, tensor = f"{self.where}: input {name!r}", value.type.tensor_type
+            _check_fixed(tensor, given[name], place, RequestError, "an array of shape")
+            for axis, dim, size, bound in self._open_axes(tensor, name, given[name]):
+                if bound != size:
+                    raise UsageError(
+                        f"dimension {dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}, "
+                        f"and the array given has {size} there",
+                        where=place,
+                        hint="leave the dimension away: arrays bind it",
+                    )
+                self.places[name, axis] = size
 
-def _open_axes(
-    binding: Binding,
-    sizes: _Sizes,
-    tensor: onnx.TypeProto.Tensor,
-    name: str,
-    shape: Sequence[int],
-) -> Iterator[tuple[int, Dim, int, int]]:
-    """Yield the open axes of input `name`: axis, its dim, its size in `shape`, and the one bound.
+    def _open_axes(
+        self, tensor: onnx.TypeProto.Tensor, name: str, shape: Sequence[int]
+    ) -> Iterator[tuple[int, Dim, int, int]]:
+        """Yield the open axes of input `name`: axis, its dim, its size in `shape`, the one bound.
 
-    The last is that of `shape` where nothing else binds it. An input of unknown rank gets
-    `shape` as it is, and has none.
-    """
-    if not tensor.HasField("shape"):
-        binding.add_shape(tensor, shape)
-        return
-    for axis, (dim, size) in enumerate(zip(tensor.shape.dim, shape, strict=True)):
-        if not dim.HasField("dim_value"):
-            bound = sizes.places.get((name, axis), sizes.names.get(dim.dim_param, size))
-            yield axis, dim, size, bound
+        The last is that of `shape` where nothing else binds it. An input of unknown rank gets
+        `shape` as it is, and has none.
+        """
+        if not tensor.HasField("shape"):
+            for size in shape:
+                tensor.shape.dim.add(dim_value=size)
+            tensor.shape.SetInParent()
+            return
+        for axis, (dim, size) in enumerate(zip(tensor.shape.dim, shape, strict=True)):
+            if not dim.HasField("dim_value"):
+                bound = self.places.get((name, axis), self.names.get(dim.dim_param, size))
+                yield axis, dim, size, bound
 
 
 def _stored(tensor: onnx.TypeProto.Tensor) -> tuple[int | str, ...]:
@@ -338,32 +288,31 @@ def _check_fixed(
         )
 
 
-def _apply(binding: Binding, graph: onnx.GraphProto, sizes: _Sizes) -> None:
+def _apply(graph: onnx.GraphProto, asked: _Sizes) -> None:
     """Write what was asked for into the types of `graph`."""
     split: dict[str, set[int]] = {}
     open_names: set[str] = set()
     for place, dim in _open_places(graph):
-        size = sizes.places.get(place)
+        size = asked.places.get(place)
         if dim.dim_param and size is not None:
             split.setdefault(dim.dim_param, set()).add(size)
         elif dim.dim_param:
             open_names.add(dim.dim_param)
-    names = dict(sizes.names)
+    names = dict(asked.names)
     for name, found in split.items():
         # Bound by place alone, and to one size everywhere: the name stands for that size.
         if name not in names and name not in open_names and len(found) == 1:
             names[name] = next(iter(found))
     torn = {name for name, found in split.items() if found != {names.get(name)}}
     for place, dim in _open_places(graph):
-        size = sizes.places.get(place, names.get(dim.dim_param) if dim.dim_param else None)
+        size = asked.places.get(place, names.get(dim.dim_param) if dim.dim_param else None)
         if size is not None:
-            binding.set(dim, size)
-    agreed = {name: size for name, size in names.items() if name not in torn}
+            dim.dim_value = size
     for value in graph.input:
         if value.type.WhichOneof("value") != "tensor_type":
-            _substitute(binding, value.type, agreed, torn)
+            _substitute(value.type, names, torn)
     for kind in _types(graph, inputs=False):
-        _substitute(binding, kind, agreed, torn)
+        _substitute(kind, names, torn)
 
 
 def _open_places(graph: onnx.GraphProto) -> Iterator[tuple[Place, Dim]]:
@@ -396,35 +345,24 @@ def _types(graph: onnx.GraphProto, *, inputs: bool = True) -> Iterator[onnx.Type
         for value in values:
             yield value.type
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _types(attribute.g)
-            for body in attribute.graphs:
-                yield from _types(body)
+        for body in bodies(node):
+            yield from _types(body)
 
 
-def _substitute(
-    binding: Binding, kind: onnx.TypeProto, bound: Mapping[str, int], torn: set[str]
-) -> None:
-    which = kind.WhichOneof("value")
-    if which in ("sequence_type", "optional_type"):
-        _substitute(binding, getattr(kind, which).elem_type, bound, torn)
-    elif which == "tensor_type" and kind.tensor_type.HasField("shape"):
-        for dim in kind.tensor_type.shape.dim:
-            if dim.dim_param in bound:
-                binding.set(dim, bound[dim.dim_param])
-            elif dim.dim_param in torn:
+def _substitute(kind: onnx.TypeProto, bound: Mapping[str, int], torn: set[str]) -> None:
+    for tensor in _tensors(kind):
+        for dim in tensor.shape.dim:
+            if dim.dim_param in torn:
                 # Which of its sizes is meant here is not known.
-                binding.clear(dim)
+                dim.ClearField("dim_param")
+            elif dim.dim_param in bound:
+                dim.dim_value = bound[dim.dim_param]
 
 
 def _open_nameless(kind: onnx.TypeProto) -> None:
     """Some exporters write -1 for an open dimension, or the same ``?`` for all of them."""
-    which = kind.WhichOneof("value")
-    if which in ("sequence_type", "optional_type"):
-        _open_nameless(getattr(kind, which).elem_type)
-    elif which == "tensor_type":
-        for dim in kind.tensor_type.shape.dim:
+    for tensor in _tensors(kind):
+        for dim in tensor.shape.dim:
             if dim.dim_value < 0:
                 dim.ClearField("dim_value")
             name = dim.dim_param
@@ -432,7 +370,12 @@ def _open_nameless(kind: onnx.TypeProto) -> None:
                 dim.ClearField("dim_param")
 
 
-Array = NDArray[Any]
+def _tensors(kind: onnx.TypeProto) -> Iterator[onnx.TypeProto.Tensor]:
+    """The tensor of a type, or what a sequence or optional holds."""
+    while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
+        kind = getattr(kind, which).elem_type
+    if which == "tensor_type":
+        yield kind.tensor_type
 
 
 def freeze(
@@ -444,13 +387,9 @@ def freeze(
 ) -> dict[str, Array]:
     """Make the inputs `values` of `graph` initializers in place, and return their arrays.
 
-    A single number for an input that is no scalar fills its shape; `dims` and `shapes`, as
-    they are asked for, say how large it is, and what they leave open is 1.
-
-    Raises
-    ------
-    UsageError
-        Where there is no such input, or it cannot take the value.
+    A single number for an input that is no scalar fills its shape; `dims` and `shapes`, as they are
+    asked for, say how large it is, and what they leave open is 1. Raises UsageError where there is
+    no such input, or it cannot take the value.
     """
     inputs = {value.name: value for value in graph.input}
     frozen: dict[str, Array] = {}

@@ -22,8 +22,7 @@ from hetsim.core.threads import begun
 from hetsim.core.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph
-from hetsim.graph.reading.onnx_runtime import gist, open_session
-from hetsim.graph.reading.session import OVER_LIMIT, SILENT, quiet_runtime
+from hetsim.graph.reading.session import OVER_LIMIT, SILENT, gist, open_session, quiet_runtime
 from hetsim.graph.reading.structure import bodies
 from hetsim.graph.shapes.observed import Observed, Shape
 from hetsim.graph.shapes.open_shapes import RANDOM
@@ -93,18 +92,8 @@ def open_values(graph: Graph) -> tuple[str, ...]:
     return tuple(
         tensor.name
         for tensor in graph.tensors.values()
-        if (tensor.dtype in ITEM_BITS or tensor.dtype == "string")
-        and (tensor.shape is None or not all(isinstance(dim, int) for dim in tensor.shape))
+        if (tensor.dtype in ITEM_BITS or tensor.dtype == "string") and not tensor.is_static
     )
-
-
-def _known_bytes(graph: Graph) -> list[int]:
-    """Return the bytes of each tensor of `graph` whose shape is known in numbers."""
-    return [
-        tensor.nbytes
-        for tensor in graph.tensors.values()
-        if tensor.shape is not None and all(isinstance(dim, int) for dim in tensor.shape)
-    ]
 
 
 def observe(
@@ -124,13 +113,10 @@ def observe(
     Shapes are read by nodes of op type Shape, so that no value is kept for them; what runs in
     bodies is read from ONNX Runtime's profile. `proto` is as before afterwards.
 
-    Raises
-    ------
-    ModelError
-        Where the model does not run on these inputs, or not within `limit_s` and the memory that
-        values of known size take, twice, and `GROWTH_BYTES`. Half of the machine's is the most.
+    Raises ModelError where the model does not run on these inputs, or not within `limit_s` and the
+    memory that values of known size take, twice, and `GROWTH_BYTES`; half of the machine's at most.
     """
-    sizes = _known_bytes(graph)
+    sizes = [tensor.nbytes for tensor in graph.tensors.values() if tensor.is_static]
     most_bytes = min(2 * sum(sizes) + GROWTH_BYTES, memory_bytes() // 2)
     if max(sizes, default=0) > most_bytes:
         raise _not_run(source, where, f"one of its values alone takes {format_bytes(max(sizes))}")

@@ -95,14 +95,8 @@ _UNDECIDED = "what it computes depends on data, or on an attribute that is not k
 def node_work(graph: Graph, node: Node) -> Work:
     """Return what `node` does: nothing where it dequantizes constants. O(inputs + outputs).
 
-    Where ``graph_work`` was asked before, it is known.
-
-    Raises
-    ------
-    UnboundDimension
-        Where a shape that the count needs is not known in numbers.
-    ModelError
-        Where the shapes do not fit the op.
+    Where ``graph_work`` was asked before, it is known. Raises UnboundDimension where a shape that
+    the count needs is not known in numbers, ModelError where the shapes do not fit the op.
     """
     known: Any = graph.kept.get(_KEPT)
     if known is not None and node.id < len(known) and graph.nodes[node.id] is node:

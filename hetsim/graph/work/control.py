@@ -21,15 +21,9 @@ _ELEMENTS = "how long its sequence is is not known: --canonical basic makes a Lo
 class Ways:
     """What a node with graphs inside may do.
 
-    Attributes
-    ----------
-    runs : tuple of (Graph, float)
-        It runs one of these graphs, that many times; what it takes is counted by the dearest.
-        Empty where it is not known what any of them does.
-    instead : tuple of (Graph, float)
-        What it may do instead: a lower bound counts the cheapest of all.
-    unknown : str
-        Why these are not all; ``""`` where they are.
+    It runs one of the graphs of `runs`, that many times; what it takes is counted by the dearest.
+    `instead` is what it may do instead: a lower bound counts the cheapest of all. `unknown` says
+    why these are not all.
     """
 
     runs: tuple[tuple[Graph, float], ...]
@@ -93,11 +87,7 @@ def _where_shaped(graph: Graph, inner: Graph | None) -> Graph | None:
 def _is_shaped(graph: Graph) -> bool:
     """Whether the shapes of all tensors that the nodes of `graph` touch are known."""
     tensors = (graph.tensors[name] for node in graph.nodes for name in (*node.reads, *node.writes))
-    return all(
-        t.dtype not in ITEM_BITS
-        or (t.shape is not None and all(isinstance(dim, int) for dim in t.shape))
-        for t in tensors
-    )
+    return all(tensor.dtype not in ITEM_BITS or tensor.is_static for tensor in tensors)
 
 
 def _known(

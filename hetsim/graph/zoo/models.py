@@ -21,36 +21,20 @@ _FILL_VERSION = 1
 """Part of the cache folder's name: raise it whenever the bytes that `fill` gives change."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    family: str
-    file: str
-    from_onnx: bool
+_FROM_ONNX: Mapping[str, str] = {
+    "alexnet": "bvlc_alexnet", "densenet121": "densenet121", "inception_v1": "inception_v1",
+    "inception_v2": "inception_v2", "resnet50": "resnet50", "shufflenet": "shufflenet",
+    "squeezenet": "squeezenet", "vgg19": "vgg19", "zfnet512": "zfnet512",
+}  # fmt: skip
+"""Graphs that come with onnx, in ``backend/test/data/light``, by name; the others are here."""
 
-
-def _from_onnx(family: str, stem: str) -> _Source:
-    return _Source(family, f"light_{stem}.onnx", from_onnx=True)
-
-
-def _own(family: str, stem: str) -> _Source:
-    return _Source(family, f"{stem}.onnx", from_onnx=False)
-
-
-_SOURCES: Mapping[str, _Source] = {
-    "alexnet": _from_onnx("cnn", "bvlc_alexnet"),
-    "densenet121": _from_onnx("cnn", "densenet121"),
-    "inception_v1": _from_onnx("cnn", "inception_v1"),
-    "inception_v2": _from_onnx("cnn", "inception_v2"),
-    "resnet50": _from_onnx("cnn", "resnet50"),
-    "shufflenet": _from_onnx("cnn", "shufflenet"),
-    "squeezenet": _from_onnx("cnn", "squeezenet"),
-    "vgg19": _from_onnx("cnn", "vgg19"),
-    "zfnet512": _from_onnx("cnn", "zfnet512"),
-    "bert_small": _own("transformer", "bert_small"),
-    "gpt2_6layer": _own("transformer", "gpt2_6layer"),
-    "mobilenet_v2": _own("cnn", "mobilenet_v2"),
-    "resnet18": _own("cnn", "resnet18"),
-    "vit_base": _own("transformer", "vit_base"),
+_FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(_FROM_ONNX, "cnn"),
+    "bert_small": "transformer",
+    "gpt2_6layer": "transformer",
+    "mobilenet_v2": "cnn",
+    "resnet18": "cnn",
+    "vit_base": "transformer",
 }
 
 
@@ -82,27 +66,21 @@ class ZooEntry:
 
 def names() -> tuple[str, ...]:
     """Return the names that ``zoo:NAME`` takes."""
-    return tuple(_SOURCES)
+    return tuple(_FAMILIES)
 
 
 def describe() -> tuple[ZooEntry, ...]:
     """Return what is known of every zoo model without filling any. Reads 14 small files."""
-    return tuple(_describe(name) for name in _SOURCES)
+    return tuple(_describe(name) for name in _FAMILIES)
 
 
 def materialise(name: str) -> Path:
     """Return the path of zoo model `name`, written into the cache on first use.
 
-    Beside the ``.onnx`` lies one file of external weights. Both depend on the source graph
-    and the name alone, so that two processes that fill at once write the same bytes; each
-    file appears whole or not at all, and an entry whose sizes are wrong is written anew.
-
-    Raises
-    ------
-    UsageError
-        Where there is no model of that name.
-    ModelError
-        Where the source graph is missing or the cache cannot be written.
+    Beside the ``.onnx`` lies one file of external weights. Both depend on the source graph and the
+    name alone; each file appears whole or not at all, and an entry whose sizes are wrong is written
+    anew. Raises UsageError where there is no model of that name, ModelError where the source graph
+    is missing or the cache cannot be written.
     """
     source = source_path(name)
     try:
@@ -128,15 +106,15 @@ def source_path(name: str) -> Path:
 
     Raises UsageError where there is no such name, ModelError where onnx is not installed.
     """
-    source = _SOURCES.get(name)
-    if source is None:
-        raise UsageError(f"there is no zoo model '{name}'", hint=nearest(name, _SOURCES))
-    if not source.from_onnx:
-        return Path(__file__).parent / "graphs" / source.file
+    if name not in _FAMILIES:
+        raise UsageError(f"there is no zoo model '{name}'", hint=nearest(name, _FAMILIES))
+    if name not in _FROM_ONNX:
+        return Path(__file__).parent / "graphs" / f"{name}.onnx"
     spec = importlib.util.find_spec("onnx")
     if spec is None or spec.origin is None:
         raise _missing(name, Path("onnx"))
-    return Path(spec.origin).parent / "backend" / "test" / "data" / "light" / source.file
+    light = Path(spec.origin).parent / "backend" / "test" / "data" / "light"
+    return light / f"light_{_FROM_ONNX[name]}.onnx"
 
 
 def _missing(name: str, source: Path) -> ModelError:
@@ -144,7 +122,7 @@ def _missing(name: str, source: Path) -> ModelError:
         f"the graph of zoo model '{name}' is not there",
         where=str(source),
         hint="install onnx anew: its wheel carries backend/test/data/light"
-        if _SOURCES[name].from_onnx
+        if name in _FROM_ONNX
         else "install hetsim anew",
     )
 
@@ -156,16 +134,15 @@ def _describe(name: str) -> ZooEntry:
     if not path.is_file():
         raise _missing(name, path)
     filled = plan_fill(read_source(path), f"{name}.weights.bin")
-    source = _SOURCES[name]
     return ZooEntry(
         name=name,
-        family=source.family,
+        family=_FAMILIES[name],
         nodes=len(filled.proto.graph.node),
         parameters=filled.parameters,
         inputs=filled.inputs,
-        source=f"onnx, backend/test/data/light/{source.file}"
-        if source.from_onnx
-        else f"hetsim, graph/zoo/graphs/{source.file}",
+        source=f"onnx, backend/test/data/light/{path.name}"
+        if name in _FROM_ONNX
+        else f"hetsim, graph/zoo/graphs/{path.name}",
         licence="Apache-2.0",
     )
 

@@ -52,15 +52,8 @@ class FilledTensor:
 class FillPlan:
     """What a filled model is made of.
 
-    Attributes
-    ----------
-    proto : onnx.ModelProto
-        The model; large filled constants refer to the weights file by offset.
-    external : tuple of (int, FilledTensor)
-        What the weights file holds at which byte offset, ascending.
-    parameters : int
-        Elements of all floating-point constants.
-    inputs : tuple of Tensor
+    Large filled constants of `proto` refer to the weights file, of which `external` has what it
+    holds at which byte offset, ascending. `parameters` counts elements of floating-point constants.
     """
 
     proto: onnx.ModelProto

@@ -14,7 +14,6 @@ import hetsim
 from hetsim.errors import ModelError, UsageError
 from hetsim.execution.inputs_outputs import given_inputs
 from hetsim.execution.run import whole_model
-from hetsim.graph.batching import RULES
 from hetsim.graph.zoo import models as zoo
 from onnx_builders import make_model, op, run_whole, value
 from sweeps import sweep
@@ -305,24 +304,6 @@ def test_requests_that_meet_are_refused(name: str) -> None:
     assert "export the model with an open batch dimension" in str(caught.value)
 
 
-def test_every_rule_is_tried() -> None:
-    """By some case above, but those of a kind that one stands for."""
-    tried = {node.op_type for _, nodes, *_ in (*APART.values(), *MIXED.values()) for node in nodes}
-    kinds: dict[object, set[str]] = {}
-    for name, rule in RULES.items():
-        kinds.setdefault(rule, set()).add(name.rpartition(":")[2])
-    untried = [sorted(names) for names in kinds.values() if not names & tried]
-    # ONNX Runtime's own, which the models of the zoo have at the level "extended".
-    assert sorted(untried) == [
-        ["Attention"],
-        ["FusedConv"],
-        ["QLinearAdd", "QLinearMul"],
-        ["QLinearLeakyRelu", "QLinearSigmoid"],
-        ["QLinearMatMul"],
-        ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"],
-    ]
-
-
 @sweep(
     "name, level",
     quick=[("squeezenet", "basic"), ("shufflenet", "basic"), ("bert_small", "extended")],
@@ -358,12 +339,6 @@ def test_two_inputs_go_together() -> None:
     # One of both stays the same for all.
     shared = hetsim.model_of(proto, dims={"x[0]": 2})
     assert shared.graph.tensors["y"].static_shape == (2, 4)
-
-
-def test_one_request_is_the_model_itself() -> None:
-    proto = model(*APART["mean"])
-    one, same = hetsim.model_of(proto), hetsim.model_of(proto, dims={"x[0]": 1})
-    assert same.proto.SerializeToString() == one.proto.SerializeToString()
 
 
 def test_what_is_fixed_at_more_than_one_stays() -> None:

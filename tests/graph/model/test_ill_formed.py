@@ -150,16 +150,6 @@ def test_a_call_with_more_than_its_function_has(
         hetsim.load_model(save(proto, tmp_path))
 
 
-def test_packed_and_typed_contents_are_read(tmp_path: Path) -> None:
-    packed = helper.make_tensor("four", onnx.TensorProto.INT4, (5,), [1, 2, 3, 4, 5])
-    halves = helper.make_tensor("half", onnx.TensorProto.FLOAT16, (3,), [1.0, 2.0, 3.0])
-    words = helper.make_tensor("words", onnx.TensorProto.STRING, (2,), [b"a", b"b"])
-    empty = helper.make_tensor("empty", onnx.TensorProto.FLOAT, (0, 3), [])
-    proto = make_model([op("Neg", "x", "y")], [value("x")], [value("y")], opset=21)
-    proto.graph.initializer.extend([packed, halves, words, empty])
-    assert len(hetsim.load_model(save(proto, tmp_path), canonical="none").graph.nodes) == 1
-
-
 def test_an_input_of_a_type_without_elements(tmp_path: Path) -> None:
     proto = _model()
     odd = proto.graph.input.add(name="odd")
@@ -178,21 +168,6 @@ def test_inputs_of_any_size_are_not_drawn_to_see_shapes(tmp_path: Path) -> None:
         model.unmeasured
         == f"random inputs would have {2**40 + 6} elements, which is too many to try"
     )
-
-
-@pytest.mark.parametrize("length", [2**62, 12])
-def test_inference_does_not_name_each_entry_of_a_list(tmp_path: Path, length: int) -> None:
-    nodes = [
-        op("Cast", "x", "y", to=onnx.TensorProto.INT64),
-        op("Shape", "z", "s"), op("Add", "s one", "t"), op("Expand", "z t", "e"),
-    ]  # fmt: skip
-    proto = make_model(
-        nodes, [value("x", (length,)), value("z", (1, 1))],
-        [value("y", None, "INT64"), value("e", None)], {"one": np.array([1, 2])},
-    )  # fmt: skip
-    graph = hetsim.load_model(save(proto, tmp_path), canonical="none", measure=False).graph
-    assert graph.tensors["y"].shape == (length,)
-    assert graph.tensors["e"].shape == ((None, None) if length > 12 else (2, 3))
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended"])

@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hetsim.errors import InvalidInput, UnboundDimension, UsageError
 from hetsim.graph.loading import load_model
-from hetsim.graph.reading.structure import name_nodes
 from onnx_builders import (
     check_consistent,
     load,
@@ -174,17 +171,3 @@ def test_names_are_unique_and_kept(tmp_path: Path) -> None:
         ("Relu", (name,)) for name in "abcdy"
     ]
     check_consistent(model)
-
-
-@given(st.lists(st.sampled_from(["", "A", "A_0", "A_1", "A_2", "A_1_"]), max_size=7))
-def test_naming_is_injective_and_keeps_first_owners(names: list[str]) -> None:
-    nodes = [op("A", "x", "y", name) for name in names]
-    name_nodes(nodes)
-    given_names = [node.name for node in nodes]
-    assert len(set(given_names)) == len(names)
-    for position, name in enumerate(names):
-        if name and name not in names[:position]:
-            assert given_names[position] == name
-    again = [op("A", "x", "y", name) for name in names]
-    name_nodes(again)
-    assert [node.name for node in again] == given_names

@@ -12,8 +12,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from onnx import helper
 
 from hetsim.errors import HetsimError, InvalidInput, ModelError, UsageError
@@ -106,25 +104,6 @@ def test_truncated_at_any_byte(tmp_path: Path) -> None:
     for length in range(len(content)):
         path.write_bytes(content[:length])
         refused(path)
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_end_in_one_line(content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m.onnx"
-        path.write_bytes(content)
-        refused(path)
-
-
-@given(st.integers(0, 10_000), st.integers(0, 255))
-def test_one_wrong_byte_never_gives_a_bare_exception(position: int, byte: int) -> None:
-    content = bytearray(PLAIN.SerializeToString())
-    content[position % len(content)] = byte
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m.onnx"
-        path.write_bytes(bytes(content))
-        message = outcome(path)
-    assert message is None or "\n" not in message
 
 
 def external(folder: Path, change: Callable[[onnx.TensorProto, Path], None]) -> Path:

@@ -10,9 +10,8 @@ import onnx
 import pytest
 
 from hash_seeds import QUICK, SEEDS, printed_here, printed_under
-from hetsim.errors import ModelError, UsageError
+from hetsim.errors import ModelError
 from hetsim.graph.loading import load_model
-from hetsim.graph.reading.onnx_types import dtype_name, element_type, parse_type
 from onnx_builders import (
     check_consistent,
     function_model,
@@ -61,10 +60,6 @@ def test_large_external_weights_stay_on_disk(tmp_path: Path, level: str) -> None
     assert model.sha256 == digest.hexdigest()
 
 
-def test_weights_dir_is_absent_once_nothing_refers_to_it(tmp_path: Path) -> None:
-    assert load_model(external_model(tmp_path, 16)).weights_dir is None
-
-
 def test_weights_with_another_name_are_refused_as_onnx_does(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     path = external_model(tmp_path / "model")
@@ -75,13 +70,6 @@ def test_weights_with_another_name_are_refused_as_onnx_does(tmp_path: Path) -> N
         load_model(path)
     (tmp_path / "elsewhere").unlink()
     assert load_model(path).weights_dir == tmp_path / "model"
-
-
-def test_canonical_names_says_what_is_near(tmp_path: Path) -> None:
-    model = load(make_model(RELU, [value("x")], [value("y")]), tmp_path)
-    assert model.canonical_names("r") == ("r",)
-    with pytest.raises(UsageError, match="no node named 'rr'"):
-        model.canonical_names("rr")
 
 
 def test_loading_twice_gives_the_same(tmp_path: Path) -> None:
@@ -110,22 +98,3 @@ def test_the_canonical_model_opens_at_every_level(tmp_path: Path) -> None:
     for level in ("none", "basic", "extended"):
         model = load(function_model(), tmp_path, canonical=level)
         assert open_exactly(model.proto, None).get_outputs()[0].shape == [2, 3]
-
-
-def test_dtype_names_are_inverse() -> None:
-    for name, number in onnx.TensorProto.DataType.items():
-        if name != "UNDEFINED":
-            assert element_type(dtype_name(number)) == number
-    assert dtype_name(onnx.TensorProto.DOUBLE) == "float64"
-
-
-def test_runtime_types_are_parsed() -> None:
-    kind = parse_type("seq(map(int64,tensor(float)))", None)
-    inner = kind.sequence_type.elem_type.map_type
-    assert inner.key_type == onnx.TensorProto.INT64
-    assert inner.value_type.tensor_type.elem_type == onnx.TensorProto.FLOAT
-    assert parse_type("tensor(bool)", [1, "n", None]).tensor_type.shape.dim[0].dim_value == 1
-    assert parse_type("optional(seq(tensor(double)))", None).HasField("optional_type")
-    for text in ("", "tensor", "thing(float)", "tensor(thing)"):
-        with pytest.raises(ValueError, match=r"type|THING"):
-            parse_type(text, None)

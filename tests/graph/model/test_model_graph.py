@@ -10,7 +10,6 @@ import onnx
 import pytest
 from onnx import helper
 
-from hetsim.graph.loading import load_model
 from onnx_builders import (
     assert_bitwise_equal,
     check_consistent,
@@ -211,47 +210,6 @@ def test_ops_that_onnx_cannot_infer_are_probed(tmp_path: Path) -> None:
         assert model.graph.opsets == {"": 20, "com.microsoft": 1}
 
 
-def test_only_extended_leaves_standard_onnx() -> None:
-    assert set(load_model("zoo:bert_small").graph.opsets) == {""}
-    extended = load_model("zoo:bert_small", canonical="extended")
-    check_consistent(extended)
-    assert "com.microsoft" in extended.graph.opsets
-    assert extended.canonical == "extended"
-
-
-def test_sequences_and_optionals(tmp_path: Path) -> None:
-    proto = make_model(
-        [
-            op("SplitToSequence", "x", "s", axis=0),
-            op("SequenceAt", "s i", "h"),
-            op("Optional", "h", "o"),
-            op("OptionalGetElement", "o", "y"),
-        ],
-        [value("x")],
-        [value("y", None)],
-        {"i": np.array(1)},
-    )
-    model = load(proto, tmp_path, canonical="none")
-    check_consistent(model)
-    assert model.graph.tensors["s"].dtype == "sequence"
-    assert model.graph.tensors["o"].dtype == "optional"
-    assert model.graph.tensors["s"].nbytes == 0
-
-
-def test_outputs_that_are_inputs_or_constants(tmp_path: Path) -> None:
-    proto = make_model(
-        RELU,
-        [value("x")],
-        [value("y"), value("x"), value("k", (1,))],
-        {"k": np.ones(1, np.float32)},
-    )
-    for level in ("none", "basic"):
-        model = load(proto, tmp_path, canonical=level)
-        check_consistent(model)
-        assert model.graph.outputs == ("y", "x", "k")
-        assert "k" in model.graph.constants
-
-
 def test_what_onnx_runtime_saves_with_a_name_twice_is_made_readable(tmp_path: Path) -> None:
     # It computes these in single precision, and names its casts alike in the graph and its bodies.
     branches = [
@@ -275,29 +233,3 @@ def test_what_onnx_runtime_saves_with_a_name_twice_is_made_readable(tmp_path: Pa
         wanted = open_exactly(proto, None).run(None, given)
         found = open_exactly(model.proto, None).run(None, given)
         assert wanted[0].tobytes() == found[0].tobytes()
-
-
-def test_long_lists_stay_in_the_model_until_they_are_asked_for() -> None:
-    """A tree model is mostly lists of one entry a node of its trees."""
-    import pickle
-
-    from hetsim.graph.reading.onnx_types import LARGE_BYTES, Attributes
-
-    count = LARGE_BYTES // 8 + 1
-    node = onnx.helper.make_node(
-        "Trees", ["x"], ["y"], modes=["LEAF", "NODE"] * count, ids=list(range(count)),
-        values=[0.5] * count, few=[1, 2], text="a",
-        tensor=onnx.helper.make_tensor("t", 1, [1], [1]),
-    )  # fmt: skip
-    read = Attributes(node)
-    assert dict(read) == {
-        "modes": ("LEAF", "NODE") * count,
-        "ids": tuple(range(count)),
-        "values": (0.5,) * count,
-        "few": (1, 2),
-        "text": "a",
-    }
-    assert len(read) == 5
-    assert pickle.loads(pickle.dumps(read)) == read
-    with pytest.raises(KeyError):
-        read["tensor"]

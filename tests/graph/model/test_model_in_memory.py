@@ -10,10 +10,9 @@ import onnx
 import pytest
 from onnx.external_data_helper import convert_model_to_external_data
 
-import hetsim
 from hetsim.errors import ModelError, UsageError
 from hetsim.graph.loading import load_model, model_of
-from hetsim.graph.reading import onnx_runtime as runtime
+from hetsim.graph.reading import onnx_runtime, session
 from onnx_builders import (
     assert_bitwise_equal,
     check_consistent,
@@ -24,10 +23,6 @@ from onnx_builders import (
     run_whole,
     value,
 )
-
-
-def test_it_is_public() -> None:
-    assert hetsim.model_of is model_of
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended"])
@@ -97,8 +92,8 @@ def test_large_constants_are_not_folded_where_there_are_too_many_weights(
     large(tmp_path)
     kinds = [node.op_type for node in load_model(tmp_path / "large.onnx").graph.nodes]
     assert kinds == ["MatMul", "MatMul"]
-    monkeypatch.setattr(runtime, "_MANY_BYTES", 50_000)
-    monkeypatch.setattr(runtime, "_LARGE_CONSTANT_BYTES", 10_000)
+    monkeypatch.setattr(onnx_runtime, "_MANY_BYTES", 50_000)
+    monkeypatch.setattr(session, "_LARGE_CONSTANT_BYTES", 10_000)
     model = load_model(tmp_path / "large.onnx")
     assert [node.op_type for node in model.graph.nodes] == ["Transpose", "MatMul", "MatMul"]
     assert model.proto.ByteSize() < 2000

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.errors import ModelError
-from hetsim.graph.canonical.provenance import Operation, trace
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.graph.zoo import models as zoo
@@ -63,19 +61,6 @@ def test_conv_and_batch_normalization(tmp_path: Path) -> None:
     assert model.folded == ()
 
 
-def test_matmul_and_add(tmp_path: Path) -> None:
-    proto = make_model(
-        [op("Abs", "x", "a", "abs"), op("MatMul", "a w", "h", "mm"), op("Add", "h b", "y", "add")],
-        [value("x", (2, 5, 3))],
-        [value("y", None)],
-        {"w": np.ones((3, 4), FLOAT), "b": np.ones(4, FLOAT)},
-    )
-    found = origins(proto, tmp_path)
-    assert found.pop("a") == {"abs"}
-    assert "y" in found
-    assert all(names == {"mm", "add"} for names in found.values())
-
-
 def test_eliminated_nodes_stay_with_their_value(tmp_path: Path) -> None:
     proto = make_model(
         [
@@ -96,13 +81,6 @@ def test_eliminated_nodes_stay_with_their_value(tmp_path: Path) -> None:
         "e": {"abs"},
         "y": {"add", "last"},
     }
-
-
-def test_an_identity_of_an_input_goes_to_its_reader(tmp_path: Path) -> None:
-    proto = make_model(
-        [op("Identity", "x", "a", "same"), op("Relu", "a", "y", "relu")], [value("x")], [value("y")]
-    )
-    assert origins(proto, tmp_path) == {"y": {"same", "relu"}}
 
 
 def test_twins_stay_with_the_one_that_is_left(tmp_path: Path) -> None:
@@ -172,25 +150,6 @@ def test_what_no_output_depends_on_vanishes(tmp_path: Path, level: Any) -> None:
     assert "i" in model.graph.tensors
 
 
-def test_cancelling_transposes(tmp_path: Path) -> None:
-    proto = make_model(
-        [
-            op("Transpose", "x", "t", "t1", perm=[1, 0]),
-            op("Relu", "t", "r", "relu"),
-            op("Transpose", "r", "u", "t2", perm=[1, 0]),
-            op("Neg", "u", "y", "neg"),
-        ],
-        [value("x")],
-        [value("y", None)],
-    )
-    check_guarantee(load_model(save(proto, tmp_path)))
-    nodes = load_model(tmp_path / "m.onnx").graph.nodes
-    assert [(node.op_type, set(node.origins)) for node in nodes] == [
-        ("Relu", {"t1", "relu"}),
-        ("Neg", {"t2", "neg"}),
-    ]
-
-
 def test_half_precision_that_is_computed_in_single(tmp_path: Path) -> None:
     proto = make_model(
         [op("Conv", "x w", "c", "conv"), op("Relu", "c", "r", "relu"), op("Neg", "r", "y", "neg")],
@@ -202,26 +161,6 @@ def test_half_precision_that_is_computed_in_single(tmp_path: Path) -> None:
     nodes = {node.name: node for node in load_model(tmp_path / "m.onnx").graph.nodes}
     for name in ("conv", "relu", "neg"):
         assert nodes[name].origins == (name,)
-
-
-def test_duplicated_dequantization(tmp_path: Path) -> None:
-    scale = {"s": np.array(0.1, FLOAT), "z": np.array(3, np.uint8)}
-    proto = make_model(
-        [
-            op("QuantizeLinear", "x s z", "q", "quant"),
-            op("DequantizeLinear", "q s z", "d", "dequant"),
-            op("Relu", "d", "a", "relu"),
-            op("Neg", "d", "b", "neg"),
-            op("Add", "a b", "y", "add"),
-        ],
-        [value("x")],
-        [value("y")],
-        scale,
-    )
-    found = origins(proto, tmp_path)
-    assert found["q"] == {"quant"}
-    assert found["d"] == {"dequant"}
-    assert found["y"] == {"add"}
 
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended"])
@@ -238,12 +177,6 @@ def test_every_zoo_model(name: str, level: Any) -> None:
     for node in model.graph.nodes:
         if op_types.get(node.name) == node.op_type:
             assert node.name in node.origins
-
-
-def test_what_cannot_be_traced_is_an_error() -> None:
-    stray = Operation("stray", "Relu", ("x",), ("elsewhere",))
-    with pytest.raises(ModelError, match="cannot be traced"):
-        trace([Operation("a", "Neg", ("x",), ("y",))], {}, [stray], (), ["y"])
 
 
 UNARY = ("Relu", "Neg", "Abs", "Identity", "Dropout", "Tanh")

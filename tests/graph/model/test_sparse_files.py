@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import hetsim
 from onnx_builders import make_model, op, run_whole, value
@@ -93,19 +93,3 @@ def test_sparse_constants_of_more_than_a_model_holds_are_refused(tmp_path: Path)
         file.truncate(2**42)  # takes no room
     with pytest.raises(hetsim.ModelError, match="larger than 2 GiB together"):
         hetsim.load_model(tmp_path / "m.onnx")
-
-
-@pytest.mark.parametrize("outputs", ["", " "])
-@pytest.mark.parametrize("kind", ["sparse_value", "value"])
-def test_constants_of_no_name_are_left_out(kind: str, outputs: str, tmp_path: Path) -> None:
-    one = numpy_helper.from_array(np.ones(1, np.float32), "v")
-    place = numpy_helper.from_array(np.zeros(1, np.int64), "i")
-    sparse = onnx.SparseTensorProto(values=one, indices=place, dims=[4])
-    nodes = []
-    for name in ("first", "second"):
-        node = onnx.NodeProto(op_type="Constant", name=name, output=outputs.split(" ")[1:])
-        node.attribute.append(helper.make_attribute(kind, one if kind == "value" else sparse))
-        nodes.append(node)
-    proto = make_model([*nodes, op("Relu", "x", "y")], [value("x")], [value("y")])
-    onnx.save(proto, tmp_path / "m.onnx")
-    assert [node.op_type for node in hetsim.load_model(tmp_path / "m.onnx").graph.nodes] == ["Relu"]

@@ -229,8 +229,3 @@ def test_matches_are_jointly_acyclic_across_patterns() -> None:
     assert reasons(twins, first, second) == [
         ("b c", "contracting it would close the cycle b > d > a > c")
     ]
-
-
-def test_no_patterns_and_no_nodes_give_no_matches() -> None:
-    assert found(CHAIN) == []
-    assert found(pattern_graph([]), "Relu") == []

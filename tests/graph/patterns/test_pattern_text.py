@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +11,6 @@ from hetsim.graph.patterns.pattern import Pattern
 from hetsim.graph.patterns.terms import (
     DTYPES,
     AttributeTest,
-    AttributeValue,
     Constant,
     Either,
     Maybe,
@@ -23,7 +20,6 @@ from hetsim.graph.patterns.terms import (
     Wild,
 )
 from hetsim.graph.patterns.text import parse_pattern
-from pattern_builders import DrawnPattern, random_graph
 
 
 def ends(text: str) -> tuple[Term, ...]:
@@ -185,11 +181,6 @@ def test_what_is_no_text_is_an_error(text: object) -> None:
         parse_pattern("p", text)  # type: ignore[arg-type]
 
 
-def test_labels_that_branch_take_no_longer_for_it() -> None:
-    text = "$a0:A; " + "; ".join(f"$a{i}:B($a{i - 1}, $a{i - 1})" for i in range(1, 48))
-    assert len(ends(text)) == 48
-
-
 @given(st.text(alphabet="Ad$x:(),|;[]=!?~^./'\"\\ 1-*_", max_size=30))
 @settings(max_examples=500, deadline=None)
 def test_any_text_is_a_pattern_or_a_usage_error(text: str) -> None:
@@ -197,83 +188,3 @@ def test_any_text_is_a_pattern_or_a_usage_error(text: str) -> None:
         assert parse_pattern("p", text).text == text
     except UsageError as error:
         assert "pattern 'p'" in str(error)  # noqa: PT017
-
-
-def written(term: Term) -> str:
-    """The term in the grammar, written as plainly as it can be."""
-    if isinstance(term, Wild):
-        if term.optional:
-            return "_"
-        return (
-            f"${term.label}:*{bracket((), term.dtypes)}"
-            if term.label
-            else f"*{bracket((), term.dtypes)}"
-        )
-    if isinstance(term, Constant):
-        label = f"${term.label}:" if term.label else ""
-        return f"{label}const{bracket((), term.dtypes)}"
-    if isinstance(term, Reference):
-        return f"${term.label}" if term.port is None else f"${term.label}.{term.port}"
-    if isinstance(term, Either):
-        return f"({' | '.join(map(written, term.terms))})"
-    optional = isinstance(term, Maybe)
-    op = term.op if isinstance(term, Maybe) else term
-    order = {None: "", True: "~", False: "^"}[op.any_order]
-    return "".join(
-        [
-            f"${op.label}:" if op.label else "",
-            "/".join(op.types),
-            bracket(op.attributes, op.dtypes),
-            f".{op.port}",
-            order + "!" * op.shared + "?" * optional,
-            f"({', '.join(map(written, op.inputs))})",
-        ]
-    )
-
-
-def bracket(attributes: tuple[AttributeTest, ...], dtypes: frozenset[str] | None) -> str:
-    """What stands in square brackets."""
-    parts = [
-        f"'{test.name}'{'!' * test.negated}={'/'.join(map(literal, test.values))}"
-        for test in attributes
-    ]
-    if dtypes is not None:
-        parts.append(f"dtype={'/'.join(sorted(dtypes))}")
-    return f"[{', '.join(parts)}]" if parts else ""
-
-
-def literal(value: AttributeValue) -> str:
-    """A value of an attribute."""
-    if value is None:
-        return "none"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(literal, value))}]"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
-
-
-@given(st.integers(0, 2**40))
-@settings(max_examples=300, deadline=None)
-def test_what_is_written_is_read_back(seed: int) -> None:
-    chosen = Random(seed)
-    pattern = DrawnPattern(random_graph(chosen, 7), chosen).pattern("p")
-    if pattern is not None:
-        assert ends("; ".join(map(written, pattern.ends))) == pattern.ends
-
-
-SCALARS = st.one_of(
-    st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.text()
-)
-
-
-@given(
-    st.lists(
-        st.one_of(st.none(), SCALARS, st.lists(SCALARS, max_size=3).map(tuple)),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_values_of_attributes_are_read_back(values: list[AttributeValue]) -> None:
-    op = Op("A", attributes=(AttributeTest("a", tuple(values)),))
-    assert end(written(op)) == op

@@ -12,7 +12,6 @@ import pytest
 from onnx import TensorProto, helper
 
 import hetsim
-from hetsim.errors import ModelError
 from hetsim.graph.shapes.inference import FRAGILE, with_types
 from onnx_builders import make_model, op, save, value
 
@@ -90,12 +89,6 @@ def test_a_model_that_has_one_behind_an_op_of_the_runtime_s_own_is_read(
         "r": ("bool", (4,)),
         "n": ("int64", (4,)),
     }
-
-
-def test_a_broken_model_that_has_one_is_refused(tmp_path: Path) -> None:
-    path = save(of_no_type("LabelEncoder", "ai.onnx.ml", 2), tmp_path)
-    with pytest.raises(ModelError, match="Nobody"):
-        hetsim.load_model(path, canonical="none")
 
 
 def test_types_that_nodes_tell_are_those_of_onnx() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import helper, parser
 
 import hetsim
 from hetsim.errors import ModelError, RequestError, UnboundDimension, UsageError
@@ -256,34 +255,6 @@ def test_what_is_open_is_told_at_once_and_the_hint_is_true(nameless: str | None)
     assert model_of(proto, inputs=arrays).graph.tensors["c"].shape == (2, 0, 4)
 
 
-def test_the_hint_for_open_dims_has_the_inputs_of_the_file() -> None:
-    nodes = [op("Relu", "x", "y"), op("Neg", "big*one", "z")]
-    inputs = [value("x", ("n", 3, "h", None)), value("big*one", ("n", 8))]
-    proto = make_model(nodes, inputs, [value("y", None), value("z", None)])
-    with pytest.raises(UnboundDimension) as told:
-        random_inputs(model_of(proto))
-    said = str(told.value)
-    # All dims at once would make a picture of 1 x 1, which is answered without a word.
-    assert "*=" not in said
-    assert "--shape x=N,3,N,N --shape 'big*one=N,8' or --dim n=N --dim h=N --dim 'x[3]=N'" in said
-    words = shlex.split(said.partition(": ")[2].partition("; ")[2].partition(": ")[2])
-    shapes = dict(word.replace("N", "5").split("=") for word in words if "=" in word)
-    bound = {name: [int(n) for n in shapes[name].split(",")] for name in ("x", "big*one")}
-    assert model_of(proto, shapes=bound).graph.tensors["y"].shape == (5, 3, 5, 5)
-
-
-def test_many_inputs_of_open_shapes_are_told_by_dims_alone() -> None:
-    names = [f"past{at}" for at in range(6)]
-    nodes = [op("Relu", name, f"y{name}") for name in names]
-    proto = make_model(
-        nodes,
-        [value(name, ("batch", 4, "past", 8)) for name in names],
-        [value(f"y{name}", None) for name in names],
-    )
-    with pytest.raises(UnboundDimension, match="used with: --dim batch=N --dim past=N, or --input"):
-        random_inputs(model_of(proto))
-
-
 CACHE = """
 <ir_version: 9, opset_import: ["": 18]>
 step (float[batch,4,seq,16] q, float[batch,4,past,16] k, int64[batch,past] mask)
@@ -378,43 +349,6 @@ def test_a_run_that_fails_is_told_where_shapes_need_it() -> None:
     assert text_model(text, inputs=right).graph.tensors["y"].shape == (2, 3)
     with pytest.raises(ModelError, match="does not run with the inputs given"):
         text_model(text, inputs={**right, "shape": np.array([4, 4])})
-
-
-def test_strings_sequences_and_maps_run_through_everything(tmp_path: Path) -> None:
-    """A classifier of ai.onnx.ml: labels as text, and a map of probabilities for each row."""
-    linear = helper.make_node(
-        "LinearClassifier", ["scaled"], ["label", "scores"], domain="ai.onnx.ml",
-        coefficients=[0.5, -1.0, 1.0, 2.0], intercepts=[0.1, -0.1],
-        classlabels_strings=["no", "yes"], post_transform="SOFTMAX", multi_class=1,
-    )  # fmt: skip
-    scaler = helper.make_node(
-        "Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.1], scale=[2.0]
-    )
-    zipped = helper.make_node(
-        "ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", classlabels_strings=["no", "yes"]
-    )
-    graph = helper.make_graph(
-        [scaler, linear, zipped],
-        "classifier",
-        [value("x", (None, 2))],
-        [
-            helper.make_tensor_value_info("label", TensorProto.STRING, None),
-            onnx.ValueInfoProto(name="maps"),
-        ],
-    )
-    graph.output[1].type.sequence_type.elem_type.map_type.key_type = TensorProto.STRING
-    held = graph.output[1].type.sequence_type.elem_type.map_type.value_type
-    held.tensor_type.elem_type = TensorProto.FLOAT
-    imports = [helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 15)]
-    path = tmp_path / "classifier.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=8), str(path))
-    model = load_model(path, dims={"*": 3})
-    problem = hetsim.Problem.of(model, hetsim.load_platform("laptop"))
-    assert hetsim.compare(problem, ["single"]).rows[0].feasible
-    plan = hetsim.plan(problem, "heft")
-    done = hetsim.run(plan, executor="threads")
-    assert done.bitwise_equal
-    assert [set(entry) for entry in done.outputs["maps"]] == [{"no", "yes"}] * 3
 
 
 def test_sequences_and_optionals_are_drawn() -> None:

@@ -9,10 +9,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from cli_calls import call
-from hetsim.errors import RequestError, UnboundDimension, UsageError
+from hetsim.errors import RequestError, UsageError
 from hetsim.graph.inputs.arrays import check_inputs
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
@@ -143,20 +142,6 @@ def test_small_and_complex_floats(tmp_path: Path) -> None:
     assert inputs["b"].dtype == ml_dtypes.bfloat16
     assert inputs["q"].dtype == ml_dtypes.float8_e4m3fn
     check_inputs(model, inputs)
-
-
-def test_an_open_shape_names_the_dim(tmp_path: Path) -> None:
-    model = model_of(tmp_path, [op("Relu", "x", "y")], [value("x", ("batch", 3))])
-    with pytest.raises(UnboundDimension, match="--dim batch=N"):
-        random_inputs(model)
-
-
-def test_values_that_are_no_tensors_have_none(tmp_path: Path) -> None:
-    sequence = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None)
-    model = model_of(tmp_path, [op("SequenceLength", "s", "y")], [sequence])
-    with pytest.raises(RequestError, match="for a sequence"):
-        random_inputs(model)
-    check_inputs(model, {"s": [np.ones(1, np.float32)]})
 
 
 @pytest.mark.parametrize("name", zoo.names())

@@ -69,11 +69,6 @@ def test_forms_of_convolutions(channels, weight, group, form):
     assert form in FORMS
 
 
-def test_attributes_of_a_convolution_are_kept():
-    done = product("Conv", [(1, 2, 9), (4, 2, 3)], (1, 4, 3), strides=(2,), dilations=(2,), group=1)
-    assert (done.window, done.strides, done.dilations) == ((3,), (2,), (2,))
-
-
 @given(small, small, small, st.integers(1, 3))
 def test_a_transposed_convolution_is_the_product_before_the_overlap(batch, deep, wide, group):
     done = product(
