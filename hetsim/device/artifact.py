@@ -34,27 +34,14 @@ _AGAIN = "compile the subgraph again, or copy the file anew"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """For whom a subgraph was compiled.
-
-    Attributes
-    ----------
-    device : str
-        Name in the platform, e.g. ``npu``.
-    architecture : str
-        The device's property ``DEVICE_ARCHITECTURE``.
-    precision : str
-        Inference precision: ``graph``, or what ``precision_name`` gives.
-    """
+    """For whom a subgraph was compiled."""
 
     device: str
     architecture: str
     precision: str = GRAPH_PRECISION
 
     def stated(self) -> dict[str, str]:
-        """Return what a file says of itself: it is opened by the same versions, as kernels differ.
-
-        By key of the model's metadata.
-        """
+        """What a file says of itself, by key of the model's metadata; versions, as kernels differ."""
         versions = {"hetsim": __version__, "onnxruntime": onnxruntime_version()}
         return {f"hetsim.{key}": text for key, text in (asdict(self) | versions).items()}
 
@@ -79,22 +66,7 @@ def export(
     identity: Identity,
     name: str,
 ) -> None:
-    """Write a subgraph to `stream`, all its weights in it.
-
-    Parameters
-    ----------
-    stream : BinaryIO
-        Need not be seekable.
-    proto : onnx.ModelProto
-        Not changed. Its external data is relative to `weights_dir`.
-    name : str
-        For messages.
-
-    Raises
-    ------
-    ArtifactError
-        Where its weights cannot be read, it is larger than 2 GiB, or an operator is of a library.
-    """
+    """Write a subgraph to `stream`, all its weights in it."""
     import onnx
 
     from hetsim.graph.reading.onnx_types import OWN_DOMAINS
@@ -136,27 +108,11 @@ def import_compiled(
     where: str = "compiled subgraph",
     opener: Opener | None = None,
 ) -> CompiledSubgraph:
-    """Read what ``export`` wrote, check it, and make it ready to run.
+    """Read what ``export`` wrote, check digest, device, versions and graph, and make it ready to
+    run.
 
-    In this order: digest, device and versions, and the graph, as that of any model.
-
-    Parameters
-    ----------
-    stream : BinaryIO
-        Need not be seekable; it has to end where the file does.
-    identity : Identity
-        For whom it has to be.
-    where : str
-        The file, for messages.
-    opener : callable, optional
-        Opens it, given the model, the folder of its weights (none) and the names of its outputs:
-        ``Device.open``. Absent, ONNX Runtime on the CPU.
-
-    Raises
-    ------
-    ArtifactError
-        Where the file is damaged, meant for another device or other versions, or refused by ONNX
-        Runtime.
+    `where`: the file, for messages. `opener`: ``Device.open``; absent, ONNX Runtime on the CPU.
+    Raises ArtifactError where the file is damaged, for another device or versions, or refused.
     """
     from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
     from hetsim.graph.reading.onnx_file import from_memory

@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 
 def watched(device: Device, backend: str) -> Device:
-    """Return `device`, whose hooks of its own raise no error but hetsim's and give what they must.
-
-    Parameters
-    ----------
-    device : Device
-        Of another package.
-    backend : str
-        What that package calls it.
-    """
+    """Return `device`, a plugin's, whose hooks raise only hetsim's errors and give what they must."""
     for hook, wanting in _HOOKS.items():
         if getattr(type(device), hook) is not getattr(Device, hook):
             setattr(device, hook, _watched(getattr(device, hook), backend, hook, wanting))

@@ -63,17 +63,7 @@ class Whole:
 
 
 class Properties:
-    """The properties of one device.
-
-    Parameters
-    ----------
-    where : str
-        What errors call the device.
-    fixed : mapping of str to value
-        Those that can only be read.
-    settable : mapping of str to (rule, value)
-        Those that can be set, with what they are at first.
-    """
+    """The properties of one device."""
 
     def __init__(
         self,
@@ -105,10 +95,7 @@ class Properties:
         self._values[key] = self._checked(key, value)
 
     def merged(self, config: Mapping[str, object]) -> dict[str, PropertyValue]:
-        """Return the settable properties with `config` laid over them; nothing is set.
-
-        Raises UsageError as ``set`` does.
-        """
+        """Return the settable properties with `config` laid over them; nothing is set."""
         return {**self._values, **{key: self._checked(key, v) for key, v in config.items()}}
 
     def _checked(self, key: str, value: object) -> PropertyValue:

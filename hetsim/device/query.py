@@ -67,10 +67,8 @@ def _values(graph: Graph, home: Mapping[int, str], asked: Sequence[str]) -> dict
 def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> list[Device]:
     """Return the devices that a list of names means; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
 
-    A text may begin with ``hetero:`` or ``multi:``; ``gpu`` then is all devices of that name
-    that its property AVAILABLE_DEVICES lists, but for those named by themselves.
-
-    Raises UsageError for an empty list, an empty name, or one that is not there.
+    After ``hetero:`` or ``multi:``, ``gpu`` is all devices of that name, but those named by
+    themselves. Raises UsageError for an empty list, an empty name, or one that is not there.
     """
     every = isinstance(text, str) and text.startswith(_EVERY)
     if isinstance(text, str):

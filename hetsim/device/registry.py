@@ -24,15 +24,7 @@ def backends() -> tuple[str, ...]:
 
 
 def device_class(backend: str) -> type[Device]:
-    """Return the class of a backend.
-
-    Raises
-    ------
-    UsageError
-        Where no installed package has it, with the nearest.
-    PluginError
-        Where two have it, or it cannot be imported or is no ``Device``.
-    """
+    """Return the class of a backend."""
     if backend == SIMULATED:
         return SimulatedDevice
     try:
@@ -59,10 +51,7 @@ def make_device(
     ids: Sequence[str] = ("0",),
     extensions: Sequence[Extension] = (),
 ) -> Device:
-    """Return the device of `spec` called `name`; errors are those of its class too.
-
-    Of `extensions` it has those that it takes; its answers to queries name what it lacks.
-    """
+    """Return the device of `spec` called `name`, with those of `extensions` that it takes."""
     kind = device_class(spec.backend)
     if kind is SimulatedDevice:
         device: Device = kind(name, spec, ids)
@@ -76,19 +65,13 @@ def make_device(
 
 
 def tolerance(spec: DeviceSpec) -> float:
-    """Return how far outputs of its subgraphs may be from those of ONNX Runtime's CPU kernels.
-
-    Over their largest magnitude; 0: equal to the last bit.
-    """
+    """Return how far outputs of its subgraphs may be from those of ONNX Runtime's CPU kernels."""
     own = device_class(spec.backend).tolerance
     return own if spec.threads == 1 else max(own, THREADED)
 
 
 def platform_devices(platform: Platform, extensions: Sequence[Extension] = ()) -> dict[str, Device]:
-    """Return every device of a platform by name; ``gpu.0`` and ``gpu.1`` know each other's ids.
-
-    `extensions` as in ``make_device``.
-    """
+    """Return every device of a platform by name; ``gpu.0`` and ``gpu.1`` know each other's ids."""
     ids: dict[str, list[str]] = {}
     for name in platform.devices:
         base, dot, number = name.rpartition(".")

@@ -30,15 +30,7 @@ Means = Literal["resource", "label"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the cluster, as Ray describes it.
-
-    Attributes
-    ----------
-    id, ip : str
-    alive : bool
-    resources : mapping of str to float
-    labels : mapping of str to str
-    """
+    """A machine of the cluster, as Ray describes it."""
 
     id: str
     ip: str
@@ -80,15 +72,10 @@ def nodes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
 
 
 def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
-    """Return Ray's options that put the actor of each device where it belongs.
+    """Ray's options that put the actor of each device where it belongs.
 
-    None where no living node stands for any device: actors then go anywhere. A device that
-    one node offers as a resource and another by a label goes by the resource.
-
-    Raises
-    ------
-    ExecutionError
-        Where some device has a node and others have none: Ray would wait for ever.
+    Empty where no living node stands for any device. Raises NotOffered where some device has a node
+    and others have none: Ray would wait for ever.
     """
     means: dict[str, Means] = {}
     for node in nodes:
@@ -114,13 +101,7 @@ def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, di
 def full(
     devices: Sequence[str], nodes: Sequence[Node], available: Mapping[str, float]
 ) -> list[str]:
-    """Return the devices whose resource others have used up, on every node that offers it.
-
-    Parameters
-    ----------
-    available : mapping of str to float
-        What ``ray.available_resources()`` gives; a resource without any left is not in it.
-    """
+    """Return the devices whose resource others have used up, on every node that offers it."""
     found = []
     for device in devices:
         means = {node.offers[device] for node in nodes if device in node.offers}
@@ -141,16 +122,7 @@ def start_hint(device: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What is installed where a process runs; None for what is not there.
-
-    Attributes
-    ----------
-    python, hetsim, ray, onnxruntime, onnx, numpy : str or None
-    code : str or None
-        Digest of hetsim's source files: two checkouts of one version may differ.
-    machine : str or None
-        Instruction set, such as ``x86_64``.
-    """
+    """What is installed where a process runs; None for what is not there."""
 
     python: str | None
     hetsim: str | None
@@ -164,18 +136,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not the same on a node.
-
-    Attributes
-    ----------
-    name : str
-        Field of ``Versions``.
-    here, there : str or None
-    refused : bool
-        Whether it rules the node out.
-    why : str
-        What it does to a run.
-    """
+    """One thing that is not the same on a node."""
 
     name: str
     here: str | None
@@ -204,10 +165,9 @@ _RULES: Mapping[str, tuple[int | None, str]] = {
 
 
 def version_reader() -> Callable[[], dict[str, str | None]]:
-    """Return a function that gives the fields of ``Versions`` for the process that calls it.
+    """Return a function that tells what is installed where it is called.
 
-    It stands on the standard library alone and is pickled by value, so that it can also be
-    sent to a process that has no hetsim, or another.
+    Pickled by value, so that it also runs in a process that has another hetsim, or none.
     """
 
     # Only a function within a function is pickled with its code.
@@ -273,22 +233,7 @@ def differences(here: Versions, there: Versions) -> tuple[Difference, ...]:
 
 
 def check_versions(here: Versions, there: Versions, where: str) -> tuple[Difference, ...]:
-    """Return what differs between a driver and a worker and may differ.
-
-    Parameters
-    ----------
-    here, there : Versions
-        Of the driver and of the worker.
-    where : str
-        What errors call the worker: ``device 'gpu'``, ``node 10.0.0.2``.
-
-    Raises
-    ------
-    ClusterError
-        Where hetsim (its version or its source), onnxruntime, the minor version of Python,
-        ray or the major version of numpy differ: the run would fail, or its outputs would
-        not be those of the whole model to the last bit.
-    """
+    """Return what differs between a driver and a worker and may differ."""
     found = differences(here, there)
     refused = [entry for entry in found if entry.refused]
     if refused:
@@ -335,20 +280,7 @@ _EXTRA = re.compile(r"\('(.+?)'.* unexpected\)")
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """One kind of node that the file starts.
-
-    Attributes
-    ----------
-    name : str
-        As the file calls it; ``head`` and ``workers`` where it has no names.
-    least : int
-        How many start without being asked for.
-    offers : mapping of str to "resource" or "label"
-        The devices that it stands for.
-    stated : bool
-        False where the machines themselves say a part of what they offer.
-    line : int
-    """
+    """One kind of node that the file starts."""
 
     name: str
     least: int
@@ -368,10 +300,7 @@ class ClusterFile:
 
 
 def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[InvalidInput, ...]]:
-    """Read the file at the path `given`: what it says, or everything that is wrong with it.
-
-    Complexity: linear in the file.
-    """
+    """Read the file at the path `given`: what it says, or everything that is wrong with it."""
     try:
         source = read_yaml(Path(given), given, holds="a Ray cluster")
     except PlatformError as error:
@@ -515,15 +444,7 @@ SERVED: frozenset[State] = frozenset({"node", "unstated", "anywhere"})
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where the actor of a device goes.
-
-    Attributes
-    ----------
-    device : str
-    state : State
-    nodes : tuple of str
-        Names of the node types, or ids of the nodes.
-    """
+    """Where the actor of a device goes."""
 
     device: str
     state: State
@@ -531,10 +452,7 @@ class Seat:
 
 
 def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[Seat, ...]:
-    """Return where the file has a node for each device, or for each device that it names.
-
-    Complexity: devices times node types.
-    """
+    """Return where the file has a node for each device, or for each device that it names."""
     started = [kind for kind in cluster.node_types if kind.least > 0]
     every = sorted({device for kind in cluster.node_types for device in kind.offers})
     unstated = [kind for kind in started if not kind.stated]
@@ -565,13 +483,7 @@ def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, 
 
 
 def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
-    """Raise where some device has no node.
-
-    Raises
-    ------
-    NotOffered
-        With the resources that are not offered, and what to do.
-    """
+    """Raise where some device has no node."""
     unserved = [seat.device for seat in seats if seat.state not in SERVED]
     if not unserved:
         return

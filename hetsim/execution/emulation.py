@@ -36,34 +36,7 @@ if TYPE_CHECKING:
 
 
 class RealTimePlayer:
-    """Subgraphs run on the devices, which hold them; values wait here as long as links would.
-
-    Parameters
-    ----------
-    program : Program
-        One step a subgraph.
-    plan_tasks : PlanTasks
-    scale : float
-        Real seconds that a virtual second lasts.
-    transport : Transport
-    events : queue
-        Into which the transport posts.
-    timeout_s : float
-        Of loading, and again of playing.
-    version : int
-        Of the program; a later one may follow on the same devices.
-
-    Attributes
-    ----------
-    wall_s : list of float
-        By request: real seconds to its end.
-    overrun_s : float
-        The most by which a call took longer than modelled.
-    longest_s : dict of int to float
-        By subgraph, of all replicas: the longest that a call took.
-    outputs : dict of int to mapping
-        By request.
-    """
+    """Subgraphs run on the devices, which hold them; values wait here as long as links would."""
 
     def __init__(
         self,
@@ -351,8 +324,7 @@ def _roomy(
 ) -> float:
     """A time scale at which kernels and messages of this machine take a small part of a run.
 
-    Subgraphs that take longer here than they are held may add _SMALL of the time between one
-    request's end and the next, so that a tiny one alone does not stretch the whole run.
+    Overruns may add up to _SMALL of the time between one request's end and the next.
     """
     scale = _SHORTEST_RUN_S / predicted.makespan_s if predicted.makespan_s else 1.0
     if not predicted.latency_s:

@@ -33,15 +33,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether outputs are what they should be.
-
-    Attributes
-    ----------
-    bitwise_equal : bool
-        To the last bit.
-    mismatches : tuple of str
-        The outputs that are off by more than is allowed, each with in what it differs.
-    """
+    """Whether outputs are what they should be."""
 
     bitwise_equal: bool
     mismatches: tuple[str, ...]
@@ -87,8 +79,7 @@ def deviations(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[
 def differences(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[str, ...]:
     """Describe, by name in the order of `reference`, each value that `found` has differently.
 
-    Arrays are equal where dtype, shape and bytes are, so NaN equals the same NaN, and 0.0
-    differs from -0.0. Lists and mappings are compared entry by entry.
+    Arrays are equal where dtype, shape and bytes are: NaN equals the same NaN, 0.0 is not -0.0.
     """
     told: list[str] = []
     for name, wanted in reference.items():

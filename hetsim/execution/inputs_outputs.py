@@ -71,10 +71,7 @@ def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, An
 
 
 def constants_among_outputs(model: Model) -> dict[str, Any]:
-    """Return the outputs of `model` that are stored values: they belong to no subgraph.
-
-    As arrays by ONNX Runtime too, which reads every type and external data.
-    """
+    """Return the outputs of `model` that are stored values: they belong to no subgraph."""
     names = [name for name in model.graph.outputs if name in model.graph.constants]
     if not names:
         return {}

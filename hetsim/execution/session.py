@@ -188,10 +188,7 @@ class Session:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What happened for real, in seconds since the first request; see ``RunLog.events``.
-
-        Empty where it was not recorded. To be asked while no request is under way.
-        """
+        """What happened for real, in seconds since the first request; empty without `trace`."""
         return self._log.events(_about(self.plan))
 
     @property

@@ -239,9 +239,9 @@ class CompiledSubgraph:
 def _runner(session: onnxruntime.InferenceSession) -> Callable[..., list[Value]]:
     """Return what runs a session on inputs that are known to be there.
 
-    ``InferenceSession.run`` looks at the inputs' names and for devices that are not there, each
-    time: for a small subgraph that takes half as long as its kernels. What it calls after that
-    is not of ONNX Runtime's public interface; where there is none, it is called itself.
+    ``InferenceSession.run`` looks for names and devices that are not there, each time: half as long
+    as the kernels of a small subgraph. What it calls after that is not public; without it, it is
+    called.
     """
     inner = getattr(session, "_sess", None)
     found: Callable[..., list[Value]] = getattr(inner, "run", session.run)

@@ -13,17 +13,7 @@ from hetsim.errors import ExecutionError
 
 @dataclass(frozen=True, slots=True)
 class ForeignType:
-    """An element type known to ONNX Runtime but not to numpy itself.
-
-    Attributes
-    ----------
-    onnx : int
-        Its number in ``TensorProto.DataType``.
-    name : str
-        Its numpy dtype in ml_dtypes.
-    bits : int
-        Of one element as ONNX packs it; below 8, the first element is in the low bits.
-    """
+    """An element type known to ONNX Runtime but not to numpy itself."""
 
     onnx: int
     name: str
@@ -55,10 +45,7 @@ def dtype_of(kind: ForeignType) -> np.dtype[np.generic]:
 
 
 def to_bytes(array: NDArray[np.generic], kind: ForeignType) -> NDArray[np.uint8]:
-    """Return the elements of `array` in C order as ONNX packs them.
-
-    Raises ExecutionError where the array is of another type. O(elements).
-    """
+    """Return the elements of `array` in C order as ONNX packs them."""
     wanted = dtype_of(kind)
     if array.dtype != wanted:
         raise ExecutionError(f"an array of {array.dtype} was given where {wanted} is due")

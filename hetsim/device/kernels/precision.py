@@ -161,10 +161,7 @@ class _Writer:
         ]
 
     def _to_whole(self, source: str, result: str, dtype: str) -> list[onnx.NodeProto]:
-        """Nodes that round numbers of at most 127 to whole ones, halves to even.
-
-        Operator sets before 11 have no Round; there a number below 0.5 in size gives 0, never -0.
-        """
+        """Nodes that round numbers of at most 127 to whole ones, halves to even."""
         from onnx import helper
 
         if self._opsets.get("", self._opsets.get("ai.onnx", 0)) >= _ROUND_SINCE:

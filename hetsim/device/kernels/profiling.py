@@ -36,13 +36,7 @@ class KernelTime:
 
 
 class Profile:
-    """The profile of one session, in a folder of its own until it is read.
-
-    Parameters
-    ----------
-    options : onnxruntime.SessionOptions
-        Those that the session is to be opened with; changed.
-    """
+    """The profile of one session, in a folder of its own until it is read."""
 
     def __init__(self, options: onnxruntime.SessionOptions) -> None:
         self._lasting = ExitStack()

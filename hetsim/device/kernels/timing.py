@@ -38,17 +38,7 @@ _TRUNCATED_S = 0.5e-6
 
 @dataclass(frozen=True, slots=True)
 class TimedKernelRuns:
-    """One kernel of the runtime.
-
-    Attributes
-    ----------
-    name, op, unit : str
-        Its name, op type and execution provider, as the runtime's profile has them.
-    elements : int or None
-        Of its first output.
-    seconds : tuple of float
-        Wall clock by run.
-    """
+    """One kernel of the runtime."""
 
     name: str
     op: str
@@ -59,17 +49,7 @@ class TimedKernelRuns:
 
 @dataclass(frozen=True, slots=True)
 class TimedNetwork:
-    """What a network took.
-
-    Attributes
-    ----------
-    cpu_s : tuple of float
-        CPU time of the process by run, without the profiler; of all its threads.
-    wall_s : tuple of float
-        Wall clock of the same runs.
-    kernels : tuple of TimedKernelRuns
-        In the order of a run, of other runs, under the profiler.
-    """
+    """What a network took."""
 
     cpu_s: tuple[float, ...]
     wall_s: tuple[float, ...]
@@ -89,11 +69,7 @@ def check_provider(name: str) -> None:
 
 
 def provider_of(name: str) -> str:
-    """Return ONNX Runtime's name of execution provider `name`.
-
-    Raises InvalidInput where it is none, or not in the installed onnxruntime; it names those
-    that are, and what to install.
-    """
+    """Return ONNX Runtime's name of execution provider `name`."""
     check_provider(name)
     there = available()
     provider, package = PROVIDERS[name]

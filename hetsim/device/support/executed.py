@@ -25,11 +25,7 @@ def integer_node(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
 
 
 def fitted_in_int8(spec: DeviceSpec) -> bool:
-    """Whether a device executes as if in int8 by figures that were fitted to networks in int8.
-
-    Those networks were measured whole, ops without an integer kernel among them: the figures
-    price all of their kernels, and conversions within are in them.
-    """
+    """Whether a device executes as if in int8 by figures that were fitted to networks in int8."""
     return spec.executes == INT8 and INT8 in spec.kernels
 
 
@@ -52,10 +48,7 @@ def held_tensor_bytes(tensor: Tensor, types: Mapping[str, str]) -> int:
 
 
 def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
-    """Why a device that executes in int8 cannot compute a float node at all, or None.
-
-    What has no integer kernel is computed in a float type, which some devices lack.
-    """
+    """Why a device that executes in int8 cannot compute a float node at all, or None."""
     inside = node.branches or (node.body is not None and not node.whole)
     if spec.executes != INT8 or inside or integer_node(spec, graph, node):
         return None

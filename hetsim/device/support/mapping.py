@@ -17,26 +17,7 @@ def traceable(graph: Graph) -> Graph:
 
 
 def mapped_back(graph: Graph, alone: Support, changed: Graph, answer: Support) -> Support:
-    """Return what a device says of `graph`, from what it says of what it makes of it.
-
-    Parameters
-    ----------
-    graph : Graph
-        As `traceable` gives it.
-    alone : Support
-        What the device says of the nodes as they are.
-    changed : Graph
-        What the device's transformations make of it. The `origins` of a node are the names
-        of the nodes that it stands for.
-    answer : Support
-        What the device says of `changed`.
-
-    Returns
-    -------
-    A node that stands for itself is taken if its counterparts are. Nodes that were fused
-    are taken together, as a composite, if what they became is; if it is not, none of them
-    is. A node that vanished is taken as it is. O(V).
-    """
+    """Return what a device says of `graph`, from what it says of what it makes of it."""
     ids = {node.name: node.id for node in graph.nodes}
     composites: list[Match] = []
     refused: dict[int, str] = {}

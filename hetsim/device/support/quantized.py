@@ -48,10 +48,7 @@ _ACTS_AS = {
 
 
 def fusing_key(node: Node, spec: DeviceSpec) -> str:
-    """The op type by which `node` takes its place in a chain.
-
-    For a device that computes integers a quantized op is what it does, as the float op is.
-    """
+    """The op type by which `node` takes its place in a chain."""
     key = op_key(node)
     return _ACTS_AS.get(key, key) if spec.quantized else key
 
@@ -137,20 +134,13 @@ class Quantized:
         return _widest(stored) if active else None
 
     def path(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
-        """`node` with what follows it in its kernel.
-
-        The longest chain that the device declares, across conversions between its members,
-        or what is customary up to a QuantizeLinear; and the QuantizeLinear after it.
-        """
+        """`node` with what follows it in its kernel."""
         chain = self.chain(node, spec, supported)
         found = max(chain, self._usual(node), key=len)
         return found if found[-1] in self.quantize else [*found, *self._quantized_after(found[-1])]
 
     def chain(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
-        """The longest declared chain that starts here, conversions between its nodes included.
-
-        `node` alone where there is none; a product of plain integers with what scales it.
-        """
+        """The longest declared chain that starts here, conversions between its nodes included."""
         start = [node.id, *self._scaled_after(node)]
         if not all(supported[v] for v in start):
             return [node.id]
@@ -261,20 +251,7 @@ def integer_units(
     state: Contraction,
     refuse: Callable[[int], str | None] | None = None,
 ) -> Iterator[Unit]:
-    """Yield the units that a device computes in integers, in graph order; they enter `state`.
-
-    Parameters
-    ----------
-    found : Quantized
-    spec : DeviceSpec
-    supported : sequence of bool
-        By node: whether the device takes it alone.
-    state : Contraction
-        Of the graph; no node that is taken becomes a member.
-    refuse : callable, optional
-        Why a node that is not supported alone may not be a member of a sealed unit, or None.
-        Absent: all members must be supported.
-    """
+    """Yield the units that a device computes in integers, in graph order; they enter `state`."""
     graph = found.graph
     for node in graph.nodes:
         if state.taken(node.id):

@@ -50,10 +50,7 @@ def cause_of(reason: str) -> tuple[Kind, str]:
 
 
 def without_values(tensors: Container[str], reason: str) -> str:
-    """Return `reason` without the names of `tensors`, so that equal reasons read the same.
-
-    ``float64 tensor 'x'`` becomes ``float64 tensor``.
-    """
+    """Return `reason` without the names of `tensors`, so that equal reasons read the same."""
 
     def shorter(found: re.Match[str]) -> str:
         return found[1] if found[2] in tensors else found[0]

@@ -53,10 +53,8 @@ class Support:
 def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False) -> Support:
     """Apply the spec's support rule to every node, match its patterns, and find its units.
 
-    Members of a composite need not be among the ops that the rule accepts, nor have the
-    attributes; all else that the rule says holds for them too. Operators of libraries are
-    taken where `library` says that it was given one.
-    Complexity: O(V + tensors), and that of ``matching.find_matches``.
+    Members of a composite need not be among the ops that the rule accepts, nor have the attributes.
+    O(V + tensors), and that of ``matching.find_matches``.
     """
     from hetsim.device.support.taken_off import folded, taken_off
 
@@ -156,8 +154,8 @@ def is_static(tensor: Tensor) -> bool:
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = False) -> str | None:
     """Return why a device of `spec` refuses the node by itself, or None where it takes it.
 
-    A call of a function that its rule does not name is taken where all of the body is, control
-    flow where all that it may run is. O(node), and the nodes inside of it.
+    A function that the rule does not name is taken where all of its body is, control flow where all
+    that it may run is.
     """
     rule = spec.support
     node = graph.nodes[node_id]

@@ -26,10 +26,7 @@ def integers_alone(spec: DeviceSpec) -> bool:
 
 
 def taken_off(spec: DeviceSpec, graph: Graph) -> frozenset[int]:
-    """Return the conversions of `graph`, and views outside of them, that the host does instead.
-
-    None of a device that computes floats as well: it converts them itself. O(V + E) at first.
-    """
+    """Return the conversions of `graph`, and views outside of them, that the host does instead."""
     return _at_the_ends(graph) if integers_alone(spec) else frozenset()
 
 

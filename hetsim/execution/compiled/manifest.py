@@ -45,17 +45,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 @dataclass(frozen=True, slots=True)
 class ValueSpec:
-    """One input or output.
-
-    Attributes
-    ----------
-    name : str
-    type : str
-        Element type, ``float32``; around it ``sequence(...)``, ``optional(...)``,
-        ``sparse(...)`` or ``map(int64,...)`` for what is no plain tensor.
-    shape : tuple of (int or str or None), or None
-        Of a plain tensor, as ``Tensor.shape`` is; None for all else.
-    """
+    """One input or output."""
 
     name: str
     type: str
@@ -84,10 +74,7 @@ class FileRecord(_Record):
 
 
 class DeviceRecord(_Record):
-    """A device that runs something, and what its files were compiled for.
-
-    `tolerance` is how far its outputs may be off, over their largest magnitude.
-    """
+    """A device that runs something, and what its files were compiled for."""
 
     name: Text
     architecture: str
@@ -99,10 +86,7 @@ class DeviceRecord(_Record):
 
 
 class ValueRecord(_Record):
-    """An input or output of the model.
-
-    `below`: integers for it index that many entries; `asked`: the model compares it with that.
-    """
+    """An input or output of the model."""
 
     name: Text
     type: str
@@ -127,18 +111,7 @@ class GroupRecord(FileRecord):
 
 
 class Manifest(_Record):
-    """All that a folder says of itself but the plan.
-
-    Attributes
-    ----------
-    precision : "graph" or "device"
-    weights : FileRecord or None
-        The large weights of all subgraphs, each once.
-    groups : list of GroupRecord
-        In execution order.
-    constants : GroupRecord or None
-        Outputs of the model that are stored values: a subgraph without nodes.
-    """
+    """All that a folder says of itself but the plan."""
 
     schema_: Literal["hetsim-compiled/3"] = Field(alias="schema")
     hetsim: str
@@ -179,25 +152,12 @@ def is_compiled(path: Path) -> bool:
 
 
 def describe(values: Iterable[onnx.ValueInfoProto]) -> tuple[ValueSpec, ...]:
-    """Return inputs or outputs of an ONNX graph as records.
-
-    Raises ValueError where one has no type, an unknown one, or a negative dimension.
-    """
+    """Return inputs or outputs of an ONNX graph as records."""
     return tuple(_described(value) for value in values)
 
 
 def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
-    """Return the manifest of `folder`, its steps, and the text of its plan.
-
-    Raises
-    ------
-    InvalidInput
-        Where a file is missing, damaged, not in the folder, or says what cannot be: values
-        that nobody makes, two makers of one, a device that is not listed; or where another
-        hetsim or ONNX Runtime wrote it.
-
-    Complexity: linear in the manifest.
-    """
+    """Return the manifest of `folder`, its steps, and the text of its plan."""
     where = str(folder / MANIFEST)
     try:
         text = _read(folder, MANIFEST, where).decode("utf-8")
@@ -251,13 +211,9 @@ def read_manifest(folder: Path) -> tuple[Manifest, tuple[Step, ...], str]:
 
 
 def copy_checked(folder: Path, record: FileRecord, target: Path) -> None:
-    """Copy a file of the folder, and raise InvalidInput unless the copy is what was written.
+    """Copy a file of the folder; raise InvalidInput unless the copy has the digest of the manifest.
 
     What runs maps the copy: a file that is checked where it lies may be changed behind the check.
-
-    Raises ExecutionError where the copy cannot be written.
-
-    Complexity: linear in the file; a piece of it is in memory at a time.
     """
     digest = hashlib.sha256()
     with _opened(folder, record.file) as stream:
@@ -285,10 +241,7 @@ def copy_checked(folder: Path, record: FileRecord, target: Path) -> None:
 
 @contextmanager
 def _opened(folder: Path, name: str) -> Iterator[BufferedReader]:
-    """Give a file of the folder to read: a regular file in it, not a link to one.
-
-    Raises InvalidInput for any other name or file.
-    """
+    """Give a file of the folder to read: a regular file in it, not a link to one."""
     where = str(folder / name)
     if _NAME.fullmatch(name) is None:
         raise InvalidInput(

@@ -53,23 +53,7 @@ _AGAIN = "compile the plan again, or copy the folder anew"
 
 @dataclass(frozen=True)
 class CompiledPlan:
-    """A folder that ``compile_plan`` wrote, read back and checked.
-
-    Attributes
-    ----------
-    folder : Path
-        Absolute.
-    manifest : Manifest
-    plan : mapping
-        The record of the plan; see ``plans.plan.parse``.
-    program : Program
-        Ready for an executor; its weights are mapped from a copy of this process's own, which is
-        there as long as this object.
-    constants : mapping of str to value
-        Outputs of the model that are stored values.
-    values : mapping of str to ValueSpec
-        What goes into, out of and between the subgraphs.
-    """
+    """A folder that ``compile_plan`` wrote, read back and checked."""
 
     folder: Path
     manifest: Manifest = field(repr=False)
@@ -187,10 +171,7 @@ def _foreign_specs(
 def _read(
     folder: Path, copies: Path, group: GroupRecord, known: dict[str, ValueSpec]
 ) -> onnx.ModelProto:
-    """The subgraph in a copied file, which makes and reads what the manifest says.
-
-    Types of its values are noted in `known`, and are the same in all files.
-    """
+    """The subgraph in a copied file, which makes and reads what the manifest says."""
     where = str(folder / group.file)
     try:
         proto = read_onnx(copies / group.file).proto
@@ -212,11 +193,8 @@ def _open_in_child(
 ) -> None:
     """Open the copies in a child process with limits of time and memory, which may die of it.
 
-    ONNX Runtime is not made for hostile models: some that pass every check end the process. A
-    digest does not tell who wrote a file.
-
-    Raises InvalidInput where ONNX Runtime refuses one, dies of it, or takes too long;
-    ExecutionError where no child can be started.
+    Some models that pass every check end ONNX Runtime's process; a digest does not tell who wrote
+    them.
     """
     mapped = 0 if manifest.weights is None else manifest.weights.nbytes
     largest = max((proto.ByteSize() for proto in protos.values()), default=0)

@@ -162,10 +162,7 @@ def _reference(
 
 
 def _roundings(compiled: CompiledPlan, model: Model) -> list[Mapping[str, str]] | None:
-    """What becomes of element types at each node of the whole model; None for nothing.
-
-    Raises InvalidInput where the plan does not know a node of the model.
-    """
+    """What becomes of element types at each node of the whole model; None for nothing."""
     if compiled.manifest.precision == "graph":
         return None
     by_device = {device.name: device.rounding for device in compiled.manifest.devices}

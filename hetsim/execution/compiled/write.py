@@ -184,10 +184,7 @@ class _Weights:
         return self._digest.hexdigest()
 
     def take_in(self, proto: onnx.ModelProto, weights_dir: Path) -> None:
-        """Copy the external data of `proto`, and let it refer to the copy.
-
-        Raises ArtifactError where a weight is not in its file.
-        """
+        """Copy the external data of `proto`, and let it refer to the copy."""
         for tensor in external_tensors(proto):
             fields = {entry.key: entry.value for entry in tensor.external_data}
             nbytes = bytes_of(tensor)

@@ -14,16 +14,7 @@ from hetsim.errors import ExecutionError
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
-    """Give an empty folder below hetsim's cache, removed when the context ends.
-
-    Where the cache cannot be written, or is not this user's alone, the folder is made among the
-    system's temporary files. See ``base.scratch.lasting_folder``.
-
-    Raises
-    ------
-    ExecutionError
-        Where no folder can be made.
-    """
+    """Give an empty folder below hetsim's cache, removed when the context ends."""
     with contextlib.ExitStack() as lasting:
         yield _entered(lasting)
 

@@ -9,14 +9,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the steps of a plan depend on, of one subgraph.
-
-    Attributes
-    ----------
-    device : str
-    inputs, outputs : tuple of str
-        Values read from outside and values that others read; constants are not among them.
-    """
+    """What the steps of a plan depend on, of one subgraph."""
 
     device: str
     inputs: tuple[str, ...]
@@ -51,15 +44,7 @@ class Step:
 
 
 class Timing(NamedTuple):
-    """When a device ran a step, by the monotonic clock of the device's machine.
-
-    Attributes
-    ----------
-    arrived_s : float
-        When all that it received was there.
-    parts : tuple of (float, float)
-        By subgraph of the step: from when to when it ran.
-    """
+    """When a device ran a step, by the monotonic clock of the device's machine."""
 
     arrived_s: float
     parts: tuple[tuple[float, float], ...]
@@ -72,15 +57,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The steps of one of a plan's replicas.
-
-    Attributes
-    ----------
-    first, count : int
-        They are ``steps[first : first + count]``.
-    key : hashable
-        By which it is known again in a program that takes the place of this one.
-    """
+    """The steps of one of a plan's replicas."""
 
     first: int
     count: int

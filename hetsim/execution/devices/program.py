@@ -20,24 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One subgraph as a device gets it.
-
-    Attributes
-    ----------
-    group : int
-        Index into ``plan.groups``.
-    about : str
-        Its name and nodes, for messages.
-    proto : bytes
-        A serialised ``onnx.ModelProto``.
-    outputs : tuple of str
-    spec : DeviceSpec or None
-        The device's, where its kernels are those of another package.
-    settings : KernelSettings
-        Its kernels are opened with.
-    hold_s : float
-        Real seconds that the device takes for it at least.
-    """
+    """One subgraph as a device gets it."""
 
     group: int
     about: str
@@ -89,15 +72,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an executor gives back.
-
-    Attributes
-    ----------
-    outputs : mapping of str to value
-        Those that ``Program.outputs`` names.
-    compile_s, wall_s : float
-        Real seconds: until every device was ready, and of the execution alone.
-    """
+    """What an executor gives back."""
 
     outputs: Mapping[str, Any]
     compile_s: float
@@ -105,11 +80,7 @@ class Outcome:
 
 
 def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
-    """Return, by node, the element types that its device in `plan` computes in another.
-
-    Raises UsageError where a device's `execution_dtype` is no rounding, or replicas round in
-    different ways.
-    """
+    """Return, by node, the element types that its device in `plan` computes in another."""
     from hetsim.device.kernels.precision import check_rounding
 
     platform = plan.problem.platform
@@ -147,9 +118,9 @@ def assemble(
 ) -> Program:
     """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
 
-    `roundings` are those of ``roundings_of``; None computes in the types of the graph. With
-    `hold_s`, real seconds by subgraph, devices take that long for each at least, and every
-    subgraph is a step of its own. Complexity: linear in the graph, for each replica.
+    `roundings`: those of ``roundings_of``; None: the types of the graph. With `hold_s`, real
+    seconds by subgraph, devices take that long for each at least, and every subgraph is a step of
+    its own.
     """
     # Not at the top: device processes read the records above, and need no onnx.
     from hetsim.execution.devices.weights import extents_of

@@ -40,18 +40,10 @@ class Extent:
 
 @contextlib.contextmanager
 def staged(model: Model) -> Iterator[Model]:
-    """Give `model` with all its large weights in files, for as long as the context lasts.
+    """Give `model` with its weights of 1 KiB and more in files, removed at the end.
 
-    Inline weights of 1 KiB and more are written to one file in a folder of their own, which
-    is removed at the end. Files that the model already refers to are used where they are. A
-    model without large inline weights comes back unchanged.
-
-    Raises
-    ------
-    ExecutionError
-        Where the weights cannot be written.
-
-    Complexity: linear in the graph and the inline weights.
+    Files that the model already refers to are used where they are. Raises ExecutionError where the
+    weights cannot be written. O(graph + inline weights).
     """
     large = [tensor for tensor in model.proto.graph.initializer if _is_large(tensor)]
     if not large:

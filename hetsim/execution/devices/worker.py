@@ -26,14 +26,7 @@ class _Loaded:
 
 
 class DeviceWorker:
-    """Runs the steps of one device; lives on threads, in a process of its own or in a Ray actor.
-
-    Steps of several requests may run at the same time; those of one request may not.
-
-    Parameters
-    ----------
-    device : str
-    """
+    """Runs the steps of one device, those of several requests at the same time."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -56,10 +49,8 @@ class DeviceWorker:
     ) -> int:
         """Compile the subgraphs of a version; return their number.
 
-        The version before it stays, because calls of it may still come; older ones go, unless it
-        is to be beside them.
-
-        Raises ExecutionError, naming the subgraph that is refused.
+        The version before it stays, for calls under way; older ones go, unless it is to be `beside`
+        them.
         """
         compiled: dict[int, CompiledSubgraph] = {}
         for entry in code:
@@ -88,19 +79,7 @@ class DeviceWorker:
         return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
 
     def run(self, version: int, request: int, index: int, *received: Any) -> tuple[Any, ...]:
-        """Run step `index` for a request; return its ``Timing`` and then what the step sends.
-
-        Parameters
-        ----------
-        version, request, index : int
-        received : values
-            What the step receives, in its order.
-
-        Raises
-        ------
-        ExecutionError
-            Where a kernel fails; the request's values on this device are gone then.
-        """
+        """Run step `index` for a request; return its ``Timing`` and then what the step sends."""
         loaded = self._loaded.get(version)
         if loaded is None:
             raise ExecutionError(
@@ -157,8 +136,7 @@ class DeviceWorker:
 
 
 def error_of_device(error: BaseException, device: str) -> ExecutionError:
-    """Return what to say of an error of a device: it as it is, if hetsim foresaw it; else what it
-    was, told apart from room."""
+    """Return an error of a device as an ExecutionError; a lack of room is told apart."""
     if isinstance(error, ExecutionError):
         return error
     where = f"device '{device}'"

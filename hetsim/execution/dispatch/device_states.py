@@ -110,20 +110,7 @@ class _Outage:
 
 
 class DeviceStates:
-    """Starts devices, starts them again, and has the work re-planned where they stay away.
-
-    Parameters
-    ----------
-    program : Program
-    dispatcher : Dispatcher
-    transport : Transport
-    post : callable
-    policy : Policy
-    replan : callable, optional
-        Absent: a device that stays away is the end.
-    later : callable
-        Posts an event at a time of the monotonic clock.
-    """
+    """Starts devices, starts them again, and has the work re-planned where they stay away."""
 
     def __init__(
         self,

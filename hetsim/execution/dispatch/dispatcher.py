@@ -11,17 +11,7 @@ from hetsim.execution.devices.plan_steps import Replica, Step
 
 
 class Call(NamedTuple):
-    """A step of a request, given to its device.
-
-    Attributes
-    ----------
-    request : int
-    step : int
-        Index into the steps of `version`.
-    device : str
-    version : int
-        Of the program, which changes when a device is given up.
-    """
+    """A step of a request, given to its device."""
 
     request: int
     step: int
@@ -92,9 +82,7 @@ class _Order:
     def waits(self, steps: Set[int]) -> tuple[dict[int, int], dict[int, int]]:
         """How many of `steps` each of them waits for, and by step: the next on its device.
 
-        A step waits for those that make what it receives, and for the one before it on its
-        device among `steps`: others need not run, so they keep no order. O(steps and what
-        they receive).
+        A step waits for the makers of what it receives, and for the one before it on its device.
         """
         counts: dict[int, int] = {}
         after: dict[int, int] = {}
@@ -108,10 +96,7 @@ class _Order:
         return counts, after
 
     def needed(self, flight: Flight, running: set[int]) -> set[int]:
-        """Steps that must run, or are running, for the outputs that are not there.
-
-        Those that are running have what they read. O(steps and what they read).
-        """
+        """Steps that must run, or are running, for the outputs that are not there."""
         found: set[int] = set()
         pending = [self.maker[name] for name in self.outputs if name not in flight.values]
         while pending:
@@ -196,10 +181,7 @@ class Dispatcher:
         return self._steps[call.step]
 
     def finish(self, call: Call, sent: Mapping[str, Any]) -> bool:
-        """Note what a call sent; return whether its request has all outputs now.
-
-        A call of an older version gives its values all the same.
-        """
+        """Note what a call sent; return whether its request has all outputs now."""
         self._busy[call.device] -= 1
         flight = self.flights.get(call.request)
         if flight is None:
@@ -223,16 +205,7 @@ class Dispatcher:
         return flight.values.keys() >= flight.order.wanted
 
     def fail(self, call: Call, lost: Iterable[str] = (), *, state_gone: bool = True) -> None:
-        """Note that a call gave nothing, and plan to do it again.
-
-        Parameters
-        ----------
-        call : Call
-        lost : iterable of str
-            Values that are nowhere any more.
-        state_gone : bool
-            Whether the device dropped what it held for the request.
-        """
+        """Note that a call gave nothing, and plan to do it again."""
         self._busy[call.device] -= 1
         flight = self.flights.get(call.request)
         if flight is None:
@@ -285,10 +258,7 @@ class Dispatcher:
         replicas: Sequence[Replica] = (),
         deal: Sequence[int] = (0,),
     ) -> None:
-        """Go on with other steps that make the same outputs; what was sent stays good.
-
-        A request stays on its replica, where there is one with the same key.
-        """
+        """Go on with other steps that make the same outputs; what was sent stays good."""
         self._take(steps, outputs, replicas, deal)
         self.version += 1
         known = {order.key: order for order in self._orders}

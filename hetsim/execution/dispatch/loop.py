@@ -48,27 +48,7 @@ from hetsim.workload.failure import Failure
 
 
 class SessionLoop:
-    """Runs requests through a program, on devices that may fail.
-
-    All state belongs to one thread; other threads post events.
-
-    Parameters
-    ----------
-    program : Program
-    transport : callable
-        Gives the transport, from the function that posts its events.
-    streams : mapping of str to int
-        By device: calls that it runs at once.
-    policy : Policy
-    replan : callable, optional
-    log : RunLog, optional
-        Which takes down what happens.
-
-    Attributes
-    ----------
-    start_s : float
-        Real seconds until every device was ready.
-    """
+    """Runs requests through a program, on devices that may fail."""
 
     def __init__(
         self,
@@ -116,10 +96,7 @@ class SessionLoop:
         return self._devices.processes()
 
     def start(self) -> None:
-        """Start the devices, and wait until they are ready.
-
-        Raises ExecutionError where one does not start or compile in time.
-        """
+        """Start the devices, and wait until they are ready."""
         began = time.perf_counter()
         begun(self._thread)
         try:

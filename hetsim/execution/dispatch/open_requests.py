@@ -32,20 +32,7 @@ class _Open:
 
 
 class OpenRequests:
-    """Keeps requests and calls, and decides who failed: a call, its request, or its device.
-
-    Parameters
-    ----------
-    outputs : sequence of str
-        Values that end a request.
-    dispatcher : Dispatcher
-    devices : DeviceStates
-    transport : Transport
-    policy : Policy
-    later : callable
-        Posts an event at a time of the monotonic clock.
-    log : RunLog
-    """
+    """Keeps requests and calls, and decides who failed: a call, its request, or its device."""
 
     def __init__(
         self,

@@ -25,10 +25,8 @@ Item = TypeVar("Item")
 def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
     """Return the next event, within `wait_s` seconds. Raises Empty of queues where none comes.
 
-    For queues that one thread alone takes from. CPython's ``get`` with a timeout waits for ever
-    where it finds its lock free, as after each event, and is kept from running until its time is
-    over: what is left of it is negative then, which means no end. A look before leaves the lock
-    taken.
+    CPython's ``get`` with a timeout waits for ever where it finds its lock free, as after each
+    event, and is kept from running until its time is over. A look before leaves the lock taken.
     """
     try:
         return events.get_nowait()
@@ -185,13 +183,7 @@ class Close:
 
 
 class Alarms:
-    """Events that come by themselves when their time has come.
-
-    Parameters
-    ----------
-    awaited : callable
-        Whether an event still matters: a long life must not collect those that do not.
-    """
+    """Events that come by themselves when their time has come."""
 
     def __init__(self, awaited: Callable[[object], bool]) -> None:
         self._awaited = awaited

@@ -37,18 +37,7 @@ class _Given:
 
 
 class RunLog:
-    """Takes down what happens, on the one thread of a session's loop.
-
-    Parameters
-    ----------
-    keep : bool
-        Whether events are taken down: of a session that lives for long they would fill the memory.
-
-    Attributes
-    ----------
-    busy_s, calls : mapping of str to float, int
-        By device: real seconds that it ran subgraphs, and calls that gave something. So far.
-    """
+    """Takes down what happens, on the one thread of a session's loop."""
 
     def __init__(self, keep: bool) -> None:
         self._keep = keep
@@ -99,20 +88,7 @@ class RunLog:
             self._fetched.append((request, began_s, time.monotonic(), made_on))
 
     def events(self, about: Callable[[int, str], tuple[int, int]]) -> tuple[Event, ...]:
-        """Return what happened, in seconds since the first request came.
-
-        What a device received was on its way from when the call was given out until the call
-        began there; outputs from when they were asked for. A call of which nothing came back
-        is one event, lost.
-
-        Parameters
-        ----------
-        about : callable
-            Gives, of a request and a value: the subgraph that makes it, -1 for an input; its
-            bytes.
-
-        Complexity: O(events log events).
-        """
+        """Return what happened, in seconds since the first request came."""
         zero_s = self._zero_s or 0.0
         found: list[Event] = []
 
@@ -166,9 +142,8 @@ def _free_lane(ends: list[float], start_s: float, end_s: float) -> int:
 def _ahead_s(given_s: float, timing: Timing, ended_s: float) -> float:
     """Seconds that the clock of a device's machine is ahead of the one here.
 
-    On one machine it is the same clock. On another the call is taken to have been as long on
-    its way there as back (D. L. Mills, "Internet time synchronization", 1991), which is off by
-    half the difference at most.
+    0 on one machine. On another the call is taken to have been as long on its way there as back (D.
+    L. Mills, "Internet time synchronization", 1991), off by half the difference at most.
     """
     early = given_s - timing.arrived_s
     late = timing.end_s - ended_s

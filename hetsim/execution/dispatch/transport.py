@@ -34,19 +34,7 @@ _MEMORY = re.compile(r"failed to allocate memory|bad_alloc|out of memory|cannot 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a call gave nothing.
-
-    Attributes
-    ----------
-    kind : str
-        ``kernel``: an exception, the device goes on; ``out of memory``: of the device;
-        ``died``: the device is gone; ``lost input``: what it was to read is gone.
-    error : ExecutionError
-    values_lost : bool
-        Whether what the device sent before may be gone with it.
-    lost : tuple of str
-        Values that the call was to read and that are nowhere any more.
-    """
+    """Why a call gave nothing."""
 
     kind: FaultKind
     error: ExecutionError
@@ -56,16 +44,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A device has compiled a version of the program, or could not.
-
-    Attributes
-    ----------
-    device : str
-    incarnation, version : int
-    error : ExecutionError or None
-    process : int
-        The id of the process that it lives in, on its machine.
-    """
+    """A device has compiled a version of the program, or could not."""
 
     device: str
     incarnation: int
@@ -152,10 +131,7 @@ Raises TimedOut, naming them, where none comes.
 def load_all(
     transport: Transport, version: int, program: Program, next_event: Next, timeout_s: float
 ) -> None:
-    """Have every device of a program compile its subgraphs, within so many real seconds.
-
-    Raises ExecutionError where one does not.
-    """
+    """Have every device of a program compile its subgraphs, within so many real seconds."""
     waiting = dict.fromkeys(program.code)
     deadline = time.monotonic() + timeout_s
     for device in waiting:

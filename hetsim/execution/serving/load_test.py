@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """How late something was, in real seconds.
-
-    Attributes
-    ----------
-    mean_s, p99_s, max_s : float
-        0 where nothing was.
-    """
+    """How late something was, in real seconds."""
 
     mean_s: float
     p99_s: float
@@ -75,8 +69,8 @@ class Host:
     def behind(self, latency_s: float, allowed: float) -> str | None:
         """Return in one line why figures of this run mean nothing; None where they do.
 
-        `latency_s`: the mean that was measured, in real seconds; `allowed`: the share of it,
-        and of what devices should have taken, that may be this machine's lateness.
+        `latency_s`: the measured mean, in real seconds; `allowed`: the share of it, and of what
+        devices should have taken, that may be this machine's lateness.
         """
         if self.overrun_s > allowed * self.modelled_s:
             return (
@@ -154,12 +148,9 @@ def compared(
 ) -> Outputs:
     """Compare what batches gave with what the whole model gives.
 
-    A request that ran alone is to be equal to the whole model's answer; one in a batch to that,
-    or else the batch to the whole model's on the batch, as far as the kernels of its devices are
-    ONNX Runtime's own. `roundings`: what each node computes in; absent: the types of the graph.
-
-    Complexity: the whole model once for each set of inputs, and up to WHOLE_BATCHES times for
-    batches of each template.
+    A request is to equal the whole model's answer; else its batch the whole model's on the batch,
+    as far as the tolerance of its devices. `roundings`: what each node computes in. The whole model
+    runs once for each set of inputs, and up to WHOLE_BATCHES times for batches of each template.
     """
     opened: dict[int, CompiledSubgraph] = {}
     answers: dict[tuple[int, int], dict[str, Any]] = {}

@@ -56,10 +56,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Due:
-    """A request to come, in seconds since the run began; `of`: its clients, themselves by number.
-
-    `of` is OPEN of one that comes by itself; `turn`: how many its client had before.
-    """
+    """A request that is due `at_s` seconds into the run: the `turn`-th of client `client` of `of`."""
 
     at_s: float
     stream: int
@@ -77,17 +74,7 @@ def serve_on(
     seed: int,
     late_share: float = LATE_SHARE,
 ) -> LoadTest:
-    """Serve a workload on an open session; see ``serve`` and ``load_test``.
-
-    Raises
-    ------
-    WorkloadError
-        Where a stream asks for another model than the session's, or in another shape.
-    UsageError
-        Where devices are to fail, or the plan's problem has no platform.
-    ExecutionError, TimedOut
-        Where a request fails, or this machine does not keep up.
-    """
+    """Serve a workload on an open session; see ``serve`` and ``load_test``."""
     if workload.failures is not None:
         raise UsageError(
             "failures of a workload are simulated, and not made for real",
@@ -195,15 +182,7 @@ def _alone(session: Session, sort: Sort) -> list[float]:
 
 
 class _Player:
-    """Sends requests when they are due, and waits for what becomes of them.
-
-    Attributes
-    ----------
-    kept : Kept
-        Requests whose outputs are at hand, each a batch.
-    late_s : list of float
-        How long after it was due, or the sender was free, each was sent.
-    """
+    """Sends requests when they are due, and waits for what becomes of them."""
 
     def __init__(self, session: Session, workload: Workload, setup: Setup, sort: Sort) -> None:
         self._session, self._sort = session, sort

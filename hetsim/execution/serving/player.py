@@ -44,13 +44,7 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """Real time.
-
-    Parameters
-    ----------
-    scale : float
-        Real seconds that a second of the workload lasts.
-    """
+    """Real time."""
 
     def __init__(self, scale: float) -> None:
         self._scale = scale
@@ -109,40 +103,7 @@ class _Flight:
 
 
 class Player:
-    """One run of a workload.
-
-    Parameters
-    ----------
-    engine : RealTime
-    setup : Setup
-        What the engine was made of.
-    emulate : bool
-        Whether each subgraph takes its modelled time at least; else it takes as long as it does.
-    plans : sequence of Loadable
-        By template, loaded under its number as version.
-    runs : sequence of Runs
-        By template.
-    transport : Transport
-        Which posts to `clock`.
-    clock : Clock
-    scale : float
-        Real seconds a second of the clock.
-    timeout_s : float
-        Real seconds that a call may take.
-
-    Attributes
-    ----------
-    engine : RealTime
-    kept : Kept
-        Batches whose outputs are at hand.
-    busy_s : list of float
-        By device, of the clock.
-    calls, overran : int
-    overrun_s, longest_overrun_s, asked_s : float
-        Seconds of the clock; `asked_s`: what all calls should have taken.
-    working_s : float
-        Seconds of the processor that the dispatcher took.
-    """
+    """One run of a workload."""
 
     def __init__(
         self,
@@ -178,13 +139,7 @@ class Player:
         self.working_s = 0.0
 
     def play(self) -> None:
-        """Play to the end.
-
-        Raises
-        ------
-        ExecutionError
-            Where a device fails, does not answer in time, or the dispatcher is hopelessly behind.
-        """
+        """Play to the end."""
         engine, clock = self.engine, self._clock
         with _no_pauses():
             began_s = time.thread_time()

@@ -24,19 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Loadable:
-    """One plan, ready to be loaded beside others.
-
-    Attributes
-    ----------
-    plan : Plan
-        Of one replica.
-    model : Model
-        Its large weights lie in files.
-    program : Program
-        One step a subgraph.
-    constants : mapping of str to value
-        Outputs of the model that are stored values.
-    """
+    """One plan, ready to be loaded beside others."""
 
     plan: Plan
     model: Model
@@ -75,30 +63,14 @@ Next = Callable[[float], tuple[float, object] | None]
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """What a full batch of one template takes here by itself, in real seconds.
-
-    Attributes
-    ----------
-    steps_s : tuple of float
-        By subgraph: from when it was given to its device to when it was done.
-    seconds : float
-        From the first to the last output here.
-    """
+    """What a full batch of one template takes here by itself, in real seconds."""
 
     steps_s: tuple[float, ...]
     seconds: float
 
 
 class Rehearsal:
-    """Loads plans and runs each by itself.
-
-    Parameters
-    ----------
-    transport : Transport
-    await_event : Next
-    timeout_s : float
-        Of loading a plan, and of running it.
-    """
+    """Loads plans and runs each by itself."""
 
     def __init__(self, transport: Transport, await_event: Next, timeout_s: float) -> None:
         self._transport = transport
@@ -171,8 +143,8 @@ def roomy(
 ) -> float:
     """Return the least time scale, `scale` or above, at which this machine's kernels keep up.
 
-    Of each plan, what subgraphs take beyond their modelled time may add up to the share `allowed`
-    of what devices should take for it, each taking HEADROOM of what it takes alone.
+    What subgraphs take beyond their modelled time, each HEADROOM of what it takes alone, may add up
+    to the share `allowed` of what devices should take.
     """
 
     def room(scale: float) -> bool:

@@ -24,16 +24,7 @@ Axis = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How arrays of one size of batch are made of those of requests.
-
-    Attributes
-    ----------
-    size : int
-    inputs : mapping of str to Axis or None
-        None: all requests share it.
-    outputs : mapping of str to Axis or None
-        None: it is of the batch as a whole.
-    """
+    """How arrays of one size of batch are made of those of requests."""
 
     size: int
     inputs: Mapping[str, Axis | None]
@@ -67,10 +58,7 @@ class Batching:
 
 
 def batching_of(alone: Model, batch: Model, size: int) -> Batching:
-    """Return how a model bound to batches of `size` takes what `alone`, bound to 1, takes.
-
-    Raises WorkloadError where an input or output is no array whose shape tells.
-    """
+    """Return how a model bound to batches of `size` takes what `alone`, bound to 1, takes."""
     if size == 1:
         return Batching(1, {}, {})
     return Batching(
@@ -112,15 +100,7 @@ ROOM_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """A batch that is over.
-
-    Attributes
-    ----------
-    number : int
-    template : int
-    requests : tuple of int
-    outputs : mapping of str to value
-    """
+    """A batch that is over."""
 
     number: int
     template: int
@@ -161,17 +141,7 @@ SETS = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sort:
-    """Requests of one model and binding of its dimensions.
-
-    Attributes
-    ----------
-    about : str
-        For messages.
-    alone : Model
-        Bound to one request.
-    sets : tuple of mapping
-        Inputs that requests have in turn.
-    """
+    """Requests of one model and binding of its dimensions."""
 
     about: str
     alone: Model
@@ -184,13 +154,7 @@ class Sort:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """What a template runs.
-
-    Attributes
-    ----------
-    sort : Sort
-    batching : Batching
-    """
+    """What a template runs."""
 
     sort: Sort
     batching: Batching
@@ -199,15 +163,7 @@ class Runs:
 def runs_of(
     resolved: Sequence[Resolved], setup: Setup, inputs: Inputs | None, seed: int
 ) -> tuple[Runs, ...]:
-    """Return, by template, whose requests it runs, and how many at a time.
-
-    `inputs`: what all requests have, of the one model that is served; absent: random ones.
-
-    Raises
-    ------
-    WorkloadError
-        Where a model cannot be run in the sizes that it is planned for.
-    """
+    """Return, by template, whose requests it runs, and how many at a time."""
     number = {id(one.plan): at for at, one in enumerate(setup.plan_tasks.templates)}
     found: dict[int, Runs] = {}
     for one in resolved:
@@ -233,10 +189,7 @@ def runs_of(
 def sets_of(
     alone: Model, each: Sequence[Batching], inputs: Inputs | None, seed: int
 ) -> tuple[Mapping[str, Any], ...]:
-    """Return the inputs that requests have in turn; `each`: how these are put into batches.
-
-    What all requests of a batch share is the same in all sets.
-    """
+    """Return the inputs that requests have in turn; `each`: how these are put into batches."""
     if inputs is not None:
         return (given_inputs(alone, inputs, seed),)
     first = given_inputs(alone, None, seed)

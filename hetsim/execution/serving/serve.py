@@ -165,9 +165,9 @@ def load_test(
 ) -> LoadTest:
     """Do the same as ``serve``.
 
-    `asked`: how models are read, priced and planned for; `late_share`: how much of latencies,
-    and of devices' modelled time, this machine may add before its figures count for nothing;
-    `keep`: so many of the first requests are kept one by one, of both services; 0: none.
+    `asked`: how models are read, priced and planned for; `late_share`: how much of latencies, and
+    of devices' modelled time, this machine may add before its figures count for nothing; `keep`:
+    how many of the first requests are kept one by one, of both services.
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not emulate:

@@ -51,15 +51,7 @@ class ChannelEnded(Exception):
 
 
 class SharedFile:
-    """Memory without a name, read by whoever has its descriptor.
-
-    Its writer writes it anew once nobody has this descriptor, a copy of it or a mapping of it.
-
-    Parameters
-    ----------
-    descriptor : int
-        Closed with this object.
-    """
+    """Memory without a name, read by whoever has its descriptor."""
 
     __slots__ = ("descriptor",)
 
@@ -99,10 +91,7 @@ class Memory:
                 os.close(descriptor)
 
     def written(self, pieces: Sequence[memoryview | bytes]) -> SharedFile:
-        """Return a file with copies of `pieces`. O(bytes + files of that size in use).
-
-        Raises ExecutionError where the system has no memory or descriptor to give.
-        """
+        """Return a file with copies of `pieces`. O(bytes + files of that size in use)."""
         *starts, end = _starts([len(piece) for piece in pieces])
         room = 1 << (end - 1).bit_length()
         try:
@@ -152,32 +141,14 @@ def _no_memory(error: OSError) -> ExecutionError:
 
 @dataclass(slots=True)
 class Packet:
-    """One message.
-
-    Attributes
-    ----------
-    content : tuple
-        As it was sent; unpickled, so from a process that this one trusts with its code.
-    files : list of SharedFile
-        Fewer than were sent where this process may open no more files.
-    """
+    """One message."""
 
     content: tuple[Any, ...]
     files: list[SharedFile]
 
 
 class Channel:
-    """One end of a Unix socket that keeps packets whole; the other belongs to another process.
-
-    Any thread may send; one at a time may receive. The socket is this object's from now on.
-
-    Parameters
-    ----------
-    end : socket
-        Connected, of the kind SOCK_SEQPACKET.
-    memory : Memory
-        For contents that are longer than a packet.
-    """
+    """One end of a Unix socket that keeps packets whole; any thread sends, one receives."""
 
     def __init__(self, end: socket.socket, memory: Memory) -> None:
         self._socket = end
@@ -191,8 +162,7 @@ class Channel:
     def send(self, content: tuple[Any, ...], files: Sequence[SharedFile] = ()) -> None:
         """Send a packet, in the order of the calls; it never waits for the other end.
 
-        What the system does not take at once is sent later, on a thread. To an end that is gone
-        nothing is sent. `files`: at most ``MOST_FILES``.
+        What the system does not take at once is sent on a thread. `files`: at most ``MOST_FILES``.
         """
         said = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
         if len(said) > _PACKET_BYTES:
@@ -285,21 +255,7 @@ class Channel:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A value as it goes over channels: pickled, its large arrays in shared memory.
-
-    It outlives the process that made it.
-
-    Attributes
-    ----------
-    told : bytes
-        All of it but the large arrays, by pickle's protocol 5.
-    sizes : tuple of int
-        Bytes of these, in order.
-    file : SharedFile or None
-        Where they are.
-    elsewhere : object
-        Another handle of the same value, for devices that are not on this machine.
-    """
+    """A value as it goes over channels: pickled, its large arrays in shared memory."""
 
     told: bytes
     sizes: tuple[int, ...] = ()
@@ -389,10 +345,7 @@ class Meeting:
 
 
 def come(name: str, memory: Memory) -> Channel | None:
-    """Return the channel to who waits at `name`; None where nobody of this user does.
-
-    So it is on another machine, or in another container.
-    """
+    """Return the channel to who waits at `name`; None where nobody of this user does."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         end.connect(f"\0{name}")

@@ -30,17 +30,7 @@ _CALL, _FORGET, _ENDED, _FAILED = range(4)
 
 
 class CallerEnd:
-    """The channel to one device. Safe to use from several threads.
-
-    Parameters
-    ----------
-    channel : Channel
-    memory : Memory
-    post : callable
-        Takes ``Ended`` events, from any thread.
-    lost : callable
-        Says why the other end is gone, on a thread of this object; it may wait for that.
-    """
+    """The channel to one device. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -156,17 +146,7 @@ class CallerEnd:
 class DeviceEnd:
     """A worker whose calls come and go over a channel, on as many threads as it has streams.
 
-    The thread that receives a call runs it, and another one that is free receives the next: no
-    call waits for a thread to be woken.
-
-    Parameters
-    ----------
-    device : str
-    channel : Channel
-    memory : Memory
-        Takes the large arrays that the device sends.
-    worker : DeviceWorker
-    streams : int
+    The thread that receives a call runs it: no call waits for a thread to be woken.
     """
 
     def __init__(

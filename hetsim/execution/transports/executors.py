@@ -25,26 +25,7 @@ def opened(
     replan: Replan | None = None,
     log: RunLog | None = None,
 ) -> Iterator[SessionLoop]:
-    """Give a loop whose devices are ready; all of it ends with the context.
-
-    Parameters
-    ----------
-    program : Program
-    executor : "ray" or "threads"
-    address : str or None
-    room_bytes : int
-        Of the values that are held at once: a private object store of Ray has room for them.
-    streams : mapping of str to int
-        By device; 1 for those that are not there.
-    policy : Policy
-    replan : callable, optional
-    log : RunLog, optional
-
-    Raises
-    ------
-    ExecutionError
-        Where a device does not start, or Ray does not.
-    """
+    """Give a loop whose devices are ready; all of it ends with the context."""
     widths = {**dict.fromkeys(program.code, 1), **streams}
     with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
         loop = SessionLoop(program, connect, widths, policy, replan, log)
@@ -63,10 +44,7 @@ def transports(
     streams: Mapping[str, int],
     timeout_s: float,
 ) -> Iterator[Callable[[Post], Transport]]:
-    """Give what makes a transport of the function that takes its events; see ``opened``.
-
-    The transport must be closed before the context ends.
-    """
+    """Give what makes a transport of the function that takes its events; see ``opened``."""
     if executor == "threads":
         from hetsim.execution.transports.threads import ThreadTransport
 
@@ -88,13 +66,7 @@ def execute(
     timeout_s: float,
     crossing_bytes: int,
 ) -> Outcome:
-    """Run a program once; ``timeout_s`` is for compiling, and again for running.
-
-    Raises
-    ------
-    ExecutionError
-        Where a device fails or does not answer in time; it is named.
-    """
+    """Run a program once; ``timeout_s`` is for compiling, and again for running."""
     with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as loop:
         request = Request(0, loop.cancel, dict)
         loop.submit(request, inputs, timeout_s)

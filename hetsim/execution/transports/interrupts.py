@@ -15,12 +15,10 @@ from hetsim.core.signals import ENDING, ending_left_to_others
 
 @contextlib.contextmanager
 def held_interrupts() -> Iterator[None]:
-    """Hold SIGINT back until the context ends, and then hand it to whoever handles it.
+    """Hold SIGINT, and SIGTERM and SIGHUP where Python handles them, back until the context ends.
 
-    So are SIGTERM and SIGHUP where Python code handles them. An interrupt in the middle of a
-    start or stop would leave processes that nobody knows. Outside the main thread, where Python
-    delivers no signals, this does nothing; so it does where SIGINT is handled by code that is not
-    Python's.
+    An interrupt in the middle of a start or stop would leave processes that nobody knows. Outside
+    the main thread, and where SIGINT is handled by code that is not Python's, this does nothing.
     """
     previous = {signal.SIGINT: signal.getsignal(signal.SIGINT)}
     if threading.current_thread() is not threading.main_thread() or None in previous.values():
@@ -49,10 +47,7 @@ def held_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def termination_kept() -> Iterator[None]:
-    """Undo that SIGTERM, where Python code handles it, gets another handler within.
-
-    A Ray that starts sets its own, which is passed over. Outside the main thread this does nothing.
-    """
+    """Undo that Ray sets its own handler for SIGTERM where Python code handles it."""
     before = signal.getsignal(signal.SIGTERM)
     utils: Any = importlib.import_module("ray._private.utils")
     own = utils.set_sigterm_handler
@@ -70,9 +65,8 @@ def termination_kept() -> Iterator[None]:
 def ending_waits() -> Iterator[None]:
     """Have SIGTERM and SIGHUP wait, and then go to whoever Python says handles them.
 
-    Ray's code sets a handler for SIGTERM that ends the process on the spot, and takes away whoever
-    had one as it goes. Threads that are started within let others have these signals. Outside
-    the main thread this does nothing.
+    Ray's handler for SIGTERM ends the process on the spot, and takes away whoever had one as it
+    goes. Threads that are started within let others have these signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -93,9 +87,8 @@ def ending_waits() -> Iterator[None]:
 def ending_waits_for_starting() -> Iterator[None]:
     """Have them wait while a Ray is started or joined within; its processes get SIGTERM alone.
 
-    Those inherit what their signals do. A terminal that closes sends SIGHUP to all of them: a Ray
-    whose control plane ends while it starts takes a minute to say so, and this process with it.
-    What comes before Ray has set its handler goes to Python's.
+    A terminal that closes sends SIGHUP to all of them: a Ray whose control plane ends while it
+    starts takes a minute to say so.
     """
     services: Any = importlib.import_module("ray._private.services")
     start = services.start_ray_process
@@ -117,10 +110,7 @@ def ending_waits_for_starting() -> Iterator[None]:
 
 @contextlib.contextmanager
 def hangup_ends() -> Iterator[None]:
-    """Have SIGHUP end this process as SIGTERM does, once Ray has a handler of its own for that.
-
-    Where anybody handles SIGHUP, or ignores it as ``nohup`` has it, it stays so.
-    """
+    """Have SIGHUP end this process as SIGTERM does, once Ray has a handler of its own for that."""
     number = getattr(signal, "SIGHUP", None)
     if (
         number is None

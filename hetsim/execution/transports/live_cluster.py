@@ -36,18 +36,7 @@ ANSWER_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node and what it answered.
-
-    Attributes
-    ----------
-    node : Node
-    versions : Versions or None
-        None where it gave no answer.
-    differences : tuple of Difference
-        From the versions of this process, those that refuse first.
-    failure : str
-        Why there is no answer; empty where there is one.
-    """
+    """One node and what it answered."""
 
     node: Node
     versions: Versions | None
@@ -62,20 +51,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """A cluster as it answered.
-
-    Attributes
-    ----------
-    address : str
-    here : Versions
-        Of this process.
-    nodes : tuple of NodeReport
-        By address; nodes that are dead last.
-    seats : tuple of Seat
-        Where each device's actor goes; its nodes by id.
-    wall_s : float
-        What the look took.
-    """
+    """A cluster as it answered."""
 
     address: str
     here: Versions
@@ -135,22 +111,7 @@ def live_seats(
 
 
 def refuse_unplaceable(device: str, *, started: bool) -> None:
-    """Raise where the actor of a device that goes to a node of its own has none to go to.
-
-    Ray would let it wait for ever. To be asked while an actor does not answer, on the Ray that
-    this process is connected to.
-
-    Parameters
-    ----------
-    device : str
-    started : bool
-        Whether it has answered before: then it holds its share of the resource.
-
-    Raises
-    ------
-    ExecutionError
-        Where no living node offers the device, or others have used the resource up.
-    """
+    """Raise where the actor of a device that goes to a node of its own has none to go to."""
     import ray
 
     nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]

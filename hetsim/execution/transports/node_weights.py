@@ -38,11 +38,7 @@ class WeightsStore:
         return str(self._folder)
 
     def take(self, location: str, offset: int, data: NDArray[np.uint8]) -> int:
-        """Write a piece of a weights file; return its size.
-
-        The pieces lie where they lay in the original, with holes between them, so that the
-        references to them stay as they are.
-        """
+        """Write a piece of a weights file; return its size."""
         file = self._folder / location
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,11 +71,7 @@ class _Held:
 
 
 class Shipments:
-    """Which pieces of the weights the nodes of a session have.
-
-    Safe to call from several threads: devices of one node wait for each other, those of
-    different nodes do not.
-    """
+    """Which pieces of the weights the nodes of a session have."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,18 +80,7 @@ class Shipments:
     def place(
         self, node_id: str, weights_dir: str, extents: Sequence[Extent], wait_for: WaitFor
     ) -> str:
-        """Send `extents` of the files below `weights_dir` to a node; return the folder there.
-
-        Pieces that the node has already are not sent again, whichever device they were for.
-
-        Raises
-        ------
-        ExecutionError
-            Where the node does not take them, or `wait_for` gives up. The next call for the
-            node then starts anew.
-
-        Complexity: linear in the extents; one transfer of each byte a node.
-        """
+        """Send `extents` of the files below `weights_dir` to a node; return the folder there."""
         with self._lock:
             held = self._held.setdefault((node_id, weights_dir), _Held())
         with held.lock:

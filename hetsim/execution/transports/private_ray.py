@@ -72,11 +72,7 @@ ENVIRONMENT = {
 
 
 def private_environment() -> dict[str, str]:
-    """Return the variables for a Ray of this process alone, with a new token.
-
-    In the environment the token reaches the processes of that Ray and no file: not the home
-    folder, where Ray would write one otherwise, nor a command line or log.
-    """
+    """Variables for a Ray of this process alone, with a new token, which is in no file."""
     return {**ENVIRONMENT, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
@@ -114,12 +110,9 @@ def restored(settings: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def protected() -> Iterator[None]:
-    """Let the Ray that is started within be of use to nobody but this process.
+    """Let the Ray that is started within listen on the loopback device alone, and ask for a token.
 
-    To be entered once Ray is loaded and the variables of ``private_environment`` are set, and
-    left before they are undone. It then listens on the loopback device alone.
-
-    Raises ClusterError where the installed Ray does not ask for a token.
+    Raises ClusterError where the installed Ray does not.
     """
     _read_login()
     raylet: Any = importlib.import_module("ray._raylet")
@@ -156,8 +149,8 @@ _LOOK_S = 0.1
 def started_apart(folder: Path) -> Iterator[None]:
     """Start Ray's processes in `folder`, without the driver's paths, and wait for them longer.
 
-    Ray's API server is left out. Without the dashboard it only collects usage statistics: even
-    where these are off, it asks the metadata address of three clouds which of them this is.
+    Ray's API server is left out: it asks the metadata address of three clouds which of them this
+    is.
     """
     services: Any = importlib.import_module("ray._private.services")
     start, serve, find = (
@@ -188,10 +181,7 @@ def started_apart(folder: Path) -> Iterator[None]:
 
 
 def patiently(find: Callable[[], Any], alive: Callable[[], bool]) -> Any:
-    """Return the result of `find` once it no longer raises RuntimeError.
-
-    Raises the error after ``START_S``, or as soon as a process is no longer `alive`.
-    """
+    """Return the result of `find` once it no longer raises RuntimeError."""
     deadline = time.monotonic() + START_S
     while True:
         try:
@@ -210,11 +200,8 @@ _SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 def code_environment() -> Iterator[dict[str, Any]]:
     """Give the ``runtime_env`` for ``ray.init`` that brings this hetsim to every node.
 
-    Ray stores the package once in the cluster, fetches it once a node, and puts it before
-    what is installed there; the packages that hetsim needs must be installed on the nodes.
-    Ray takes it for a whole job alone, not for one actor. Workers run in an empty folder: where
-    ``PYTHONPATH`` is set but empty on a node, Ray appends an empty entry to it, which stands for
-    the working directory, by default the one in which the node was started.
+    Workers run in an empty folder: where ``PYTHONPATH`` is set but empty on a node, Ray appends an
+    empty entry, which stands for the working directory.
     """
     with scratch_folder() as folder:
         environment: dict[str, Any] = {
@@ -247,10 +234,7 @@ def _package(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def job_apart() -> Iterator[Any]:
-    """Give the ``job_config`` for ``ray.init`` that keeps the driver's folders off workers' paths.
-
-    By default Ray puts the working directory and the script's folder at the front of every
-    worker's search path, and under ``uv run`` sends the working directory to each node.
+    """Give the ``job_config`` that keeps the driver's folders off workers' search paths.
 
     Raises ClusterError where the installed Ray still adds one of them.
     """
@@ -292,22 +276,7 @@ _ELSEWHERE = "make room there, or run with the executor 'threads' instead"
 def private_ray(
     store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int, namespace: str
 ) -> Iterator[tuple[Path, Losing]]:
-    """Give the folder of all files of a new Ray, and what says whether it is lost meanwhile.
-
-    Parameters
-    ----------
-    store_bytes : int
-        Of its object store; no less than Ray itself asks for.
-    plasma_dir : path, optional
-        Where that lies; absent: as ``plasma_directory`` says.
-    cpus : int
-    namespace : str
-
-    Raises
-    ------
-    ClusterError
-        Where Ray does not start.
-    """
+    """Give the folder of all files of a new Ray, and what says whether it is lost meanwhile."""
     base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
     with restored(private_environment()), protected(), ExitStack() as ending:
         end_abandoned(Path(base))
@@ -412,25 +381,13 @@ def _end(temp: Path, losing: Losing) -> None:
 
 
 def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:
-    """Return where an object store of `store_bytes` goes.
-
-    Parameters
-    ----------
-    store_bytes : int
-    free_bytes : int or None
-        Free in shared memory; None where the system has none.
-    temp_dir : Path
-        Where it goes if it does not fit.
-    """
+    """Return where an object store of `store_bytes` goes."""
     fits = free_bytes is not None and free_bytes >= store_bytes
     return _SHARED_MEMORY if fits else temp_dir
 
 
 def temp_base(candidates: Sequence[str]) -> str:
-    """Return the first folder that is writable, and short enough for the sockets below it.
-
-    Raises ClusterError where none is: the path of a socket has at most 107 bytes.
-    """
+    """Return the first folder that is writable, and short enough for the sockets below it."""
     below = len(f"/{TEMP_PREFIX}12345678/{INSIDE}") + _SOCKET_BELOW_TEMP
     for base in candidates:
         if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
@@ -443,10 +400,7 @@ def temp_base(candidates: Sequence[str]) -> str:
 
 
 def _on_a_lasting_thread(work: Callable[[], None], over: threading.Event) -> None:
-    """Do `work` on a thread that is there until `over`.
-
-    The system ends the processes of a Ray with the thread that started them.
-    """
+    """Do `work` on a thread that is there until `over`: Ray's processes end with the thread."""
     if threading.current_thread() is threading.main_thread():
         work()
         return

@@ -22,14 +22,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process; its start tells it from a later one of the same id.
-
-    Attributes
-    ----------
-    pid, parent : int
-    start_ticks : int
-        Clock ticks from boot to its start.
-    """
+    """One process; its start tells it from a later one of the same id."""
 
     pid: int
     parent: int
@@ -37,10 +30,7 @@ class Process:
 
 
 def descendants(root: int) -> tuple[Process, ...]:
-    """Return every living process below process `root`, parents first.
-
-    Empty where the system has no ``/proc``. O(processes of the system).
-    """
+    """Return every living process below process `root`, parents first."""
     children: dict[int, list[Process]] = {}
     for process in _all():
         children.setdefault(process.parent, []).append(process)
@@ -54,18 +44,14 @@ def descendants(root: int) -> tuple[Process, ...]:
 
 
 def naming(folder: Path) -> tuple[Process, ...]:
-    """Return the living processes of this user, but for this one, whose arguments name `folder`.
-
-    Empty where the system has no ``/proc``. O(processes of the system).
-    """
+    """Return the living processes of this user, but for this one, whose arguments name `folder`."""
     return tuple(one for one in _others() if str(folder) in command_line(one))
 
 
 def working_in(folder: Path) -> tuple[Process, ...]:
-    """Return the living processes of this user that name `folder` or have files in it open.
+    """Living processes of this user that name `folder` or have files in it open.
 
-    Those that give themselves another name, as Ray's workers do, are told by their logs. Empty
-    where the system has no ``/proc``. O(processes of the system, and their open files).
+    Ray's workers give themselves another name, and are told by their logs.
     """
     found = []
     for process in _others():
@@ -184,10 +170,7 @@ def owned(folder: Path) -> IO[bytes]:
 
 
 def end_abandoned(base: Path) -> None:
-    """End the private Rays in `base` of this user whose owners are gone, and remove their files.
-
-    O(processes of the system) for each; see ``end_if_abandoned``.
-    """
+    """End the private Rays in `base` of this user whose owners are gone, and remove their files."""
     for folder in own_folders(base, TEMP_PREFIX):
         end_if_abandoned(folder)
 
@@ -195,8 +178,7 @@ def end_abandoned(base: Path) -> None:
 def end_if_abandoned(folder: Path) -> None:
     """End the private Ray in a folder, if its owner is gone, and remove its files.
 
-    Nothing is looked into that is a link or another user's, or holds what no such folder does:
-    users may call their own by such a name.
+    A folder that is a link, another user's, or holds what no such folder does stays.
     """
     with contextlib.suppress(OSError):
         found = folder.lstat()
@@ -213,10 +195,7 @@ def end_if_abandoned(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """End what still works in the folder of a private Ray that has lost its owner, and remove it.
-
-    O(processes of the system, and their open files).
-    """
+    """End what still works in the folder of an abandoned private Ray, and remove it."""
     for _ in range(_ROUNDS):
         end_all(working_in(folder), _GRACE_S)
         shutil.rmtree(folder, ignore_errors=True)

@@ -43,12 +43,7 @@ def file_facts(folder: str, locations: Sequence[str]) -> dict[str, FileFacts | N
 
 
 class DeviceActor:
-    """A DeviceWorker on whatever machine Ray put it.
-
-    Parameters
-    ----------
-    device : str
-    """
+    """A DeviceWorker on whatever machine Ray put it."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -107,24 +102,14 @@ _FULL_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The actor of a device.
-
-    Attributes
-    ----------
-    handle : Ray actor handle
-    where : mapping of str to object
-        Ray's options that say where it goes; empty where it goes anywhere.
-    """
+    """The actor of a device."""
 
     handle: Any
     where: Mapping[str, Any]
 
 
 def create(device: str, devices: tuple[str, ...], streams: int) -> Actor:
-    """Ask Ray for the actor of `device`, one of all the program's `devices`.
-
-    Raises ExecutionError where other devices have a node of their own and this one has none.
-    """
+    """Ask Ray for the actor of `device`, one of all the program's `devices`."""
     nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
     where = actor_options(devices, nodes)[device]
     kind = ray.remote(DeviceActor).options(
@@ -149,22 +134,7 @@ def load(
     shipments: Shipments | None,
     given_up: Callable[[], bool],
 ) -> int:
-    """Have an actor compile its subgraphs of `program`; return its process id when it has.
-
-    Parameters
-    ----------
-    shipments : Shipments or None
-        What nodes that do not see the weights have of them. None where the actor is on this
-        machine and runs this process's code: then nothing of that is asked.
-    given_up : callable
-        Whether nobody wants the actor any more.
-
-    Raises
-    ------
-    ExecutionError
-        Where it fails or is not ready in time, what is installed on its node does not do, no
-        node is left that could take it, or others have used up the resource that it needs.
-    """
+    """Have an actor compile its subgraphs of `program`; return its process id when it has."""
     wait_for = _Waiting(device, actor.where, timeout_s, given_up)
     weights_dir = program.weights_dir
     if shipments is not None:
@@ -193,10 +163,7 @@ def join(
     timeout_s: float,
     given_up: Callable[[], bool],
 ) -> Channel | None:
-    """Return a channel to an actor that has answered; None where it is on another machine.
-
-    Raises ExecutionError where it fails or does not answer in time.
-    """
+    """Return a channel to an actor that has answered; None where it is on another machine."""
     if sys.platform != "linux":
         return None
     wait_for = _Waiting(device, actor.where, timeout_s, given_up)

@@ -44,19 +44,7 @@ STORE_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class RayConnection:
-    """A Ray that this process is connected to.
-
-    Attributes
-    ----------
-    private : bool
-        Whether it was started here: then all of it is on this machine.
-    address : str or None
-        The address that the user named.
-    files : Path or None
-        Folder of all files of one that was started here.
-    losing : Losing
-        Whether it is lost. Of one that the caller has initialised nothing is known.
-    """
+    """A Ray that this process is connected to."""
 
     private: bool
     address: str | None = None

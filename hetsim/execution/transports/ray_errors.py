@@ -21,16 +21,7 @@ from hetsim.execution.dispatch.transport import Fault, kernel_fault
 
 
 def out_of_store(error: BaseException, what: str, nbytes: int = 0) -> OutOfRoom | None:
-    """Return what to say where `error` of Ray's means that its store is full; None of any other.
-
-    Parameters
-    ----------
-    error : exception
-    what : str
-        What was to be stored.
-    nbytes : int
-        What it takes, where that is known.
-    """
+    """Return what to say where `error` of Ray's means that its store is full; None of any other."""
     from ray.exceptions import ObjectStoreFullError, OutOfDiskError
 
     if isinstance(error, OutOfDiskError):
@@ -63,16 +54,7 @@ _BECAUSE = re.compile(
 
 
 def fault_of(error: BaseException, device: str, received: Sequence[str]) -> Fault:
-    """Return what a failed call says of `device`.
-
-    Parameters
-    ----------
-    error : exception
-        As Ray gives it for the call.
-    device : str
-    received : sequence of str
-        Values that the call was to read and that other devices made.
-    """
+    """Return what a failed call says of `device`."""
     said = translated(error, device)
     if isinstance(error, OutOfMemoryError):
         return Fault("out of memory", said, values_lost=False)

@@ -35,23 +35,10 @@ _HINT = "start it with 'ray start --head', or give no address for a private Ray"
 
 
 def check_address(address: str) -> None:
-    """Raise unless a Ray of this version answers at `address`.
+    """Raise unless a Ray of this version answers at `address`: ``host:port``, or ``auto``.
 
     Ray's own attempt to join takes over a minute to fail, and cannot be interrupted; so a
     connection is tried first, and then Ray's health check in a process of its own.
-
-    Parameters
-    ----------
-    address : str
-        ``host:port``, or ``auto`` for the Ray that was started on this machine.
-
-    Raises
-    ------
-    UsageError
-        Where it is no such address.
-    ClusterError
-        Where nothing answers, or something that is no Ray of this version, or wants another
-        token than the environment has.
     """
     command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check"]
     if address != "auto":
@@ -123,10 +110,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Losing:
-    """Whether a Ray is lost, and those who want to know.
-
-    Safe to use from several threads.
-    """
+    """Whether a Ray is lost, and those who want to know."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -139,9 +123,8 @@ class Losing:
         return self._error
 
     def tell(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called where the Ray is lost, at once if it is; return how to stop that.
-
-        It is called on another thread, and once.
+        """Have `listener` called once where the Ray is lost, on any thread; return how to stop
+        that.
         """
         key = object()
         with self._lock:
@@ -168,10 +151,7 @@ class Losing:
 
 @contextlib.contextmanager
 def vital_processes_watched(processes: Iterable[Process], losing: Losing) -> Iterator[None]:
-    """Tell `losing` where a process ends without which their Ray does not go on.
-
-    On Linux: no other system says so at once.
-    """
+    """Tell `losing` where a process ends without which their Ray does not go on."""
     names: dict[int, str] = {}
     for process in processes if sys.platform == "linux" else ():
         program = command_line(process).partition(" ")[0].rpartition("/")[2]

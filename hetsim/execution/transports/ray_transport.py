@@ -41,9 +41,8 @@ def for_ray(handle: Any) -> Any:
 
 
 def stored(value: Any) -> Any:
-    """Return a value if it is small, to travel with each call; else a reference to it in the store.
-
-    Raises ExecutionError where there is no room for it.
+    """Return a small value itself, which travels with each call; else a reference to it in the
+    store.
     """
     if not isinstance(value, np.ndarray) or value.nbytes < _INLINE_BELOW_BYTES:
         return value
@@ -73,19 +72,8 @@ _WHY_S = 30.0
 class RayTransport:
     """One actor a device, on the Ray that this process is connected to.
 
-    Ray starts actors, where they belong, and ends them. Those on this machine take calls over
-    channels; what they sent is held here. To the others a call goes by Ray, and names its values by
-    reference, so that large ones go from store to store and small ones travel with the call; only
-    the end of a call is told here. What such an actor sent lives on in its node's store where its
-    process alone dies.
-
-    Parameters
-    ----------
-    post : callable
-    connection : RayConnection
-    streams : mapping of str to int
-    timeout_s : float
-        Of starting a device and compiling its subgraphs.
+    Actors on this machine take calls over channels, and what they sent is held here. To the others
+    a call goes by Ray and names its values by reference, so that large ones go from store to store.
     """
 
     def __init__(

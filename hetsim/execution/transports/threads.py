@@ -23,16 +23,7 @@ _GRACE_S = 5.0
 
 
 class ThreadTransport:
-    """One worker a device, on as many threads as it has streams.
-
-    Kernels run outside Python's interpreter lock, so devices overlap for real. Handles are
-    the values themselves: they outlive the device that made them.
-
-    Parameters
-    ----------
-    post : callable
-    streams : mapping of str to int
-    """
+    """One worker a device, on as many threads as it has streams; values are their own handles."""
 
     def __init__(self, post: Post, streams: Mapping[str, int]) -> None:
         self._post = post
@@ -123,10 +114,7 @@ class ThreadTransport:
 
 
 class _Crew:
-    """A worker and its threads.
-
-    Daemons, so that a kernel which never ends does not keep the process alive.
-    """
+    """A worker and its threads."""
 
     def __init__(self, device: str, streams: int) -> None:
         self.worker = DeviceWorker(device)
