@@ -28,7 +28,7 @@ import onnx
 
 import hetsim
 from hetsim.backend import Split, split
-from hetsim.execution.devices.program import assemble
+from hetsim.execution.program import assemble
 from hetsim.execution.transports.processes import command_line, descendants
 from hetsim.execution.transports.ray_connection import ray_connection
 from hetsim.graph.model import Model

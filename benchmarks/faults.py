@@ -47,10 +47,9 @@ import numpy as np
 import hetsim
 from fault_cluster import DEVICES, Nodes, model_file, plan_of
 from hetsim.errors import HetsimError
-from hetsim.execution.devices.weights import staged
-from hetsim.execution.equality import differences
-from hetsim.execution.run import run_whole
+from hetsim.execution.run import differences, run_whole
 from hetsim.execution.transports.processes import command_line, descendants, end_all
+from hetsim.execution.weights import staged
 from hetsim.graph.inputs.samples import random_inputs
 from marked import marked
 

@@ -15,7 +15,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from hetsim.core import checks
 from hetsim.errors import ModelError, RequestError, UsageError, nearest
-from hetsim.execution.inputs_outputs import check_wait
+from hetsim.execution.program import check_wait
 from hetsim.execution.run import EXECUTORS, run
 from hetsim.graph.dag import topological_order
 from hetsim.graph.loading import model_of

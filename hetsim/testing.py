@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hetsim.device.device import Device
-from hetsim.device.standard_properties import PRECISION
+from hetsim.device.properties import PRECISION
 from hetsim.errors import InvalidInput, NonconformingDevice, UsageError
 from hetsim.graph.model import Model
 

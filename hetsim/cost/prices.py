@@ -19,10 +19,16 @@ from hetsim.cost.quantized import (
     quantized_kernel,
     shared_loads,
 )
-from hetsim.device.support.executed import as_int8, fitted_in_int8, integer_node
-from hetsim.device.support.quantized import PRODUCTS, Quantized, fusing_key
+from hetsim.device.support.quantized import (
+    PRODUCTS,
+    Quantized,
+    as_int8,
+    fitted_in_int8,
+    fusing_key,
+    integer_node,
+    taken_off,
+)
 from hetsim.device.support.rules import Support, by_rules, casts_nothing
-from hetsim.device.support.taken_off import taken_off
 from hetsim.errors import HetsimError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work import Work, graph_work, node_work, op_key

@@ -41,7 +41,7 @@ class Identity:
     precision: str = GRAPH_PRECISION
 
     def stated(self) -> dict[str, str]:
-        """What a file says of itself, by key of the model's metadata; versions, as kernels differ."""
+        """What a file says of itself, by key of the model's metadata, versions included."""
         versions = {"hetsim": __version__, "onnxruntime": onnxruntime_version()}
         return {f"hetsim.{key}": text for key, text in (asdict(self) | versions).items()}
 

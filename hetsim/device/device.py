@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar
 
 from hetsim.core.plugins import answered
 from hetsim.device.kernels.precision import Rounding, check_rounding, rounded
-from hetsim.device.properties import Properties, PropertyValue
-from hetsim.device.standard_properties import (
+from hetsim.device.properties import (
     PRECISION,
     PROFILE,
     THREADS,
+    Properties,
+    PropertyValue,
     default_precision,
     metrics,
     settings,
 )
-from hetsim.device.support.mapping import mapped_back, traceable
-from hetsim.device.support.rules import Support, by_rules, without_lone_housekeeping
+from hetsim.device.support.rules import (
+    Support,
+    by_rules,
+    mapped_back,
+    traceable,
+    without_lone_housekeeping,
+)
 from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph
 from hetsim.graph.work.movement import housekeeping_nodes

@@ -2,16 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
-from hetsim.core.plugins import asked, load_plugin, misfit, plugin_names
+from hetsim.core.plugins import answered, asked, is_amount, load_plugin, misfit, plugin_names
 from hetsim.device.device import GROUP as GROUP
 from hetsim.device.device import Device, SimulatedDevice
-from hetsim.device.hooks import unfit_class, watched
+from hetsim.device.support.rules import Support
 from hetsim.errors import PluginError, UsageError, nearest
+from hetsim.graph.graph import Graph
+from hetsim.graph.patterns.matching import Match
 from hetsim.graph.reading.extension import Extension
 from hetsim.hardware.spec import DeviceSpec, Platform
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def watched(device: Device, backend: str) -> Device:
+    """Return a plugin's `device`, whose hooks raise only hetsim's errors and give what is due."""
+    for hook, wanting in _HOOKS.items():
+        if getattr(type(device), hook) is not getattr(Device, hook):
+            setattr(device, hook, _watched(getattr(device, hook), backend, hook, wanting))
+    return device
+
+
+def unfit_class(kind: type[Device]) -> str | None:
+    """Return which fact of a class is none that a device can have; None where all are."""
+    if not is_amount(kind.tolerance):
+        return "tolerance"
+    for name in ("simulate", "exports"):
+        if not isinstance(getattr(kind, name), bool):
+            return name
+    return None
+
+
+def _watched(
+    method: Callable[..., Any], backend: str, hook: str, wanting: Callable[..., str | None]
+) -> Callable[..., Any]:
+    @wraps(method)
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return answered(
+            GROUP,
+            backend,
+            hook,
+            lambda: method(*args, **kwargs),
+            lambda given: wanting(given, *args),
+        )
+
+    return answer
+
+
+def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
+    if not isinstance(given, Support):
+        return "a Support"
+    if graph is None:
+        return None
+    count = len(graph.nodes)
+    answers = given.supported
+    if not isinstance(answers, tuple) or len(answers) != count:
+        return f"a Support with a tuple of {count} answers"
+    if not all(isinstance(answer, bool) for answer in answers):
+        return "a Support whose answers are True or False"
+    if not isinstance(given.reasons, Mapping) or not all(
+        isinstance(given.reasons.get(node), str) for node in range(count) if not answers[node]
+    ):
+        return "a Support with a text why for each node that is not taken"
+    if not isinstance(given.composites, tuple) or not all(
+        isinstance(match, Match) and all(node in range(count) for node in match.nodes)
+        for match in given.composites
+    ):
+        return "a Support whose composites are a tuple of Match of nodes of the graph"
+    members = [node for match in given.composites for node in match.nodes]
+    return None if len(members) == len(set(members)) else "a Support of disjoint composites"
+
+
+def _of_graph(given: Any, *rest: Any) -> str | None:
+    return None if isinstance(given, Graph) else "a Graph"
+
+
+def _of_model(given: onnx.ModelProto, *rest: Any) -> str | None:
+    import onnx
+
+    return None if isinstance(given, onnx.ModelProto) else "an onnx.ModelProto"
+
+
+def _of_rounding(given: Any, *rest: Any) -> str | None:
+    fits = isinstance(given, Mapping) and all(
+        isinstance(word, str) for pair in given.items() for word in pair
+    )
+    return None if fits else "a mapping of element types"
+
+
+def _of_kernels(given: Any, *rest: Any) -> str | None:
+    fits = all(callable(getattr(given, name, None)) for name in ("run", "cancel"))
+    return None if fits else "a CompiledSubgraph"
+
+
+def _anything(given: Any, *rest: Any) -> None:
+    return None
+
+
+_HOOKS: Mapping[str, Callable[..., str | None]] = {
+    "query_model": _of_query,
+    "transform_graph": _of_graph,
+    "transform": _of_model,
+    "rounding": _of_rounding,
+    "open": _of_kernels,
+    "compile": _of_kernels,
+    "import_compiled": _of_kernels,
+    "add_extension": _anything,
+    "identity": _anything,
+    "get_property": _anything,
+    "set_property": _anything,
+}
+
 
 SIMULATED = "simulated"
 THREADED = 1e-5

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.execution.devices.program import Program, assemble, tolerance_of
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.requests import next_of
+from hetsim.execution.dispatch.loop import next_of
 from hetsim.execution.dispatch.transport import Ended, Fetched, Transport, load_all, unanswered
-from hetsim.execution.equality import judged
-from hetsim.execution.inputs_outputs import (
+from hetsim.execution.program import (
+    Program,
+    assemble,
     check_how,
     constants_among_outputs,
     given_inputs,
     model_of,
+    tolerance_of,
 )
-from hetsim.execution.transports.executors import transports
+from hetsim.execution.run import judged
+from hetsim.execution.session import transports
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.turns import Turns
 
@@ -251,9 +253,9 @@ def emulate(
     if time_scale is not None and not (time_scale > 0 and math.isfinite(time_scale)):
         raise UsageError(f"time_scale is {time_scale:g}", hint="give a positive number")
     model = model_of(plan)
-    from hetsim.execution.devices.weights import staged
     from hetsim.execution.run import run_whole
     from hetsim.execution.session import crossing_bytes
+    from hetsim.execution.weights import staged
     from hetsim.problem.parts import check_contention
     from hetsim.simulation.clock.templates import tasks_of_plan
     from hetsim.simulation.simulate import simulate

@@ -75,7 +75,7 @@ def spread(
         import ray
         from ray.exceptions import OutOfMemoryError, RayError, RayTaskError, WorkerCrashedError
 
-        from hetsim.execution.transports.ray_errors import out_of_store
+        from hetsim.execution.transports.ray_actor import out_of_store
 
         resources: Callable[[], dict[str, float]] = ray.cluster_resources
 
@@ -133,7 +133,7 @@ def spread_here(
 
 def _cause(error: Any) -> Exception:
     """What the function raised, or what its answer found no room in."""
-    from hetsim.execution.transports.ray_errors import out_of_store
+    from hetsim.execution.transports.ray_actor import out_of_store
 
     cause: Exception = error.as_instanceof_cause()
     return out_of_store(cause, "what the work gave") or cause

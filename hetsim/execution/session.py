@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,18 +14,21 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.core.forking import ended_by_this_process, refuse_child
 from hetsim.errors import TooManyInFlight, UsageError
-from hetsim.execution.devices.program import Program, assemble, roundings_of
-from hetsim.execution.dispatch.device_states import Policy, Recovery
-from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.device_states import Policy, Recovery, Replan
+from hetsim.execution.dispatch.loop import Request, SessionLoop
 from hetsim.execution.dispatch.run_log import RunLog
-from hetsim.execution.inputs_outputs import (
+from hetsim.execution.dispatch.transport import Post, Transport
+from hetsim.execution.program import (
+    Outcome,
+    Program,
+    assemble,
     check_how,
     check_wait,
     constants_among_outputs,
     given_inputs,
     model_of,
+    roundings_of,
 )
-from hetsim.execution.transports.executors import opened
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.workload.failure import Failure, check_failures
 
@@ -33,6 +36,66 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
     from hetsim.problem.timeline import Event
+
+
+@contextmanager
+def opened(
+    program: Program,
+    executor: str,
+    address: str | None,
+    room_bytes: int,
+    streams: Mapping[str, int],
+    policy: Policy,
+    replan: Replan | None = None,
+    log: RunLog | None = None,
+) -> Iterator[SessionLoop]:
+    """Give a loop whose devices are ready; all of it ends with the context."""
+    widths = {**dict.fromkeys(program.code, 1), **streams}
+    with transports(executor, address, room_bytes, widths, policy.timeout_s) as connect:
+        loop = SessionLoop(program, connect, widths, policy, replan, log)
+        try:
+            loop.start()
+            yield loop
+        finally:
+            loop.close()
+
+
+@contextmanager
+def transports(
+    executor: str,
+    address: str | None,
+    room_bytes: int,
+    streams: Mapping[str, int],
+    timeout_s: float,
+) -> Iterator[Callable[[Post], Transport]]:
+    """Give what makes a transport of the function that takes its events; see ``opened``."""
+    if executor == "threads":
+        from hetsim.execution.transports.threads import ThreadTransport
+
+        yield lambda post: ThreadTransport(post, streams)
+        return
+    from hetsim.execution.transports.ray_connection import STORE_BYTES, ray_connection
+
+    with ray_connection(address, store_bytes=STORE_BYTES + room_bytes) as connection:
+        from hetsim.execution.transports.ray_transport import RayTransport
+
+        yield lambda post: RayTransport(post, connection, streams, timeout_s)
+
+
+def execute(
+    program: Program,
+    inputs: Mapping[str, Any],
+    executor: str,
+    address: str | None,
+    timeout_s: float,
+    crossing_bytes: int,
+) -> Outcome:
+    """Run a program once; ``timeout_s`` is for compiling, and again for running."""
+    with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as loop:
+        request = Request(0, loop.cancel, dict)
+        loop.submit(request, inputs, timeout_s)
+        outputs = request.result()
+        return Outcome(outputs, loop.start_s, request.wall_s or 0.0)
 
 
 class Session:
@@ -134,7 +197,7 @@ class Session:
             if number < least:
                 raise UsageError(f"{name} is {number}", hint=f"give {least} or more")
         model = model_of(plan)
-        from hetsim.execution.devices.weights import staged
+        from hetsim.execution.weights import staged
 
         plan.validate()
         roundings = roundings_of(plan) if precision == "device" else None

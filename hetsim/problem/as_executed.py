@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from hetsim.device.support.executed import integer_node, is_quantized
+from hetsim.device.support.quantized import integer_node, is_quantized
 from hetsim.device.support.rules import Support
 from hetsim.errors import InvalidInput
 from hetsim.graph.graph import ITEM_BITS, Graph

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hetsim.device.support.executed import fitted_in_int8, integer_node
+from hetsim.device.support.quantized import fitted_in_int8, integer_node
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import graph_work
 from hetsim.hardware.bandwidth import at_bandwidth

@@ -6,9 +6,9 @@ import onnx
 import pytest
 
 from hetsim.cost.profiles.names import Names
-from hetsim.device.support.reasons import cause_of
+from hetsim.device.support.rules import cause_of
 from hetsim.errors import UsageError, WorkloadError, nearest
-from hetsim.execution.transports.ray_errors import node_may_be_gone
+from hetsim.execution.transports.ray_actor import node_may_be_gone
 from hetsim.graph.reading.session import _translated, gist
 from hetsim.hardware.changing.amounts import read_amount
 from hetsim.workload.workload import parse_slo

@@ -22,7 +22,7 @@ KILLED = {
     "hetsim.load_model(sys.argv[1], canonical='basic')",
     "observed": MODEL + "from hetsim.graph.shapes import observe\nobserve.open_session = dies\n"
     "hetsim.load_model(sys.argv[2], canonical='none')",
-    "profiled": "import onnxruntime\nfrom hetsim.device.kernels.profiling import Profile\n"
+    "profiled": "import onnxruntime\nfrom hetsim.device.kernels.onnx_runtime import Profile\n"
     "kept = Profile(onnxruntime.SessionOptions())\ndies()",
     "zoo": "from pathlib import Path\nfrom hetsim.graph.zoo import models, random_weights\n"
     "random_weights.fill = random_weights.read_source = dies\nmodels._write('squeezenet', "

@@ -18,8 +18,7 @@ from hetsim.cost.prices import Prices
 from hetsim.cost.quantized import kernel_sets, quantized_kernel
 from hetsim.cost.registry import cost_model
 from hetsim.device.device import SimulatedDevice
-from hetsim.device.support.executed import as_int8, integer_node
-from hetsim.device.support.quantized import Quantized
+from hetsim.device.support.quantized import Quantized, as_int8, integer_node
 from hetsim.device.support.rules import Support
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work

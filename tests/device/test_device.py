@@ -11,8 +11,8 @@ import pytest
 
 import hetsim
 from hetsim.device.device import Device, SimulatedDevice, Support
+from hetsim.device.properties import PRECISION
 from hetsim.device.registry import make_device, platform_devices
-from hetsim.device.standard_properties import PRECISION
 from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.inputs.samples import random_inputs

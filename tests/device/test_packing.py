@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from hetsim.device.kernels.packing import FOREIGN_TYPES, dtype_of, from_bytes, to_bytes
+from hetsim.device.kernels.onnx_runtime import FOREIGN_TYPES, dtype_of, from_bytes, to_bytes
 from hetsim.errors import ExecutionError
 
 SHAPES = st.lists(st.integers(0, 5), max_size=3)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 import hetsim
 from builders import BOX
-from hetsim.device.kernels.precision import check_rounding, rounded
-from hetsim.device.kernels.widening import widened_outputs
+from hetsim.device.kernels.precision import check_rounding, rounded, widened_outputs
 from hetsim.errors import UsageError
 from hetsim.execution.run import run
 from hetsim.graph.inputs.samples import random_inputs

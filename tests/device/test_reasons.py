@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 
 import hetsim
-from hetsim.device.support.reasons import Kind, cause_of
-from hetsim.device.support.rules import SupportRule, refusal
+from hetsim.device.support.rules import Kind, SupportRule, cause_of, refusal
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.hardware.catalog import load_device
 

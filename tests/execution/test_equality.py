@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hetsim.execution.equality import Verdict, difference, differences, judged
+from hetsim.execution.run import Verdict, difference, differences, judged
 
 NAN, OTHER_NAN = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
 

@@ -19,8 +19,7 @@ from hetsim import backend
 from hetsim.cli.main import main
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import RequestError
-from hetsim.execution.compiled.read import open_compiled
-from hetsim.execution.compiled.run import run_compiled
+from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.graph.reading.onnx_types import plain
 from onnx_builders import bits, make_model, op, save, value

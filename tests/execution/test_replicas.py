@@ -13,8 +13,8 @@ import hetsim
 from builders import BOX
 from hetsim.errors import UsageError
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.execution.devices.program import assemble, roundings_of
 from hetsim.execution.emulation import emulate
+from hetsim.execution.program import assemble, roundings_of
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.problem.plan import Plan

@@ -16,8 +16,7 @@ from onnx import helper
 import hetsim
 from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
 from hetsim.execution import run as runner
-from hetsim.execution.equality import Deviation
-from hetsim.execution.run import Plain, run
+from hetsim.execution.run import Deviation, Plain, run
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.reporting.result import run_record
 from hetsim.reporting.tables.plan import session_lines

@@ -15,7 +15,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import RequestError
-from hetsim.execution.inputs_outputs import given_inputs
+from hetsim.execution.program import given_inputs
 from hetsim.graph.inputs.arrays import read_npy, read_npz
 from onnx_builders import make_model, op, save, value
 

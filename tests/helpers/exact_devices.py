@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 import pytest
 
-from hetsim.execution.devices.plan_steps import Step
-from hetsim.execution.devices.program import Program
-from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Post, Transport
+from hetsim.execution.program import Program, Step
+from hetsim.execution.worker import DeviceWorker
 
 
 class ExactClock:

@@ -22,8 +22,7 @@ from figure_builders import kernels_block
 from hetsim.analysis.what_if import faster_device
 from hetsim.core.files import open_regular, read_regular
 from hetsim.errors import InvalidInput, ModelError, PlanError, PlatformError
-from hetsim.execution.compiled.read import open_compiled
-from hetsim.execution.compiled.run import run_compiled
+from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.hardware.files.catalog_files import catalog_folder
 from onnx_builders import make_model, op, save, value

@@ -13,7 +13,7 @@ from hypothesis import given
 from builders import problems
 from hetsim.analysis.comparison import compare
 from hetsim.core.text import to_json
-from hetsim.execution.equality import Deviation
+from hetsim.execution.run import Deviation
 from hetsim.partitioning.flow import partition
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem

@@ -13,8 +13,8 @@ from hetsim.analysis.nodes.nodes import Nodes
 from hetsim.core.text import tally
 from hetsim.core.units import format_bytes
 from hetsim.cost.kernels.as_fitted import model_figures
-from hetsim.device.support.executed import held_in, is_quantized
-from hetsim.device.support.reasons import Kind, cause_of, without_values
+from hetsim.device.support.quantized import held_in, is_quantized
+from hetsim.device.support.rules import Kind, cause_of, without_values
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.executing import INT8, PRECISIONS

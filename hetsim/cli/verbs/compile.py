@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.execution.compiled.manifest import Manifest
-    from hetsim.execution.compiled.read import CompiledPlan
-    from hetsim.execution.compiled.run import CompiledRun
+    from hetsim.execution.compiled.run import CompiledPlan, CompiledRun
 
 
 @click.command("compile", cls=Command)

@@ -126,7 +126,7 @@ def query_device(
     """
     from hetsim.cli.question import read_model
     from hetsim.device.registry import make_device
-    from hetsim.device.support.executed import is_quantized
+    from hetsim.device.support.quantized import is_quantized
     from hetsim.hardware.catalog import load_device
     from hetsim.hardware.executing import INT8, executing
     from hetsim.problem.as_executed import quantized_already

@@ -163,8 +163,7 @@ def _run_folder(
     from hetsim.cli.execute import require_equal
     from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
     from hetsim.core.units import format_seconds
-    from hetsim.execution.compiled.read import open_compiled
-    from hetsim.execution.compiled.run import run_compiled
+    from hetsim.execution.compiled.run import open_compiled, run_compiled
 
     invocation, context = current(), click.get_current_context()
     for option in context.command.params:

@@ -13,8 +13,7 @@ from hetsim.cost.kernels.epilogues import epilogues
 from hetsim.cost.kernels.features import PRODUCTS
 from hetsim.cost.model import Kernel
 from hetsim.cost.roofline import instead
-from hetsim.device.support.executed import is_quantized
-from hetsim.device.support.quantized import DEQUANTIZE, Quantized
+from hetsim.device.support.quantized import DEQUANTIZE, Quantized, is_quantized
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import ITEM_BITS, Graph, Node
 from hetsim.graph.work import Work, graph_work, op_key

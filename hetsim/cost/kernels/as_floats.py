@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hetsim.device.support.executed import is_quantized
-from hetsim.device.support.quantized import DEQUANTIZE, QUANTIZE
+from hetsim.device.support.quantized import DEQUANTIZE, QUANTIZE, is_quantized
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import FLOATS

@@ -1,18 +1,21 @@
-"""The kernels of a device: ONNX Runtime on a subgraph, with settings that keep bits the same."""
+"""Kernels of a device: ONNX Runtime on a subgraph, with settings that keep bits the same."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.room import out_of_room
-from hetsim.device.kernels.packing import FOREIGN_TYPES, ForeignType, from_bytes, to_bytes
+from hetsim.core.scratch import scratch_folder
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.graph.reading.onnx_types import plain
 from hetsim.graph.reading.session import SILENT, quiet_runtime
@@ -20,7 +23,125 @@ from hetsim.graph.reading.session import SILENT, quiet_runtime
 if TYPE_CHECKING:
     import onnxruntime
 
-    from hetsim.device.kernels.profiling import KernelTime, Profile
+
+@dataclass(frozen=True, slots=True)
+class ForeignType:
+    """An element type known to ONNX Runtime but not to numpy itself."""
+
+    onnx: int
+    name: str
+    bits: int
+
+
+FOREIGN_TYPES: Mapping[str, ForeignType] = {
+    "tensor(bfloat16)": ForeignType(16, "bfloat16", 16),
+    "tensor(float8e4m3fn)": ForeignType(17, "float8_e4m3fn", 8),
+    "tensor(float8e4m3fnuz)": ForeignType(18, "float8_e4m3fnuz", 8),
+    "tensor(float8e5m2)": ForeignType(19, "float8_e5m2", 8),
+    "tensor(float8e5m2fnuz)": ForeignType(20, "float8_e5m2fnuz", 8),
+    "tensor(uint4)": ForeignType(21, "uint4", 4),
+    "tensor(int4)": ForeignType(22, "int4", 4),
+    "tensor(float4e2m1)": ForeignType(23, "float4_e2m1fn", 4),
+    "tensor(float8e8m0)": ForeignType(24, "float8_e8m0fnu", 8),
+    "tensor(uint2)": ForeignType(25, "uint2", 2),
+    "tensor(int2)": ForeignType(26, "int2", 2),
+}
+"""By the name that ONNX Runtime gives the type of an input or output."""
+
+
+def dtype_of(kind: ForeignType) -> np.dtype[np.generic]:
+    """Return the numpy dtype of `kind`."""
+    import ml_dtypes
+
+    dtype: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, kind.name))
+    return dtype
+
+
+def to_bytes(array: NDArray[np.generic], kind: ForeignType) -> NDArray[np.uint8]:
+    """Return the elements of `array` in C order as ONNX packs them."""
+    wanted = dtype_of(kind)
+    if array.dtype != wanted:
+        raise ExecutionError(f"an array of {array.dtype} was given where {wanted} is due")
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    if kind.bits >= 8:
+        return flat
+    per_byte = 8 // kind.bits
+    padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
+    padded[: flat.size] = flat & ((1 << kind.bits) - 1)
+    packed = np.zeros(padded.size // per_byte, np.uint8)
+    for place in range(per_byte):
+        packed |= padded[place::per_byte] << (place * kind.bits)
+    return packed
+
+
+def from_bytes(
+    data: NDArray[np.uint8], shape: Sequence[int], kind: ForeignType
+) -> NDArray[np.generic]:
+    """Undo ``to_bytes`` for an array of `shape`. O(elements)."""
+    dtype = dtype_of(kind)
+    if kind.bits >= 8:
+        return data.view(dtype).reshape(shape)
+    per_byte = 8 // kind.bits
+    count = int(np.prod(shape, dtype=np.int64))
+    flat = np.empty(data.size * per_byte, np.uint8)
+    for place in range(per_byte):
+        flat[place::per_byte] = (data >> (place * kind.bits)) & ((1 << kind.bits) - 1)
+    flat = flat[:count]
+    if kind.name.startswith("int"):
+        # ml_dtypes keeps a signed element sign-extended in its byte.
+        sign = np.uint8(1 << (kind.bits - 1))
+        flat = (flat ^ sign) - sign
+    return flat.view(dtype).reshape(shape)
+
+
+_SUFFIX = "_kernel_time"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """What one node took.
+
+    Attributes
+    ----------
+    node, op_type : str
+    runs : int
+        Times that it was run.
+    seconds : float
+        Wall clock of all of them together, to the microsecond.
+    """
+
+    node: str
+    op_type: str
+    runs: int
+    seconds: float
+
+
+class Profile:
+    """The profile of one session, in a folder of its own until it is read."""
+
+    def __init__(self, options: onnxruntime.SessionOptions) -> None:
+        self._lasting = ExitStack()
+        folder = self._lasting.enter_context(scratch_folder())
+        options.enable_profiling = True
+        options.profile_file_prefix = str(folder / "profile")
+
+    def end(self, session: onnxruntime.InferenceSession) -> tuple[KernelTime, ...]:
+        """Stop profiling `session` and return the times by node, in order of the first run."""
+        with self._lasting:
+            events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+        found: dict[str, tuple[str, int, int]] = {}
+        for event in events:
+            name = event.get("name", "")
+            if event.get("cat") != "Node" or not name.endswith(_SUFFIX):
+                continue
+            node = name.removesuffix(_SUFFIX)
+            op_type, runs, total_us = found.get(node, (event["args"]["op_name"], 0, 0))
+            found[node] = op_type, runs + 1, total_us + event["dur"]
+        return tuple(
+            KernelTime(node, op_type, runs, total_us / 1e6)
+            for node, (op_type, runs, total_us) in found.items()
+        )
+
 
 Value = Any
 """What crosses between subgraphs: a numpy array (strings as objects), a list of them for a
@@ -119,8 +240,6 @@ class CompiledSubgraph:
             )
         self._profile: Profile | None = None
         if settings.profile:
-            from hetsim.device.kernels.profiling import Profile
-
             self._profile = Profile(options)
         try:
             for library in settings.libraries:

@@ -1,25 +1,16 @@
-"""Quantized units: what stands between dequantized inputs and a quantized output, as one kernel.
-
-Casts between floats lie around nodes as those conversions do, and go with them in the same way.
-
-ONNX writes an 8-bit network as float nodes between DequantizeLinear and QuantizeLinear. What
-computes integers takes such a node with the conversions around it as one integer kernel, and
-converts where it loads and stores around nodes that it computes in float.
-
-Source: the "node units" of ONNX Runtime's quantized graphs and the fusions of explicit
-quantization that TensorRT documents, restated as one rule.
-"""
+"""Quantized units, float nodes executed as integers, and conversions that the host does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import Dag
-from hetsim.graph.graph import ITEM_BITS, Graph, Node
+from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
 from hetsim.graph.work import op_key, ops_of
-from hetsim.hardware.spec import DeviceSpec
+from hetsim.hardware.executing import INT8
+from hetsim.hardware.spec import FLOATS, DeviceSpec
 
 DEQUANTIZE = frozenset({"DequantizeLinear", "com.microsoft:DequantizeLinear"})
 QUANTIZE = frozenset({"QuantizeLinear", "com.microsoft:QuantizeLinear"})
@@ -296,3 +287,147 @@ def _widest(stored: Sequence[str]) -> str | None:
     if "float" in widest:
         return widest if bits == _NARROW else None
     return f"int{max(_NARROW, bits)}" if bits <= 2 * _NARROW else None
+
+
+_AS_INT8: Mapping[str, str] = dict.fromkeys(FLOATS, INT8)
+
+
+def integer_node(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
+    """Whether a device that executes in int8 has an integer kernel for a float node. O(inputs)."""
+    return (
+        spec.executes == INT8
+        and op_key(node) in spec.quantized
+        and not node.captures
+        and any(graph.tensors[name].dtype in FLOATS for name in node.reads)
+    )
+
+
+def fitted_in_int8(spec: DeviceSpec) -> bool:
+    """Whether a device executes as if in int8 by figures that were fitted to networks in int8."""
+    return spec.executes == INT8 and INT8 in spec.kernels
+
+
+def as_int8(spec: DeviceSpec) -> DeviceSpec:
+    """Return the device as it computes such a node: every float in int8."""
+    return replace(spec, execution_dtype=_AS_INT8)
+
+
+def held_in(spec: DeviceSpec, graph: Graph, node: Node) -> Mapping[str, str]:
+    """Return the float types of `node` by those in which the device computes and holds them."""
+    return _AS_INT8 if integer_node(spec, graph, node) else spec.execution_dtype
+
+
+def held_tensor_bytes(tensor: Tensor, types: Mapping[str, str]) -> int:
+    """Return the bytes of a tensor where its type is held in another."""
+    held = types.get(tensor.dtype)
+    if held is None:
+        return tensor.nbytes
+    return (tensor.elements * ITEM_BITS[held] + 7) // 8
+
+
+def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
+    """Why a device that executes in int8 cannot compute a float node at all, or None."""
+    inside = node.branches or (node.body is not None and not node.whole)
+    if spec.executes != INT8 or inside or integer_node(spec, graph, node):
+        return None
+    if any("float" in rate for rate in spec.flops_per_s):
+        return None
+    if not any(graph.tensors[name].dtype in FLOATS for name in (*node.reads, *node.writes)):
+        return None
+    return f"op {op_key(node)} has no integer kernel, and it computes no floats"
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Whether the model, or a graph inside one of its nodes, says itself what is in integers."""
+    # Of the many nodes there are few kinds.
+    for key in ops_of(graph):
+        name = key.rpartition(":")[2]
+        if key in _INTEGERS or name in _QUANTIZED_OPS or name.startswith("QLinear"):
+            return True
+    return any(
+        is_quantized(inner)
+        for node in graph.nodes
+        if node.branches or node.body is not None
+        for inner in (*node.branches.values(), node.body)
+        if inner is not None
+    )
+
+
+_INTEGERS = frozenset(DEQUANTIZE | QUANTIZE | INTEGER_PRODUCTS)
+
+
+_QUANTIZED_OPS = frozenset({
+    "DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulIntegerToFloat",
+    "MatMulNBits", "QAttention", "QEmbedLayerNormalization", "QGemm", "QMoE",
+})  # fmt: skip
+
+
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_KEPT = "conversions at the ends"
+
+
+def integers_alone(spec: DeviceSpec) -> bool:
+    """Whether a device computes in integers, and in no float type at all."""
+    return bool(spec.quantized) and not any("float" in rate for rate in spec.flops_per_s)
+
+
+def taken_off(spec: DeviceSpec, graph: Graph) -> frozenset[int]:
+    """Return the conversions of `graph`, and views outside of them, that the host does instead."""
+    return _at_the_ends(graph) if integers_alone(spec) else frozenset()
+
+
+def folded(spec: DeviceSpec, graph: Graph) -> frozenset[int]:
+    """Return the conversions of stored integers, which such a device never runs. O(V)."""
+    if not integers_alone(spec):
+        return frozenset()
+    stored = graph.dequantized
+    return frozenset(
+        node.id for node in graph.nodes if node.writes and stored.keys() >= set(node.writes)
+    )
+
+
+def _at_the_ends(graph: Graph) -> frozenset[int]:
+    known = graph.kept.get(_KEPT)
+    if not isinstance(known, frozenset):
+        known = graph.kept[_KEPT] = frozenset(_stores(graph) | _loads(graph))
+    return known
+
+
+def _stores(graph: Graph) -> set[int]:
+    """QuantizeLinear nodes of the model's inputs, and the views that lead to nothing else."""
+    given, found, views = set(graph.inputs), set[int](), list[Node]()
+    for node in graph.nodes:
+        if not node.inputs or node.inputs[0] not in given:
+            continue
+        if op_key(node) in QUANTIZE:
+            found.add(node.id)
+        elif op_key(node) in _VIEWS:
+            given.update(node.writes)
+            views.append(node)
+    readers, outputs = graph.consumers(), set(graph.outputs)
+    for node in reversed(views):
+        after = {v for name in node.writes for v in readers.get(name, ())}
+        if after and after <= found and outputs.isdisjoint(node.writes):
+            found.add(node.id)
+    return found
+
+
+def _loads(graph: Graph) -> set[int]:
+    """DequantizeLinear nodes whose results only leave the model, and the views behind them."""
+    readers, outputs, found = graph.consumers(), set(graph.outputs), set[int]()
+    views: set[int] = set()
+    for node in reversed(graph.nodes):
+        if not all(
+            (name in outputs or name in readers) and views.issuperset(readers.get(name, ()))
+            for name in node.writes
+        ):
+            continue
+        if op_key(node) in DEQUANTIZE and node.writes[0] not in graph.dequantized:
+            found.add(node.id)
+        elif op_key(node) in _VIEWS:
+            views.add(node.id)
+    producers = graph.producers()
+    for node in graph.nodes:
+        if node.id in views and producers.get(node.inputs[0]) in found:
+            found.add(node.id)
+    return found

@@ -1,13 +1,14 @@
-"""Which nodes a device takes, by the rules of its description, and why not the others."""
+"""Nodes that a device takes, by rules and patterns of its description, and why not the others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from hetsim.core.units import format_bytes
-from hetsim.device.support.executed import (
+from hetsim.device.support.quantized import (
     float_refusal,
     held_in,
     held_tensor_bytes,
@@ -15,6 +16,7 @@ from hetsim.device.support.executed import (
 )
 from hetsim.graph.dag import joined
 from hetsim.graph.graph import Graph, Node, Tensor
+from hetsim.graph.patterns.matching import Match
 from hetsim.graph.patterns.terms import AttributeTest, attribute_of
 from hetsim.graph.work import op_key
 from hetsim.hardware.spec import DeviceSpec, SupportRule
@@ -56,7 +58,7 @@ def by_rules(name: str, spec: DeviceSpec, graph: Graph, *, library: bool = False
     Members of a composite need not be among the ops that the rule accepts, nor have the attributes.
     O(V + tensors), and that of ``matching.find_matches``.
     """
-    from hetsim.device.support.taken_off import folded, taken_off
+    from hetsim.device.support.quantized import folded, taken_off
 
     reasons: dict[int, str] = {}
     free = taken_off(spec, graph) | folded(spec, graph)
@@ -263,3 +265,106 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
             size, allowed = format_bytes(held_tensor_bytes(tensor, types)), format_bytes(most)
             return f"{size} of tensor '{name}' (it takes {allowed})"
     return None
+
+
+def traceable(graph: Graph) -> Graph:
+    """Return the graph with each node's `origins` being its own name alone. O(V)."""
+    return replace(graph, nodes=tuple(replace(node, origins=(node.name,)) for node in graph.nodes))
+
+
+def mapped_back(graph: Graph, alone: Support, changed: Graph, answer: Support) -> Support:
+    """Return what a device says of `graph`, from what it says of what it makes of it."""
+    ids = {node.name: node.id for node in graph.nodes}
+    composites: list[Match] = []
+    refused: dict[int, str] = {}
+    kept: set[int] = set()
+    in_composite = {node: match for match in answer.composites for node in match.nodes}
+    for node in changed.nodes:
+        own = sorted({ids[name] for name in node.origins if name in ids})
+        match = in_composite.get(node.id)
+        if not answer.supported[node.id] and match is None:
+            what = op_key(node)
+            for v in own:
+                refused[v] = f"part of {what} on this device: {answer.reasons[node.id]}"
+            if own == [ids.get(node.name, -1)] and what == op_key(graph.nodes[own[0]]):
+                refused[own[0]] = answer.reasons[node.id]
+        elif match is None and len(own) > 1:
+            composites.append(Match(f"fused {op_key(node)}", tuple(own)))
+        elif match is None:
+            kept.update(own)
+    for match in answer.composites:
+        names = (name for v in match.nodes for name in changed.nodes[v].origins)
+        own = sorted({ids[name] for name in names if name in ids})
+        composites.append(replace(match, nodes=tuple(own)))
+    whole = _disjoint(composites, refused)
+    members = {v for match in whole for v in match.nodes}
+    reasons = {v: why for v, why in alone.reasons.items() if v not in kept or v in refused}
+    reasons.update(refused)
+    for v in members:
+        if v in reasons:
+            reasons[v] = f"{reasons[v]}; taken only together with what it is fused with"
+    supported = tuple(v not in reasons for v in range(len(graph.nodes)))
+    return Support(alone.device, supported, dict(sorted(reasons.items())), whole)
+
+
+def _disjoint(composites: Sequence[Match], refused: dict[int, str]) -> tuple[Match, ...]:
+    """Those that share no node with an earlier one nor with what is refused."""
+    taken: set[int] = set(refused)
+    kept: list[Match] = []
+    for match in composites:
+        if taken.isdisjoint(match.nodes):
+            taken.update(match.nodes)
+            kept.append(match)
+    return tuple(sorted(kept, key=lambda match: match.nodes))
+
+
+Kind = Literal["op", "attribute", "opset", "type", "shape", "rank", "size", "lone", "other"]
+"""The op itself, or one inside of it; an attribute's value; the operator set; the element type of a
+tensor; a shape that depends on data; too many dimensions; too many bytes; nothing that computes is
+joined to it there; or what a device of another package says."""
+
+_JOINTS = re.compile(r"; (?=taken only as a part of |no match of ')")
+"""Where ``rules`` adds to a reason; names of tensors may have semicolons, too."""
+
+_NO_MATCH = re.compile(r"no match of ('.*?'): (.*)", re.DOTALL)
+_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("lone", re.compile(r"^no node that computes is joined to it there$")),
+    ("type", re.compile(r"^op .* has no integer kernel, and it computes no floats")),
+    ("op", re.compile(r"^op ")),
+    ("attribute", re.compile(r"^attribute (?>.*? of )(?>.*? \(it takes ).*\)")),
+    ("opset", re.compile(r"^operator set \d+ \(it takes ")),
+    ("shape", re.compile(r"^dynamic shape of tensor ")),
+    ("rank", re.compile(r"^rank \d+ of tensor ")),
+    ("size", re.compile(r"^\S+ \S+ of tensor '.*' \(it takes ")),
+    ("type", re.compile(r"^\S+ tensor '")),
+)
+_NAMED_VALUE = re.compile(r"\b(tensor|value) '([^']*)'")
+
+
+def cause_of(reason: str) -> tuple[Kind, str]:
+    """Return what kind of reason it is, and its words.
+
+    Of an op in a pattern that did not match, those of the pattern: what keeps the device from
+    taking all of it.
+
+    >>> cause_of("op LRN")
+    ('op', 'op LRN')
+    >>> cause_of("op Erf; no match of 'gelu': float64 tensor 'x'")
+    ('type', "pattern 'gelu': float64 tensor 'x'")
+    """
+    own, *more = _JOINTS.split(reason)
+    missed = next(filter(None, map(_NO_MATCH.match, more)), None)
+    text = missed[2] if missed else own
+    for kind, words in _KINDS:
+        if words.search(text):
+            return kind, text if missed is None else f"pattern {missed[1]}: {text}"
+    return "other", own if missed is None else f"pattern {missed[1]}: {text}"
+
+
+def without_values(tensors: Container[str], reason: str) -> str:
+    """Return `reason` without the names of `tensors`, so that equal reasons read the same."""
+
+    def shorter(found: re.Match[str]) -> str:
+        return found[1] if found[2] in tensors else found[0]
+
+    return _NAMED_VALUE.sub(shorter, reason)

@@ -21,7 +21,7 @@ from hetsim.core.files import TEXT_LIMIT_BYTES, open_regular, read_most
 from hetsim.core.room import out_of_room
 from hetsim.device.artifact import onnxruntime_version
 from hetsim.errors import ExecutionError, InvalidInput
-from hetsim.execution.devices.plan_steps import Part, Step, steps_of
+from hetsim.execution.program import Part, Step, steps_of
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.version import __version__
 

@@ -24,8 +24,8 @@ from hetsim.execution.compiled.manifest import (
     ValueRecord,
     describe,
 )
-from hetsim.execution.devices.program import Program, assemble, roundings_of
-from hetsim.execution.devices.weights import external_tensors, staged
+from hetsim.execution.program import Program, assemble, roundings_of
+from hetsim.execution.weights import external_tensors, staged
 from hetsim.graph.reading.onnx_types import bytes_of
 from hetsim.partitioning.export.as_onnx import identifier
 from hetsim.partitioning.export.onnx_folder import check_folder

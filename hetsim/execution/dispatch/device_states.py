@@ -11,9 +11,9 @@ from typing import Literal
 from hetsim.core.room import out_of_room
 from hetsim.core.threads import begun
 from hetsim.errors import ExecutionError, HetsimError, NoReplacement
-from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Dispatcher
 from hetsim.execution.dispatch.transport import Loaded, Post, Transport
+from hetsim.execution.program import Program
 from hetsim.workload.failure import Failure
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hetsim.execution.devices.plan_steps import Replica, Step
+from hetsim.execution.program import Replica, Step
 
 
 class Call(NamedTuple):

@@ -1,18 +1,31 @@
-"""The loop of a session: events from callers and devices in, calls to devices out."""
+"""The loop of a session: requests and events of devices in, calls to devices out."""
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+from hetsim.core import checks
+from hetsim.core.forking import refuse_child
 from hetsim.core.room import out_of_room
 from hetsim.core.threads import begun
-from hetsim.errors import Cancelled, ExecutionError, HetsimError, OutOfRoom, UsageError
-from hetsim.execution.devices.program import Program
+from hetsim.errors import (
+    Cancelled,
+    DeviceLost,
+    ExecutionError,
+    HetsimError,
+    OutOfRoom,
+    TimedOut,
+    UsageError,
+)
 from hetsim.execution.dispatch.device_states import (
     DeviceStates,
     Policy,
@@ -21,22 +34,11 @@ from hetsim.execution.dispatch.device_states import (
     Replanned,
     Restart,
 )
-from hetsim.execution.dispatch.dispatcher import Dispatcher
-from hetsim.execution.dispatch.open_requests import OpenRequests
-from hetsim.execution.dispatch.requests import (
-    Alarms,
-    Cancel,
-    Close,
-    Expired,
-    Harm,
-    Inject,
-    Overdue,
-    Request,
-    Submit,
-)
+from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import (
     Ended,
+    Fault,
     Fetched,
     Loaded,
     Lost,
@@ -44,7 +46,430 @@ from hetsim.execution.dispatch.transport import (
     Transport,
     unanswered,
 )
+from hetsim.execution.program import Program
 from hetsim.workload.failure import Failure
+
+Item = TypeVar("Item")
+
+
+def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
+    """Return the next event, within `wait_s` seconds. Raises Empty of queues where none comes.
+
+    CPython's ``get`` with a timeout waits for ever where it finds its lock free, as after each
+    event, and is kept from running until its time is over. A look before leaves the lock taken.
+    """
+    try:
+        return events.get_nowait()
+    except queue.Empty:
+        if wait_s <= 0:
+            raise
+    return events.get(timeout=min(wait_s, threading.TIMEOUT_MAX))
+
+
+class Request:
+    """What ``run_async`` gives: the outputs to come.
+
+    Attributes
+    ----------
+    request_id : int
+        Ascending in the order of submission.
+    wall_s : float or None
+        Real seconds from submission to the outputs; None before, and where it failed.
+    """
+
+    def __init__(
+        self,
+        request_id: int,
+        cancel: Callable[[int], None],
+        finish: Callable[[dict[str, Any]], dict[str, Any]],
+    ) -> None:
+        self.request_id = request_id
+        self.wall_s: float | None = None
+        self._owner = os.getpid()
+        self._cancel = cancel
+        self._finish = finish
+        self._future: Future[dict[str, Any]] = Future()
+
+    def result(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """Wait for the outputs, by name in the model's order.
+
+        Parameters
+        ----------
+        timeout_s : float, optional
+            How long to wait; the request goes on after that.
+
+        Raises
+        ------
+        InvalidInput
+            Where `timeout_s` is no time.
+        TimedOut
+            Where it is not done in time; of devices that did not answer, it names them.
+        Cancelled
+            Where it was given up.
+        DeviceLost
+            Where it is lost: its devices failed more often while running it than
+            ``Session(max_losses=)`` allows. A TimedOut where they hung.
+        ExecutionError
+            Where it failed.
+        Infeasible
+            Where no device is left that can do it.
+        UsageError
+            Where it is under way in the parent of this forked process.
+        """
+        if timeout_s is not None:
+            checks.number(least=0, most=threading.TIMEOUT_MAX)(timeout_s, "timeout_s")
+        if not self.done():
+            refuse_child(self._owner, "the session of this request")
+        try:
+            return self._future.result(timeout_s)
+        except TimeoutError:
+            raise TimedOut(
+                f"request {self.request_id} is not done after {timeout_s:g} s",
+                hint="wait longer, or cancel it",
+                timeout_s=timeout_s or 0.0,
+            ) from None
+
+    def done(self) -> bool:
+        """Whether it has its outputs, or an error."""
+        return self._future.done()
+
+    def cancel(self) -> None:
+        """Give it up, where it is not done; ``result`` then raises Cancelled."""
+        if not self.done():
+            refuse_child(self._owner, "the session of this request")
+            self._cancel(self.request_id)
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Have `call` called, on any thread, once it is done."""
+        self._future.add_done_callback(lambda _: call())
+
+    def succeed(self, outputs: Mapping[str, Any], wall_s: float) -> None:
+        """Note its outputs."""
+        self.wall_s = wall_s
+        known = self._finish(dict(outputs))
+        # It holds the inputs, which nobody needs any more.
+        self._finish = dict
+        self._future.set_result(known)
+
+    def fail(self, error: HetsimError) -> None:
+        """Note that there will be none."""
+        self._future.set_exception(error)
+
+
+_FEW = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A caller has a request."""
+
+    request: Request
+    inputs: Mapping[str, Any]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A caller gives a request up."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Devices are to fail, at times from now."""
+
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """It is time for a device to fail."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A request or, with its incarnation, a call has had its time."""
+
+    request: int
+    call: Call | None = None
+    incarnation: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A device that hangs has done so for as long as its failure says."""
+
+    device: str
+    incarnation: int
+    error: ExecutionError
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Nothing more is to come."""
+
+
+class Alarms:
+    """Events that come by themselves when their time has come."""
+
+    def __init__(self, awaited: Callable[[object], bool]) -> None:
+        self._awaited = awaited
+        self._heap: list[tuple[float, int, object]] = []
+        self._ticks = itertools.count()
+        self._size = _FEW
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def at(self, when: float, event: object) -> None:
+        """Have `event` come at a time of the monotonic clock. O(log n), amortised."""
+        if len(self._heap) > self._size:
+            self._heap = [entry for entry in self._heap if self._awaited(entry[2])]
+            heapq.heapify(self._heap)
+            self._size = max(_FEW, 2 * len(self._heap))
+        heapq.heappush(self._heap, (when, next(self._ticks), event))
+
+    def next(self, events: queue.SimpleQueue[object]) -> object | None:
+        """Wait for the next event of `events` or of time; None where neither came after all."""
+        if not self._heap:
+            return events.get()
+        wait = self._heap[0][0] - time.monotonic()
+        if wait <= 0:
+            return heapq.heappop(self._heap)[2]
+        try:
+            return next_of(events, wait)
+        except queue.Empty:
+            return None
+
+
+_LOST_INPUTS = 8
+"""How often values may get lost between devices before a request is given up."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that has not been answered."""
+
+    request: Request
+    began: float
+    timeout_s: float
+    tries: dict[tuple[int, int], tuple[int, float]] = field(default_factory=dict)
+    deaths: int = 0
+    lost_inputs: int = 0
+    fetching: bool = False
+
+
+class OpenRequests:
+    """Keeps requests and calls, and decides who failed: a call, its request, or its device."""
+
+    def __init__(
+        self,
+        outputs: Sequence[str],
+        dispatcher: Dispatcher,
+        devices: DeviceStates,
+        transport: Transport,
+        policy: Policy,
+        later: Callable[[float, object], None],
+        log: RunLog,
+    ) -> None:
+        self._outputs = outputs
+        self._dispatcher = dispatcher
+        self._devices = devices
+        self._transport = transport
+        self._policy = policy
+        self._later = later
+        self._log = log
+        self._open: dict[int, _Open] = {}
+        self._given_out: dict[Call, float] = {}
+
+    def awaited(self, event: object) -> bool:
+        """Whether an event that time brings still matters."""
+        if not isinstance(event, Expired):
+            return True
+        return event.request in self._open if event.call is None else event.call in self._given_out
+
+    def give_out(self) -> None:
+        """Give the devices what they can start now."""
+        for call in self._dispatcher.calls():
+            incarnation = self._devices.incarnation(call.device)
+            step = self._dispatcher.step(call)
+            flight = self._dispatcher.flights[call.request]
+            received = [flight.values[name] for name in step.receives]
+            self._log.given_out(call, step, flight.made_on)
+            now = time.monotonic()
+            self._given_out[call] = now
+            if self._policy.hang_s is not None:
+                self._later(now + self._policy.hang_s, Expired(call.request, call, incarnation))
+            self._transport.call(call, incarnation, step, received)
+
+    def submitted(self, event: Submit) -> None:
+        """Take a request."""
+        self._log.submitted()
+        if self._devices.broken is not None:
+            event.request.fail(self._devices.broken)
+            return
+        try:
+            handles = {name: self._transport.hand(value) for name, value in event.inputs.items()}
+        except ExecutionError as error:
+            event.request.fail(error)
+            return
+        number = event.request.request_id
+        self._open[number] = _Open(event.request, time.perf_counter(), event.timeout_s)
+        self._later(time.monotonic() + event.timeout_s, Expired(number))
+        self._dispatcher.admit(number, handles)
+        if not self._outputs:
+            self._fetch(number)
+
+    def ended(self, event: Ended) -> None:
+        """Take what a call gave, or why it gave nothing."""
+        call, fault = event.call, event.fault
+        if event.incarnation != self._devices.incarnation(call.device):
+            return
+        self._given_out.pop(call, None)
+        self._log.ended(call, event.timing)
+        if fault is not None and fault.kind in ("died", "out of memory"):
+            self.lose(call.device, fault.kind, fault.error, values_too=fault.values_lost)
+            return
+        found = self._open.get(call.request)
+        if found is None:
+            self._dispatcher.finish(call, {})
+            self._transport.forget(call.device, call.version, call.request)
+        elif fault is not None:
+            self._failed(call, fault, found)
+        else:
+            tried = found.tries.pop((call.version, call.step), None) if found.tries else None
+            if tried is not None:
+                self._devices.repeated(call.device, "kernel", tried[1], call.request)
+            if self._dispatcher.finish(call, event.sent):
+                self._fetch(call.request)
+
+    def _fetch(self, number: int) -> None:
+        found = self._open[number]
+        if not found.fetching:
+            found.fetching = True
+            flight = self._dispatcher.flights[number]
+            self._log.fetching(number, {name: flight.made_on[name] for name in self._outputs})
+            self._transport.fetch(number, {name: flight.values[name] for name in self._outputs})
+
+    def fetched(self, event: Fetched) -> None:
+        """Answer a request whose outputs are here."""
+        found = self._open.get(event.request)
+        if found is None:
+            return
+        found.fetching = False
+        self._log.fetched(event.request)
+        if event.lost:
+            found.lost_inputs += 1
+            if found.lost_inputs > _LOST_INPUTS:
+                self.fail(event.request, ExecutionError("its outputs got lost again and again"))
+                return
+            self._dispatcher.miss(event.request, event.lost)
+            return
+        del self._open[event.request]
+        self._drop(event.request)
+        found.request.succeed(event.outputs, time.perf_counter() - found.began)
+
+    def _failed(self, call: Call, fault: Fault, found: _Open) -> None:
+        """A call failed, and its device goes on: once more, or the request has failed."""
+        if fault.kind == "lost input":
+            self._dispatcher.fail(call, fault.lost, state_gone=False)
+            found.lost_inputs += 1
+            if found.lost_inputs > _LOST_INPUTS:
+                self.fail(call.request, fault.error)
+            return
+        self._dispatcher.fail(call)
+        key = (call.version, call.step)
+        count, began = found.tries.get(key, (0, time.monotonic()))
+        found.tries[key] = (count + 1, began)
+        if count + 1 >= self._policy.attempts:
+            self.fail(call.request, fault.error)
+
+    def lose(self, device: str, kind: str, error: ExecutionError, *, values_too: bool) -> None:
+        """A device is gone: requests with which it goes every time are not tried again."""
+        self._log.lost(device)
+        for call in self._dispatcher.running_on(device):
+            found = self._open.get(call.request)
+            if found is not None:
+                found.deaths += 1
+                if found.deaths > self._policy.max_losses:
+                    self.fail(call.request, _lost(call.request, found.deaths, device, kind, error))
+        self._given_out = {
+            call: since for call, since in self._given_out.items() if call.device != device
+        }
+        self._devices.lose(device, kind, error, values_too=values_too)
+
+    def expired(self, event: Expired) -> None:
+        """Judge a request, or a call, that has had its time."""
+        call = event.call
+        if call is not None:
+            current = event.incarnation == self._devices.incarnation(call.device)
+            if call in self._given_out and current:
+                error = unanswered((call.device,), "running the plan", self._policy.hang_s or 0.0)
+                self.lose(call.device, "hang", error, values_too=False)
+            return
+        found = self._open.get(event.request)
+        if found is None:
+            return
+        flight = self._dispatcher.flights[event.request]
+        late = {running.device for running in flight.running} or set(self._devices.silent())
+        late = late or {running.device for running in self._given_out}
+        error = unanswered(sorted(late), "running the plan", found.timeout_s)
+        self.fail(event.request, error)
+        now = time.monotonic()
+        stuck = {
+            running.device
+            for running, since in self._given_out.items()
+            if now - since >= found.timeout_s / 2
+        }
+        for device in sorted(stuck):
+            self.lose(device, "hang", error, values_too=False)
+
+    def harm(self, failure: Failure) -> None:
+        """Make a device fail."""
+        device = failure.device
+        if device not in self._devices.up():
+            return
+        self._devices.expect(failure)
+        self._transport.harm(device, failure.kind)
+        if failure.kind == "hang":
+            lasts = failure.for_s or 0.0
+            error = unanswered((device,), "running the plan", lasts)
+            overdue = Overdue(device, self._devices.incarnation(device), error)
+            self._later(time.monotonic() + lasts, overdue)
+
+    def fail(self, number: int, error: HetsimError) -> None:
+        """Answer a request with an error, if it has not been answered."""
+        found = self._open.pop(number, None)
+        if found is not None:
+            self._drop(number)
+            found.request.fail(error)
+
+    def fail_all(self, error: HetsimError) -> None:
+        """Answer all requests with an error."""
+        for number in tuple(self._open):
+            self.fail(number, error)
+
+    def _drop(self, number: int) -> None:
+        flight = self._dispatcher.flights[number]
+        self._dispatcher.drop(number)
+        if flight.round or flight.missing or flight.running:
+            for device in self._devices.up():
+                self._transport.forget(device, self._dispatcher.version, number)
+
+
+def _lost(
+    request: int, losses: int, device: str, kind: str, error: ExecutionError
+) -> ExecutionError:
+    """Return the error of a request that is given up: a TimedOut where the device hung."""
+    times = "once" if losses == 1 else f"{losses} times"
+    what = f"request {request} is lost: its devices failed {times} while running it: {error.what}"
+    hint = f"{error.hint or 'see why the device fails'}, or allow more by max_losses"
+    if isinstance(error, TimedOut):
+        return replace(error, what=what, hint=hint)
+    return DeviceLost(what, where=error.where, hint=hint, device=device, kind=kind)
 
 
 class SessionLoop:

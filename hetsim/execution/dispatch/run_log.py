@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.program import Step, Timing
 from hetsim.problem.timeline import Event
 
 CALLER = "caller"

@@ -10,9 +10,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from hetsim.errors import ExecutionError, OutOfRoom, TimedOut
-from hetsim.execution.devices.plan_steps import Step, Timing
-from hetsim.execution.devices.program import Program
 from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.execution.program import Program, Step, Timing
 
 
 def unanswered(devices: Sequence[str], doing: str, timeout_s: float) -> TimedOut:

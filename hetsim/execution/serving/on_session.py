@@ -18,11 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
-from hetsim.execution.dispatch.requests import next_of
-from hetsim.execution.inputs_outputs import model_of
-from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late
-from hetsim.execution.serving.rehearsal import TIMES
-from hetsim.execution.serving.requests import Batch, Batching, Kept, Runs, Sort, sets_of
+from hetsim.execution.dispatch.loop import next_of
+from hetsim.execution.program import model_of
+from hetsim.execution.serving.load_test import (
+    LATE_SHARE,
+    Batch,
+    Batching,
+    Host,
+    Kept,
+    LoadTest,
+    Runs,
+    Sort,
+    compared,
+    late,
+    sets_of,
+)
+from hetsim.execution.serving.player import TIMES
 from hetsim.simulation.clock.playing import timeline_of
 from hetsim.simulation.service.layout import Setup, set_up
 from hetsim.simulation.service.memory import check_together
@@ -36,7 +47,7 @@ from hetsim.workload.arrivals import TURNS
 from hetsim.workload.deployment import Deployment, Instances, Served
 
 if TYPE_CHECKING:
-    from hetsim.execution.dispatch.requests import Request
+    from hetsim.execution.dispatch.loop import Request
     from hetsim.execution.session import Session
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
@@ -56,7 +67,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Due:
-    """A request that is due `at_s` seconds into the run: the `turn`-th of client `client` of `of`."""
+    """A request that is due at `at_s` of the run: the `turn`-th of client `client` of `of`."""
 
     at_s: float
     stream: int

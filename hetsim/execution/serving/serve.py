@@ -14,14 +14,20 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.core.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
-from hetsim.execution.inputs_outputs import check_how
-from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late
+from hetsim.execution.program import check_how
+from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late, runs_of
 from hetsim.execution.serving.on_session import serve_on
-from hetsim.execution.serving.player import Player, WallClock
-from hetsim.execution.serving.rehearsal import HEADROOM, Alone, Loadable, Rehearsal, loadable, roomy
-from hetsim.execution.serving.requests import runs_of
-from hetsim.execution.session import Session, crossing_bytes
-from hetsim.execution.transports.executors import transports
+from hetsim.execution.serving.player import (
+    HEADROOM,
+    Alone,
+    Loadable,
+    Player,
+    Rehearsal,
+    WallClock,
+    loadable,
+    roomy,
+)
+from hetsim.execution.session import Session, crossing_bytes, transports
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.service.layout import Setup, set_up
 from hetsim.simulation.service.memory import check_together

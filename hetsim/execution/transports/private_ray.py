@@ -24,13 +24,6 @@ from hetsim.core.room import no_room_in, out_of_room
 from hetsim.core.scratch import scratch_folder
 from hetsim.core.threads import begun
 from hetsim.errors import ClusterError
-from hetsim.execution.transports.interrupts import (
-    ending_waits,
-    ending_waits_for_starting,
-    hangup_ends,
-    held_interrupts,
-    termination_kept,
-)
 from hetsim.execution.transports.processes import (
     INSIDE,
     TEMP_PREFIX,
@@ -39,8 +32,13 @@ from hetsim.execution.transports.processes import (
     descendants,
     end_abandoned,
     end_all,
+    ending_waits,
+    ending_waits_for_starting,
+    hangup_ends,
+    held_interrupts,
     naming,
     owned,
+    termination_kept,
 )
 from hetsim.execution.transports.ray_health import Losing, vital_processes_watched
 from hetsim.hardware.files.catalog_files import catalog_folder

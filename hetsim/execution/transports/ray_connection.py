@@ -18,18 +18,18 @@ from typing import Any
 from hetsim.core.forking import after_fork, keep
 from hetsim.core.systems import THREADS, need
 from hetsim.errors import ClusterError, UsageError
-from hetsim.execution.transports.interrupts import (
-    ending_waits,
-    ending_waits_for_starting,
-    held_interrupts,
-    termination_kept,
-)
 from hetsim.execution.transports.private_ray import (
     QUIET,
     code_environment,
     job_apart,
     private_ray,
     restored,
+)
+from hetsim.execution.transports.processes import (
+    ending_waits,
+    ending_waits_for_starting,
+    held_interrupts,
+    termination_kept,
 )
 from hetsim.execution.transports.ray_health import (
     Losing,

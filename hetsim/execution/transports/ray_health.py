@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hetsim.core.own_programs import own_environment
 from hetsim.core.threads import begun
 from hetsim.errors import ClusterError, UsageError
-from hetsim.execution.transports.interrupts import ending_waits
-from hetsim.execution.transports.processes import Process, command_line
+from hetsim.execution.transports.processes import Process, command_line, ending_waits
 
 _VITAL = ("gcs_server", "raylet")
 """Processes without which no Ray goes on."""

@@ -15,18 +15,15 @@ from ray.exceptions import RayError
 
 from hetsim.core.threads import begun
 from hetsim.errors import ClusterError, DeviceLost, ExecutionError
-from hetsim.execution.devices.plan_steps import Step
-from hetsim.execution.devices.program import Program
-from hetsim.execution.devices.worker import error_of_device
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post
-from hetsim.execution.transports.channel import Held, Memory
-from hetsim.execution.transports.channel_ends import CallerEnd
-from hetsim.execution.transports.interrupts import held_interrupts
-from hetsim.execution.transports.node_weights import Shipments
-from hetsim.execution.transports.ray_actor import Actor, create, join, load
+from hetsim.execution.program import Program, Step
+from hetsim.execution.transports.channel import CallerEnd, Held, Memory
+from hetsim.execution.transports.processes import held_interrupts
+from hetsim.execution.transports.ray_actor import Actor, create, fault_of, join, load, out_of_store
 from hetsim.execution.transports.ray_connection import RayConnection
-from hetsim.execution.transports.ray_errors import fault_of, out_of_store
+from hetsim.execution.weights import Shipments
+from hetsim.execution.worker import error_of_device
 
 _INLINE_BELOW_BYTES = 100_000
 

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 from hetsim.core.threads import begun
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
-from hetsim.execution.devices.plan_steps import Step, Timing
-from hetsim.execution.devices.program import Program
-from hetsim.execution.devices.worker import DeviceWorker, error_of_device
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault
+from hetsim.execution.program import Program, Step, Timing
+from hetsim.execution.worker import DeviceWorker, error_of_device
 
 _GRACE_S = 5.0
 """How long a cancelled thread may take to end before it is left to itself."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetsim.cost.kernels.as_fitted import executed_dtype
-from hetsim.device.support.executed import is_quantized
+from hetsim.device.support.quantized import is_quantized
 from hetsim.errors import Infeasible, WorkloadError
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes

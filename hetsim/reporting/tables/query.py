@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from hetsim.core.text import fields, tally
-from hetsim.device.support.reasons import without_values
+from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
 from hetsim.reporting.words.console import cell, pairs, stack, table

@@ -120,7 +120,7 @@ def as_if_rows(problem: Problem) -> list[tuple[str, str]]:
 
 def taken_off_rows(problem: Problem) -> list[tuple[str, str]]:
     """Return the line that names conversions which compilers leave to the host; none without."""
-    from hetsim.device.support.taken_off import taken_off
+    from hetsim.device.support.quantized import taken_off
 
     if problem.model is None or problem.platform is None:
         return []

@@ -19,7 +19,7 @@ import hetsim
 from cli_calls import Cli, told
 from figure_builders import ERROR, VALUES, kernels_block
 from hetsim.device.device import SimulatedDevice
-from hetsim.device.support.reasons import without_values
+from hetsim.device.support.rules import without_values
 from hetsim.graph.patterns.matching import Match
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import (

@@ -11,7 +11,7 @@ from hetsim.cost.joined import Uses, joined_kernel
 from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, PRODUCTS, features
 from hetsim.cost.model import Kernel
 from hetsim.cost.registry import cost_model
-from hetsim.device.support.executed import as_int8
+from hetsim.device.support.quantized import as_int8
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import _FORMS, _RULES, Work, graph_work, node_work

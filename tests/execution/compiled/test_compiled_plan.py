@@ -23,10 +23,9 @@ import hetsim
 from artifact_builders import MODELS, inputs_of, mixed_model, weighted_model
 from builders import BOX
 from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, RequestError, UsageError
-from hetsim.execution.compiled import read
+from hetsim.execution.compiled import run as read
 from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
-from hetsim.execution.compiled.read import open_compiled
-from hetsim.execution.compiled.run import run_compiled
+from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.transports.ray_connection import RayConnection
 from onnx_builders import assert_bitwise_equal, make_model, op, save, value

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.devices.plan_steps import Part, Step, steps_of
+from hetsim.execution.program import Part, Step, steps_of
 
 
 @st.composite

@@ -14,8 +14,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError
-from hetsim.execution.devices.folders import run_folder
-from hetsim.execution.devices.weights import Extent, extents_of, staged
+from hetsim.execution.weights import Extent, extents_of, run_folder, staged
 from hetsim.graph.loading import load_model
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import hetsim
 from hetsim.errors import DeviceLost, ExecutionError, Infeasible, NoReplacement, OutOfRoom
-from hetsim.execution.devices.plan_steps import Part, steps_of
-from hetsim.execution.dispatch import device_states, open_requests
+from hetsim.execution.dispatch import device_states, loop
 from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
 from hetsim.execution.dispatch.transport import Loaded
+from hetsim.execution.program import Part, steps_of
 from hetsim.workload.failure import Failure
 from session_parts import Session, program
 
@@ -22,7 +22,7 @@ GONE = ExecutionError("its process ended")
 def made(monkeypatch: pytest.MonkeyPatch) -> Session:
     """One that can be planned anew, and whose clock stands still until a test moves it."""
     session = Session(replan=True)
-    for module in (device_states, open_requests):
+    for module in (device_states, loop):
         monkeypatch.setattr(module, "time", session.clock)
     return session
 

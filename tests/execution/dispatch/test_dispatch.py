@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.devices.plan_steps import Part, Replica, Step, steps_of
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
+from hetsim.execution.program import Part, Replica, Step, steps_of
 from sweeps import examples
 
 STREAMS = {"a": 1, "b": 2, "c": 1}

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from hetsim.errors import Cancelled, DeviceLost, ExecutionError, TimedOut
-from hetsim.execution.dispatch import open_requests
+from hetsim.execution.dispatch import loop as open_requests
 from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
-from hetsim.execution.dispatch.requests import Expired, Overdue
+from hetsim.execution.dispatch.loop import Expired, Overdue
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded
 from hetsim.workload.failure import Failure
 from session_parts import Session

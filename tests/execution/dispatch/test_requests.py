@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, TimedOut
-from hetsim.execution.dispatch.requests import Request
+from hetsim.execution.dispatch.loop import Request
 from hetsim.execution.dispatch.transport import kernel_fault, unanswered
 
 

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 import hetsim
 from hetsim.cli.main import main
-from hetsim.execution.devices.plan_steps import Step, Timing
 from hetsim.execution.dispatch import run_log
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.run_log import CALLER, RunLog
+from hetsim.execution.program import Step, Timing
 from hetsim.execution.run import run
 from hetsim.problem.timeline import Event
 from onnx_builders import save

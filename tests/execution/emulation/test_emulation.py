@@ -75,7 +75,7 @@ def test_a_device_that_does_not_answer_in_time() -> None:
 
 
 def test_a_device_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetsim.execution.devices.worker import DeviceWorker
+    from hetsim.execution.worker import DeviceWorker
 
     def refuse(*_: object) -> int:
         raise ExecutionError("no")

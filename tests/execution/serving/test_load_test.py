@@ -18,10 +18,10 @@ from deployments import model_at
 from exact_devices import exact
 from hetsim.core.text import to_json
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
-from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.serve import load_test
 from hetsim.execution.transports.ray_connection import RayConnection
+from hetsim.execution.worker import DeviceWorker
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.workload.arrivals import Closed, Poisson
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
@@ -226,7 +226,7 @@ def test_on_ray(
 
 INTERRUPTED = """
 import signal, sys, threading
-from hetsim.execution.devices.worker import DeviceWorker
+from hetsim.execution.worker import DeviceWorker
 from hetsim.execution.serving.serve import load_test
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Instances, Served

@@ -22,26 +22,28 @@ import pytest
 
 import hetsim
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
-from hetsim.execution.devices.plan_steps import Step, Timing
-from hetsim.execution.devices.worker import DeviceWorker
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault
+from hetsim.execution.program import Step, Timing
 from hetsim.execution.session import Session
 from hetsim.execution.transports import channel as channels
 from hetsim.execution.transports.channel import (
     LARGE_BYTES,
     MOST_FILES,
+    CallerEnd,
     Channel,
     ChannelEnded,
+    DeviceEnd,
     Held,
     Memory,
+    _own_class,
     come,
     heard,
     meeting,
     told,
 )
-from hetsim.execution.transports.channel_ends import CallerEnd, DeviceEnd, _own_class
 from hetsim.execution.transports.ray_connection import RayConnection
+from hetsim.execution.worker import DeviceWorker
 from onnx_builders import bits, make_model, op, value
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]

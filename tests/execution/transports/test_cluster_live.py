@@ -29,7 +29,7 @@ from click.testing import CliRunner
 from ray.cluster_utils import Cluster
 from hetsim.cli.main import main
 from hetsim.errors import ExecutionError, HetsimError
-from hetsim.execution.transports import node_weights
+from hetsim.execution import weights as node_weights
 from hetsim.execution.transports import ray_actor as ray_loading
 from hetsim.execution.transports.live_cluster import Probe, measure_links
 from hetsim.execution.transports.live_cluster import look_at, refuse_unplaceable

@@ -12,10 +12,9 @@ import pytest
 import ray
 
 from hetsim.errors import ExecutionError
-from hetsim.execution.devices.weights import Extent
-from hetsim.execution.transports import node_weights
-from hetsim.execution.transports.node_weights import Shipments
+from hetsim.execution import weights as node_weights
 from hetsim.execution.transports.ray_connection import RayConnection
+from hetsim.execution.weights import Extent, Shipments
 
 FIRST = (Extent("a/w.bin", 0, 1000), Extent("a/w.bin", 5000, 3000))
 SECOND = (Extent("a/w.bin", 5000, 3000), Extent("v.bin", 64, 200))

@@ -15,18 +15,16 @@ from typing import Any
 import pytest
 
 from hetsim.execution.transports import processes as abandoned
-from hetsim.execution.transports.interrupts import (
-    hangup_ends,
-    held_interrupts,
-    termination_kept,
-)
 from hetsim.execution.transports.processes import (
     OWNER,
     command_line,
     descendants,
     end_abandoned,
     end_all,
+    hangup_ends,
+    held_interrupts,
     owned,
+    termination_kept,
     working_in,
 )
 

@@ -18,7 +18,7 @@ from ray.exceptions import (
 
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.ray_tasks import _cause as spread_cause
-from hetsim.execution.transports.ray_errors import (
+from hetsim.execution.transports.ray_actor import (
     fault_of,
     node_may_be_gone,
     out_of_store,

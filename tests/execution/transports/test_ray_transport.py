@@ -18,15 +18,14 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
 from hetsim.errors import DeviceLost
-from hetsim.execution.devices.program import assemble
-from hetsim.execution.devices.weights import Extent, staged
+from hetsim.execution import weights as node_weights
+from hetsim.execution.program import assemble
 from hetsim.execution.run import run
-from hetsim.execution.transports import node_weights
+from hetsim.execution.session import execute
 from hetsim.execution.transports import ray_actor as ray_loading
-from hetsim.execution.transports.executors import execute
-from hetsim.execution.transports.node_weights import Shipments
 from hetsim.execution.transports.processes import Process, command_line, descendants
 from hetsim.execution.transports.ray_connection import RayConnection
+from hetsim.execution.weights import Extent, Shipments, staged
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, make_model, op, run_whole, value
 from sweeps import sweep

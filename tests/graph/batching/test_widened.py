@@ -12,7 +12,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import ModelError, UsageError
-from hetsim.execution.inputs_outputs import given_inputs
+from hetsim.execution.program import given_inputs
 from hetsim.execution.run import whole_model
 from hetsim.graph.zoo import models as zoo
 from onnx_builders import make_model, op, run_whole, value

@@ -12,8 +12,7 @@ from typing import Any
 from hetsim.core.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import Cancelled, ExecutionError, HetsimError
-from hetsim.execution.devices.plan_steps import Step, Timing
-from hetsim.execution.devices.program import Code
+from hetsim.execution.program import Code, Step, Timing
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""What a device gets and holds: subgraphs, weights, the steps that it runs."""

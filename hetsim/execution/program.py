@@ -1,0 +1,414 @@
+"""A plan made ready to run: subgraphs as ONNX, the steps that devices take, inputs and outputs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hetsim.core import checks
+from hetsim.device.kernels.onnx_runtime import DEFAULT, KernelSettings
+from hetsim.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from hetsim.device.kernels.precision import Rounding
+    from hetsim.execution.weights import Extent
+    from hetsim.graph.inputs.arrays import Inputs
+    from hetsim.graph.model import Model
+    from hetsim.hardware.spec import DeviceSpec
+    from hetsim.problem.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the steps of a plan depend on, of one subgraph."""
+
+    device: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a device runs in one call: some of its subgraphs, one after the other.
+
+    Attributes
+    ----------
+    device : str
+    parts : tuple of int
+        Indices of the subgraphs, ascending.
+    receives : tuple of str
+        Values handed over with the call: model inputs, and what other devices made.
+    sends : tuple of str
+        Values the call gives back: what other devices read, and outputs of the model.
+    keeps : tuple of str
+        Values the call makes that a later call to this device reads there.
+    frees : tuple of tuple of str
+        By part: values that the device has no use for once that part is done.
+    """
+
+    device: str
+    parts: tuple[int, ...]
+    receives: tuple[str, ...]
+    sends: tuple[str, ...]
+    keeps: tuple[str, ...]
+    frees: tuple[tuple[str, ...], ...]
+
+
+class Timing(NamedTuple):
+    """When a device ran a step, by the monotonic clock of the device's machine."""
+
+    arrived_s: float
+    parts: tuple[tuple[float, float], ...]
+
+    @property
+    def end_s(self) -> float:
+        """When the last subgraph was done."""
+        return self.parts[-1][1] if self.parts else self.arrived_s
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The steps of one of a plan's replicas."""
+
+    first: int
+    count: int
+    key: Hashable = 0
+
+
+def steps_of(
+    parts: Sequence[Part], outputs: Sequence[str], *, fused: bool = True
+) -> tuple[Step, ...]:
+    """Return the calls that run `parts`, in an order in which none waits for a later one.
+
+    A part joins the last call of its device where every value that it reads is there before
+    that call starts or is made within it, and where it either follows that call's last part
+    directly or nobody waits for that call. Each call depends on earlier ones alone, so
+    devices that take their calls in this order cannot block each other.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        Each after all that it reads from.
+    outputs : sequence of str
+        Values that the caller gets; those that no part makes are left to the caller.
+    fused : bool
+        Whether parts may share a call. If not, call i is part i, calls of one request may run
+        beside each other, and devices keep its values until they are to forget it.
+
+    Complexity: O(parts + values they read and write).
+    """
+    maker = {name: index for index, part in enumerate(parts) for name in part.outputs}
+    calls = _fuse(parts, maker) if fused else [[index] for index in range(len(parts))]
+    call_of = {index: call for call, members in enumerate(calls) for index in members}
+    sent = {name for name in outputs if name in maker}
+    last_reader: dict[tuple[str, str], int] = {}
+    for index, part in enumerate(parts):
+        for name in part.inputs:
+            last_reader[part.device, name] = index
+            if name in maker and parts[maker[name]].device != part.device:
+                sent.add(name)
+    steps: list[Step] = []
+    for call, members in enumerate(calls):
+        device = parts[members[0]].device
+        received: dict[str, int] = {}
+        made: list[str] = []
+        for index in members:
+            made.extend(parts[index].outputs)
+            for name in parts[index].inputs:
+                if name not in maker or parts[maker[name]].device != device:
+                    received[name] = index
+        sends = tuple(name for name in made if name in sent)
+        readers = {name: last_reader.get((device, name)) for name in made}
+        keeps = tuple(
+            name
+            for name, reader in readers.items()
+            if not fused or (reader is not None and call_of[reader] != call)
+        )
+        frees: list[tuple[str, ...]] = []
+        for index in members:
+            ends = {**{name: last_reader[device, name] for name in parts[index].inputs}, **received}
+            frees.append(
+                tuple(
+                    name
+                    for name in parts[index].inputs
+                    if fused and ends[name] == index and name not in sends
+                )
+            )
+        steps.append(Step(device, tuple(members), tuple(received), sends, keeps, tuple(frees)))
+    return tuple(steps)
+
+
+def _fuse(parts: Sequence[Part], maker: Mapping[str, int]) -> list[list[int]]:
+    """Collect the part indices into calls."""
+    calls: list[list[int]] = []
+    call_of: list[int] = []
+    newest: dict[str, int] = {}
+    awaited: set[int] = set()
+    for index, part in enumerate(parts):
+        sources = [call_of[maker[name]] for name in part.inputs if name in maker]
+        call = newest.get(part.device)
+        if (
+            call is None
+            or any(source > call for source in sources)
+            or (call_of[-1] != call and call in awaited)
+        ):
+            call = newest[part.device] = len(calls)
+            calls.append([])
+        calls[call].append(index)
+        call_of.append(call)
+        awaited.update(source for source in sources if source != call)
+    return calls
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One subgraph as a device gets it."""
+
+    group: int
+    about: str
+    proto: bytes = field(repr=False)
+    outputs: tuple[str, ...]
+    spec: DeviceSpec | None = field(default=None, repr=False)
+    settings: KernelSettings = DEFAULT
+    hold_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What an executor needs; free of the plan and the model.
+
+    Attributes
+    ----------
+    steps : tuple of Step
+        In an order in which none waits for a later one.
+    code : mapping of str to tuple of Code
+        By device that runs anything, in the platform's order.
+    extents : mapping of str to tuple of Extent
+        By device: the pieces of weights files that its subgraphs map.
+    weights_dir : str or None
+        Folder that the pieces' locations are relative to.
+    outputs : tuple of str
+        Outputs of the model that some step makes.
+    replicas : tuple of Replica
+        Whose steps follow one another; empty: all steps are of one.
+    deal : tuple of int
+        Replica by request, over and over.
+    beside : bool
+        Whether all versions before it stay loaded; else the one before it alone does, for as long
+        as calls of it may come.
+    """
+
+    steps: tuple[Step, ...]
+    code: Mapping[str, tuple[Code, ...]]
+    extents: Mapping[str, tuple[Extent, ...]]
+    weights_dir: str | None
+    outputs: tuple[str, ...]
+    replicas: tuple[Replica, ...] = ()
+    deal: tuple[int, ...] = (0,)
+    beside: bool = False
+
+    def steps_of(self, device: str) -> tuple[int, ...]:
+        """Indices of the steps of `device`, in order."""
+        return tuple(index for index, step in enumerate(self.steps) if step.device == device)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an executor gives back."""
+
+    outputs: Mapping[str, Any]
+    compile_s: float
+    wall_s: float
+
+
+def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
+    """Return, by node, the element types that its device in `plan` computes in another."""
+    from hetsim.device.kernels.precision import check_rounding
+
+    platform = plan.problem.platform
+    if platform is None:
+        return ({},) * plan.problem.n
+    by_device: list[Rounding] = []
+    for name in plan.problem.devices:
+        rounding = platform.devices[name].rounding
+        check_rounding(rounding, f"device '{name}'")
+        by_device.append(rounding)
+    found = [tuple(by_device[device] for device in replica.assignment) for replica in plan.replicas]
+    if any(other != found[0] for other in found):
+        raise UsageError(
+            f"the replicas of the plan '{plan.strategy}' round in different ways",
+            hint="run one of them alone, a plan of plan.replicas, or in the graph's own types",
+        )
+    return found[0]
+
+
+def tolerance_of(plan: Plan) -> float:
+    """Return how far outputs may be off where `plan` runs, over their largest magnitude."""
+    from hetsim.device.registry import tolerance
+
+    platform = plan.problem.platform
+    if platform is None:
+        return 0.0
+    return max((tolerance(platform.devices[name]) for name in plan.devices_used), default=0.0)
+
+
+def assemble(
+    plan: Plan,
+    model: Model,
+    roundings: Sequence[Rounding] | None = None,
+    hold_s: Sequence[float] | None = None,
+) -> Program:
+    """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
+
+    `roundings`: those of ``roundings_of``; None: the types of the graph. With `hold_s`, real
+    seconds by subgraph, devices take that long for each at least, and every subgraph is a step of
+    its own.
+    """
+    # Not at the top: device processes read the records above, and need no onnx.
+    from hetsim.execution.weights import extents_of
+    from hetsim.graph.extract import NO_NODE, runnable, runnable_dtypes
+
+    platform = plan.problem.platform
+    specs = {} if platform is None else platform.devices
+    settings = {
+        name: KernelSettings(threads=spec.threads, libraries=model.libraries)
+        for name, spec in specs.items()
+    }
+    default = KernelSettings(libraries=model.libraries)
+    foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
+    parts: list[Part] = []
+    code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
+    extents: dict[str, set[Extent]] = {device: set() for device in plan.devices_used}
+    for index, group in enumerate(plan.groups):
+        subgraph = runnable(model, group.nodes)
+        proto = subgraph.proto
+        if roundings is not None:
+            from hetsim.device.kernels.precision import rounded
+
+            around = [{} if node == NO_NODE else roundings[node] for node in subgraph.nodes]
+            proto = rounded(proto, around, runnable_dtypes(model))
+        parts.append(Part(group.device, subgraph.inputs, subgraph.outputs))
+        names = [model.graph.nodes[node].name for node in group.nodes]
+        code[group.device].append(
+            Code(
+                index,
+                _about(index, names),
+                proto.SerializeToString(),
+                subgraph.outputs,
+                foreign.get(group.device),
+                settings.get(group.device, default),
+                0.0 if hold_s is None else hold_s[index],
+            )
+        )
+        extents[group.device].update(extents_of(subgraph.proto))
+    steps: list[Step] = []
+    replicas: list[Replica] = []
+    for first, replica in zip(plan.offsets, plan.replicas, strict=True):
+        own = parts[first : first + len(replica.groups)]
+        made_by = steps_of(own, model.graph.outputs, fused=hold_s is None)
+        replicas.append(Replica(len(steps), len(made_by), replica.groups))
+        steps += [
+            replace(step, parts=tuple(first + part for part in step.parts)) for step in made_by
+        ]
+    made = {name for part in parts for name in part.outputs}
+    given = {*model.graph.inputs, *model.graph.constants}
+    unmade = [name for name in model.graph.outputs if name not in made and name not in given]
+    if unmade:
+        # A request would wait for it without end.
+        raise AssertionError(f"no subgraph makes output '{unmade[0]}' of {model.source}")
+    return Program(
+        steps=tuple(steps),
+        code={device: tuple(entries) for device, entries in code.items()},
+        extents={
+            device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
+            for device, found in extents.items()
+        },
+        weights_dir=str(model.weights_dir) if model.weights_dir is not None else None,
+        outputs=tuple(name for name in model.graph.outputs if name in made),
+        replicas=tuple(replicas),
+        deal=plan.period,
+    )
+
+
+def _about(index: int, names: list[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:3])
+    if len(names) > 3:
+        shown += f" and {len(names) - 3} more"
+    return f"subgraph g{index} ({shown})"
+
+
+EXECUTORS = ("ray", "threads")
+PRECISIONS = ("graph", "device")
+
+
+def check_how(
+    executor: str, address: str | None, timeout_s: float, precision: str = "graph"
+) -> None:
+    """Raise UsageError where the options of a run do not exist or do not go together."""
+    if executor not in EXECUTORS:
+        raise UsageError(f"there is no executor '{executor}'", hint="use 'ray' or 'threads'")
+    if address is not None and executor != "ray":
+        raise UsageError("an address needs the executor 'ray'")
+    check_wait("timeout_s", timeout_s)
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"there is no precision '{precision}'", hint=nearest(str(precision), PRECISIONS)
+        )
+
+
+def check_wait(what: str, seconds: float) -> None:
+    """Raise UsageError for a time that no thread can wait for."""
+    checks.real(seconds, what)
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise UsageError(f"{what} is {seconds:g} s", hint="give a positive number of seconds")
+
+
+def model_of(plan: Plan) -> Model:
+    """Return the model that a plan is of. Raises UsageError where there is none."""
+    if plan.problem.model is None:
+        raise UsageError(
+            f"the plan '{plan.strategy}' is for a problem without a model",
+            hint="build the problem with Problem.of(model, platform)",
+        )
+    return plan.problem.model
+
+
+def given_inputs(model: Model, inputs: Inputs | None, seed: int) -> dict[str, Any]:
+    """Return the inputs of a run: those that are given, checked, or random ones of `seed`."""
+    from hetsim.graph.inputs.arrays import check_inputs, read_npz
+    from hetsim.graph.inputs.samples import random_inputs
+    from hetsim.graph.reading.onnx_types import plain
+    from hetsim.graph.shapes.binding import without_frozen
+
+    checks.whole(0)(seed, "seed")
+    if inputs is None:
+        return dict(random_inputs(model, seed))
+    if isinstance(inputs, str | os.PathLike):
+        stated = {name: model.graph.tensors[name] for name in model.graph.inputs}
+        inputs = read_npz(Path(inputs), {**dict.fromkeys(model.frozen), **stated})
+    checks.mapping(checks.text)(inputs, "inputs")
+    inputs = without_frozen(inputs, model.frozen, model.source)
+    check_inputs(model, inputs)
+    return {name: plain(inputs[name]) for name in model.graph.inputs}
+
+
+def constants_among_outputs(model: Model) -> dict[str, Any]:
+    """Return the outputs of `model` that are stored values: they belong to no subgraph."""
+    names = [name for name in model.graph.outputs if name in model.graph.constants]
+    if not names:
+        return {}
+    from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
+    from hetsim.graph.extract import stored_alone
+
+    content = stored_alone(model, names).SerializeToString()
+    settings = KernelSettings(libraries=model.libraries)
+    return CompiledSubgraph(content, weights_folder(model), names, settings).run({})
+
+
+def weights_folder(model: Model) -> str | None:
+    """Return the folder of a model's external weights, if it has any."""
+    return str(model.weights_dir) if model.weights_dir is not None else None
