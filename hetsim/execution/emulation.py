@@ -38,113 +38,109 @@ if TYPE_CHECKING:
 
 
 class RealTimePlayer:
-    """Subgraphs run on the devices, which hold them; values wait here as long as links would."""
+    """Subgraphs run on devices; they and values wait here as long as devices and links would take.
+
+    `events` is what the transport posts into, `timeout_s` of loading, and again of playing.
+    ``wall_s`` has, by request of the last play, real seconds to its end; ``longest_s``, by subgraph
+    of all replicas, the longest that a call took; ``overrun_s`` the most beyond what was modelled.
+    """
 
     def __init__(
         self,
         program: Program,
-        plan_tasks: PlanTasks,
-        scale: float,
         transport: Transport,
         events: queue.SimpleQueue[object],
         timeout_s: float,
-        version: int,
     ) -> None:
         self._program = program
-        self._scale = scale
         self._transport = transport
         self._events = events
         self._timeout_s = timeout_s
-        self._version = version
-        self._turns = Turns(plan_tasks)
-        self._values: list[dict[str, Any]] = []
-        self._moving: list[tuple[float, int, int]] = []
-        self._called: dict[tuple[int, int], float] = {}
         self.wall_s: list[float] = []
         self.overrun_s = 0.0
         self.longest_s: dict[int, float] = {}
-        self.outputs: dict[int, Mapping[str, Any]] = {}
+        load_all(transport, 0, program, self._next, timeout_s)
 
-    def load(self) -> None:
-        """Start every device and compile. Raises ExecutionError where one does not."""
-        load_all(self._transport, self._version, self._program, self._next, self._timeout_s)
+    def play(
+        self, plan_tasks: PlanTasks, scale: float, inputs: Mapping[str, Any], requests: int
+    ) -> list[Mapping[str, Any]]:
+        """Run all requests from now on, a virtual second in `scale` real ones; return outputs.
 
-    def play(self, inputs: Mapping[str, Any], requests: int) -> None:
-        """Run all requests from now on. Raises ExecutionError where a device fails."""
-        transport, turns = self._transport, self._turns
+        Raises ExecutionError where a device fails.
+        """
+        transport, steps, turns = self._transport, self._program.steps, Turns(plan_tasks)
         handles = {name: transport.hand(value) for name, value in inputs.items()}
-        self._values = [dict(handles) for _ in range(requests)]
-        self.wall_s = [0.0] * requests
+        values = [dict(handles) for _ in range(requests)]
+        self.wall_s, self.overrun_s = [0.0] * requests, 0.0
+        called: dict[tuple[int, int], float] = {}
+        # When a value has arrived, or a device is free that has made what it should.
+        waiting: list[tuple[float, int, int]] = []
         began = time.monotonic()
         deadline = began + self._timeout_s
         left = requests
+
+        def lasts_s(request: int, task: int) -> float:
+            return float(turns.template_of(request).duration[task]) * scale
+
+        def start(now: float) -> None:
+            for request, task in turns.starts():
+                template = turns.template_of(request)
+                if task >= template.groups:
+                    heapq.heappush(waiting, (now + lasts_s(request, task), request, task))
+                    continue
+                index = template.first_group + task
+                step = steps[index]
+                received = [values[request][name] for name in step.receives]
+                called[request, task] = time.monotonic()
+                transport.call(Call(request, index, step.device, 0), 0, step, received)
+
         for request in range(requests):
             turns.admit(request)
-            if not turns.template_of(request).tasks:
-                left -= 1
-        self._start(began)
+            left -= not turns.template_of(request).tasks
+        start(began)
         while left:
-            wake = self._moving[0][0] if self._moving else deadline
+            wake = waiting[0][0] if waiting else deadline
             now = time.monotonic()
-            ended: tuple[int, int] | None = None
-            if wake <= now and self._moving:
-                _, request, task = heapq.heappop(self._moving)
-                ended = request, task
-            else:
-                late = sorted({self._program.steps[step].device for _, step in self._called})
-                event = self._next(min(wake, deadline), late, "running the plan", deadline)
-                if isinstance(event, Ended):
-                    ended = self._finished(event)
-            if ended is not None:
-                if turns.end(*ended):
+            if wake <= now and waiting:
+                _, request, task = heapq.heappop(waiting)
+                if (since := called.pop((request, task), None)) is not None:
+                    late_s = now - since - lasts_s(request, task)
+                    self.overrun_s = max(self.overrun_s, late_s)
+                if turns.end(request, task):
                     left -= 1
-                    self.wall_s[ended[0]] = time.monotonic() - began
-                self._start(time.monotonic())
-        self._fetch(requests, deadline)
-
-    def _start(self, now: float) -> None:
-        for request, task in self._turns.starts():
-            template = self._turns.template_of(request)
-            if task >= template.groups:
-                real_s = float(template.duration[task]) * self._scale
-                heapq.heappush(self._moving, (now + real_s, request, task))
+                    self.wall_s[request] = now - began
+                start(time.monotonic())
                 continue
-            index = template.first_group + task
-            step = self._program.steps[index]
-            received = [self._values[request][name] for name in step.receives]
-            self._called[request, index] = time.monotonic()
-            call = Call(request, index, step.device, self._version)
-            self._transport.call(call, 0, step, received)
+            late = sorted({steps[turns.template_of(r).first_group + t].device for r, t in called})
+            event = self._next(min(wake, deadline), late, "running the plan", deadline)
+            if isinstance(event, Ended):
+                if event.fault is not None:
+                    raise event.fault.error
+                request, index = event.call.request, event.call.step
+                task = index - turns.template_of(request).first_group
+                now, since = time.monotonic(), called[request, task]
+                self.longest_s[index] = max(now - since, self.longest_s.get(index, 0.0))
+                values[request].update(event.sent)
+                until = max(now, since + lasts_s(request, task))
+                heapq.heappush(waiting, (until, request, task))
+        return self._fetched(values, deadline)
 
-    def _finished(self, event: Ended) -> tuple[int, int]:
-        if event.fault is not None:
-            raise event.fault.error
-        request, index = event.call.request, event.call.step
-        template = self._turns.template_of(request)
-        task = index - template.first_group
-        took = time.monotonic() - self._called.pop((request, index))
-        self.longest_s[index] = max(took, self.longest_s.get(index, 0.0))
-        modelled = float(template.duration[task]) * self._scale
-        self.overrun_s = max(self.overrun_s, took - modelled)
-        self._values[request].update(event.sent)
-        return request, task
-
-    def _fetch(self, requests: int, deadline: float) -> None:
-        names = self._program.outputs
-        for request in range(requests):
-            values = self._values[request]
-            self._transport.fetch(request, {name: values[name] for name in names})
-        if not names:
-            self.outputs = {request: {} for request in range(requests)}
-        while len(self.outputs) < requests:
+    def _fetched(
+        self, values: Sequence[Mapping[str, Any]], deadline: float
+    ) -> list[Mapping[str, Any]]:
+        names, found = self._program.outputs, dict[int, Mapping[str, Any]]()
+        for request, made in enumerate(values):
+            self._transport.fetch(request, {name: made[name] for name in names})
+        while len(found) < len(values) and names:
             event = self._next(deadline, (), "fetching outputs")
             if isinstance(event, Fetched):
                 if event.lost:
                     raise ExecutionError(f"output '{event.lost[0]}' got lost")
-                self.outputs[event.request] = event.outputs
+                found[event.request] = event.outputs
         for device in self._program.code:
-            for request in range(requests):
-                self._transport.forget(device, self._version, request)
+            for request in range(len(values)):
+                self._transport.forget(device, 0, request)
+        return [found.get(request, {}) for request in range(len(values))]
 
     def _next(
         self, until: float, late: Sequence[str], doing: str, deadline: float | None = None
@@ -272,35 +268,24 @@ def emulate(
     widths = dict(zip(plan.problem.devices, plan.problem.streams, strict=True))
     with staged(model) as staged_model:
         constants = constants_among_outputs(staged_model)
+        program = assemble(plan, staged_model, fused=False)
         room = (1 + requests) * crossing_bytes(plan)
         events: queue.SimpleQueue[object] = queue.SimpleQueue()
         with transports(executor, address, room, widths, timeout_s) as connect:
             transport = connect(events.put)
-
-            def played(
-                version: int, plan_tasks: PlanTasks, scale: float, count: int
-            ) -> RealTimePlayer:
-                real_s = [seconds * scale for seconds in held_s]
-                program = assemble(plan, staged_model, hold_s=real_s)
-                player = RealTimePlayer(
-                    program, plan_tasks, scale, transport, events, timeout_s, version
-                )
-                player.load()
-                player.play(given, count)
-                return player
-
             try:
+                player = RealTimePlayer(program, transport, events, timeout_s)
                 if time_scale is None:
                     each = tasks_of_plan(plan.each_once, rule)
-                    first = played(0, each, 0.0, len(plan.replicas))
-                    time_scale = _roomy(plan_tasks.widest, held_s, predicted, first.longest_s)
-                player = played(1, plan_tasks, time_scale, requests)
+                    player.play(each, 0.0, given, len(plan.replicas))
+                    time_scale = _roomy(plan_tasks.widest, held_s, predicted, player.longest_s)
+                found = player.play(plan_tasks, time_scale, given, requests)
             finally:
                 transport.close()
         reference = run_whole(staged_model, given) if verify else None
     outputs = []
-    for request in range(requests):
-        known = {**given, **constants, **player.outputs[request]}
+    for made in found:
+        known = {**given, **constants, **made}
         outputs.append({name: known[name] for name in model.graph.outputs})
     verdicts = []
     if reference is not None:

@@ -174,7 +174,6 @@ class Code:
     outputs: tuple[str, ...]
     spec: DeviceSpec | None = field(default=None, repr=False)
     settings: KernelSettings = DEFAULT
-    hold_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +259,13 @@ def assemble(
     plan: Plan,
     model: Model,
     roundings: Sequence[Rounding] | None = None,
-    hold_s: Sequence[float] | None = None,
+    *,
+    fused: bool = True,
 ) -> Program:
     """Cut `model`, which may be a staged copy of the plan's own, as `plan` says.
 
-    `roundings`: those of ``roundings_of``; None: the types of the graph. With `hold_s`, real
-    seconds by subgraph, devices take that long for each at least, and every subgraph is a step of
-    its own.
+    `roundings`: those of ``roundings_of``; None: the types of the graph. Without `fused` every
+    subgraph is a step of its own.
     """
     # Not at the top: device processes read the records above, and need no onnx.
     from hetsim.execution.weights import extents_of
@@ -301,7 +300,6 @@ def assemble(
                 subgraph.outputs,
                 foreign.get(group.device),
                 settings.get(group.device, default),
-                0.0 if hold_s is None else hold_s[index],
             )
         )
         extents[group.device].update(extents_of(subgraph.proto))
@@ -309,7 +307,7 @@ def assemble(
     replicas: list[Replica] = []
     for first, replica in zip(plan.offsets, plan.replicas, strict=True):
         own = parts[first : first + len(replica.groups)]
-        made_by = steps_of(own, model.graph.outputs, fused=hold_s is None)
+        made_by = steps_of(own, model.graph.outputs, fused=fused)
         replicas.append(Replica(len(steps), len(made_by), replica.groups))
         steps += [
             replace(step, parts=tuple(first + part for part in step.parts)) for step in made_by

@@ -34,7 +34,6 @@ class DeviceWorker:
         self._opened: weakref.WeakSet[CompiledSubgraph] = weakref.WeakSet()
         self._values: dict[tuple[int, int], dict[str, Any]] = {}
         self._cancelled = False
-        self._ending = threading.Event()
         self._going = threading.Event()
         self._going.set()
 
@@ -97,10 +96,6 @@ class DeviceWorker:
             except ExecutionError as error:
                 self._values.pop(key, None)
                 raise self._named(error, loaded.code[part]) from error
-            hold_s = loaded.code[part].hold_s
-            if hold_s:
-                left_s = hold_s - (time.monotonic() - began_s)
-                self._ending.wait(max(left_s, 0.0))
             spans.append((began_s, time.monotonic()))
             for name in frees:
                 del values[name]
@@ -122,7 +117,6 @@ class DeviceWorker:
     def cancel(self) -> None:
         """Make what is under way in another thread end early, in an ExecutionError."""
         self._cancelled = True
-        self._ending.set()
         for compiled in tuple(self._opened):
             compiled.cancel()
         self._going.set()

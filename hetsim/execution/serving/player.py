@@ -54,8 +54,7 @@ def loadable(plans: Sequence[Plan]) -> Iterator[tuple[Loadable, ...]]:
                 model = stack.enter_context(staged(own))
                 models[id(own)] = model, constants_among_outputs(model)
             model, constants = models[id(own)]
-            # Seconds of holding, none here, are what makes each subgraph a step of its own.
-            program = assemble(plan, model, hold_s=[0.0] * len(plan.groups))
+            program = assemble(plan, model, fused=False)
             found.append(Loadable(plan, model, replace(program, beside=True), constants))
         yield tuple(found)
 

@@ -33,12 +33,10 @@ from hetsim.execution.transports.processes import (
     end_abandoned,
     end_all,
     ending_waits,
-    ending_waits_for_starting,
     hangup_ends,
     held_interrupts,
     naming,
     owned,
-    termination_kept,
 )
 from hetsim.execution.transports.ray_health import Losing, vital_processes_watched
 from hetsim.hardware.files.catalog_files import catalog_folder
@@ -107,7 +105,7 @@ def restored(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def protected() -> Iterator[None]:
+def _protected() -> Iterator[None]:
     """Let the Ray that is started within listen on the loopback device alone, and ask for a token.
 
     Raises ClusterError where the installed Ray does not.
@@ -120,16 +118,25 @@ def protected() -> Iterator[None]:
             "no Ray for this process alone: the installed one cannot ask for a token",
             hint="install ray 2.52 or newer, or run with the executor 'threads'",
         )
-    constants: Any = importlib.import_module("ray._private.ray_constants")
-    several_machines = getattr(constants, "ENABLE_RAY_CLUSTER", True)
     # The switch by which Ray keeps to the loopback device on a Mac; its processes read the
     # variable, and this one has read it already.
-    constants.ENABLE_RAY_CLUSTER = False
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    with _replaced("ray._private.ray_constants", ENABLE_RAY_CLUSTER=False):
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(module: str, **others: Any) -> Iterator[None]:
+    """Have other values in a module of Ray's until the context ends."""
+    found = importlib.import_module(module)
+    before = {name: getattr(found, name, None) for name in others}
+    for name, value in others.items():
+        setattr(found, name, value)
     try:
         yield
     finally:
-        constants.ENABLE_RAY_CLUSTER = several_machines
+        for name, value in before.items():
+            setattr(found, name, value)
 
 
 def _read_login() -> None:
@@ -141,53 +148,58 @@ def _read_login() -> None:
 
 
 _LOOK_S = 0.1
+_OF_AGENTS = ("--dashboard_agent_command=", "--runtime_env_agent_command=")
 
 
 @contextlib.contextmanager
-def started_apart(folder: Path) -> Iterator[None]:
+def _started_apart(folder: Path) -> Iterator[None]:
     """Start Ray's processes in `folder`, without the driver's paths, and wait for them longer.
 
-    Ray's API server is left out: it asks the metadata address of three clouds which of them this
-    is.
+    They get SIGTERM, as a Ray whose control plane ends while it starts takes a minute to say so,
+    and end with who started them. Ray's API server is left out: it asks the metadata address of
+    three clouds which of them this is.
     """
     services: Any = importlib.import_module("ray._private.services")
-    start, serve, find = (
-        services.start_ray_process,
-        services.start_api_server,
-        services.get_node,
-    )
+    start, find = services.start_ray_process, services.get_node
     running: list[Any] = []
 
-    def started(*words: Any, **options: Any) -> Any:
+    def started(command: Sequence[str], *words: Any, **options: Any) -> Any:
         environment = {**own_environment(), **(options.pop("env_updates", None) or {})}
-        process = start(*words, **{**options, "env_updates": environment, "cwd": str(folder)})
+        options |= {"env_updates": environment, "cwd": str(folder)}
+        if shutil.which("setpriv"):
+            # The system ends what this process started, and not what a raylet did.
+            command = [
+                word.replace("=", "=setpriv --pdeathsig KILL -- ", 1)
+                if word.startswith(_OF_AGENTS)
+                else word
+                for word in command
+            ]
+        masked = signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+        try:
+            process = start(command, *words, **options)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         running.append(process.process)
         return process
 
     def found(*of: Any) -> Any:
-        return patiently(lambda: find(*of), lambda: all(one.poll() is None for one in running))
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                return find(*of)
+            except RuntimeError:
+                ended = any(one.poll() is not None for one in running)
+                if ended or time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_S)
 
-    services.start_ray_process = started
-    services.start_api_server = lambda *given, **options: ("", None)
-    services.get_node = found
-    try:
+    with _replaced(
+        "ray._private.services",
+        start_ray_process=started,
+        start_api_server=lambda *given, **options: ("", None),
+        get_node=found,
+    ):
         yield
-    finally:
-        services.start_ray_process = start
-        services.start_api_server = serve
-        services.get_node = find
-
-
-def patiently(find: Callable[[], Any], alive: Callable[[], bool]) -> Any:
-    """Return the result of `find` once it no longer raises RuntimeError."""
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            return find()
-        except RuntimeError:
-            if time.monotonic() > deadline or not alive():
-                raise
-        time.sleep(_LOOK_S)
 
 
 _SUBMITTED = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -238,25 +250,19 @@ def job_apart() -> Iterator[Any]:
     """
     from ray.job_config import JobConfig
 
-    constants: Any = importlib.import_module("ray._private.ray_constants")
-    worker: Any = importlib.import_module("ray._private.worker")
-
     class JobApart(JobConfig):
         def _serialize(self) -> Any:
             self._py_driver_sys_path: list[str] = []
             return super()._serialize()
 
-    replicated = getattr(constants, "RAY_ENABLE_UV_RUN_RUNTIME_ENV", False)
-    constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
-    try:
+    with _replaced("ray._private.ray_constants", RAY_ENABLE_UV_RUN_RUNTIME_ENV=False):
         yield JobApart()
-    finally:
-        constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = replicated
+    worker: Any = importlib.import_module("ray._private.worker")
     path = worker.global_worker.core_worker.get_job_config().py_driver_sys_path
     if path:
         raise ClusterError(
             f"the installed Ray has workers import from {', '.join(path)}",
-            hint="run with the executor 'processes' or 'threads' instead",
+            hint="run with the executor 'threads' instead",
         )
 
 
@@ -271,16 +277,17 @@ _ELSEWHERE = "make room there, or run with the executor 'threads' instead"
 
 
 @contextlib.contextmanager
-def private_ray(
-    store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int, namespace: str
-) -> Iterator[tuple[Path, Losing]]:
-    """Give the folder of all files of a new Ray, and what says whether it is lost meanwhile."""
-    base = temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp"))
-    with restored(private_environment()), protected(), ExitStack() as ending:
-        end_abandoned(Path(base))
-        room = max(store_bytes, _SMALLEST_STORE_BYTES)
-        with held_interrupts(), termination_kept():
-            started = _started(Path(base), room, plasma_dir, cpus, namespace)
+def private_ray(store_bytes: int, cpus: int, namespace: str) -> Iterator[tuple[Path, Losing]]:
+    """Give the folder of all files of a new Ray, and what says whether it is lost meanwhile.
+
+    Its object store has no less than Ray itself asks for. Raises ClusterError where Ray does not
+    start.
+    """
+    base = Path(temp_base((tempfile.gettempdir(), "/tmp", "/var/tmp")))
+    with restored(private_environment()), _protected(), ExitStack() as ending:
+        end_abandoned(base)
+        with held_interrupts():
+            started = _started(base, max(store_bytes, _SMALLEST_STORE_BYTES), cpus, namespace)
             temp, losing = ending.enter_context(started)
         with hangup_ends():
             yield temp, losing
@@ -288,24 +295,24 @@ def private_ray(
 
 @contextlib.contextmanager
 def _started(
-    base: Path,
-    store_bytes: int,
-    plasma_dir: str | os.PathLike[str] | None,
-    cpus: int,
-    namespace: str,
+    base: Path, store_bytes: int, cpus: int, namespace: str
 ) -> Iterator[tuple[Path, Losing]]:
     import ray
 
     losing = Losing()
     with _owned_folder(base) as temp, ExitStack() as ending:
         files = temp / INSIDE
-        store = plasma_dir or plasma_directory(store_bytes, _free_bytes(_SHARED_MEMORY), files)
-        _check_room(base, _FILES_BYTES + (store_bytes if store == files else 0))
+        store = plasma_directory(store_bytes, files)
+        nbytes = _FILES_BYTES + (store_bytes if store == files else 0)
+        # Without room Ray waits, or dies, without a word on why.
+        short = no_room_in(base, nbytes, f"Ray's files in {base}", hint=_ELSEWHERE)
+        if short is not None:
+            raise short
         over = threading.Event()
         ending.callback(over.set)
 
         def start() -> None:
-            with ending_waits_for_starting(), started_apart(files), job_apart() as job:
+            with ending_waits(), _started_apart(files), job_apart() as job:
                 ray.init(
                     address="local",
                     job_config=job,
@@ -325,9 +332,9 @@ def _started(
             try:
                 _on_a_lasting_thread(start, over)
             except Exception as error:
+                said = str(error).strip().partition("\n")[0] or type(error).__name__
                 raise ClusterError(
-                    f"Ray does not start: {_line(error)}",
-                    hint="run with the executor 'threads' instead",
+                    f"Ray does not start: {said}", hint="run with the executor 'threads' instead"
                 ) from error
             with vital_processes_watched(_started_below(temp), losing):
                 yield temp, losing
@@ -353,13 +360,6 @@ def _owned_folder(base: Path) -> Iterator[Path]:
         yield temp
 
 
-def _check_room(base: Path, nbytes: int) -> None:
-    """Raise OutOfRoom where Ray's files do not fit: it waits, or dies, without a word on why."""
-    short = no_room_in(base, nbytes, f"Ray's files in {base}", hint=_ELSEWHERE)
-    if short is not None:
-        raise short
-
-
 def _end(temp: Path, losing: Losing) -> None:
     """End the Ray whose files are in `temp`, with all of its processes."""
     import ray
@@ -378,14 +378,20 @@ def _end(temp: Path, losing: Losing) -> None:
             end_all(naming(temp), _EXIT_GRACE_S)
 
 
-def plasma_directory(store_bytes: int, free_bytes: int | None, temp_dir: Path) -> Path:
-    """Return where an object store of `store_bytes` goes."""
-    fits = free_bytes is not None and free_bytes >= store_bytes
-    return _SHARED_MEMORY if fits else temp_dir
+def plasma_directory(store_bytes: int, temp_dir: Path) -> Path:
+    """Return where an object store goes: shared memory, or `temp_dir` if it does not fit there."""
+    try:
+        status = os.statvfs(_SHARED_MEMORY)
+    except OSError:
+        return temp_dir
+    return _SHARED_MEMORY if status.f_bavail * status.f_frsize >= store_bytes else temp_dir
 
 
 def temp_base(candidates: Sequence[str]) -> str:
-    """Return the first folder that is writable, and short enough for the sockets below it."""
+    """Return the first folder that is writable, and short enough for the sockets below it.
+
+    Raises ClusterError where none is: the path of a socket has at most 107 bytes.
+    """
     below = len(f"/{TEMP_PREFIX}12345678/{INSIDE}") + _SOCKET_BELOW_TEMP
     for base in candidates:
         if len(os.fsencode(base)) + below <= _SOCKET_PATH_LIMIT and os.access(base, os.W_OK):
@@ -424,16 +430,3 @@ def _started_below(temp: Path) -> tuple[Process, ...]:
         if process.parent in found or str(temp) in command_line(process):
             found[process.pid] = process
     return tuple(found.values())
-
-
-def _free_bytes(folder: Path) -> int | None:
-    try:
-        status = os.statvfs(folder)
-    except OSError:
-        return None
-    return status.f_bavail * status.f_frsize
-
-
-def _line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

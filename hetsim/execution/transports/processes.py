@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import re
 import shutil
@@ -15,10 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO
 
 from hetsim.core.locks import left_by_its_owner, own_folders, try_lock
 from hetsim.core.signals import ENDING, ending_left_to_others
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 @contextlib.contextmanager
@@ -29,7 +32,7 @@ def held_interrupts() -> Iterator[None]:
     the main thread, and where SIGINT is handled by code that is not Python's, this does nothing.
     """
     previous = {signal.SIGINT: signal.getsignal(signal.SIGINT)}
-    if threading.current_thread() is not threading.main_thread() or None in previous.values():
+    if not _in_main_thread() or None in previous.values():
         yield
         return
     for number in ENDING:
@@ -54,29 +57,13 @@ def held_interrupts() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def termination_kept() -> Iterator[None]:
-    """Undo that Ray sets its own handler for SIGTERM where Python code handles it."""
-    before = signal.getsignal(signal.SIGTERM)
-    utils: Any = importlib.import_module("ray._private.utils")
-    own = utils.set_sigterm_handler
-    if callable(before):
-        utils.set_sigterm_handler = lambda handler: None
-    try:
-        yield
-    finally:
-        utils.set_sigterm_handler = own
-        if callable(before) and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
 def ending_waits() -> Iterator[None]:
     """Have SIGTERM and SIGHUP wait, and then go to whoever Python says handles them.
 
     Ray's handler for SIGTERM ends the process on the spot, and takes away whoever had one as it
     goes. Threads that are started within let others have these signals.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if not _in_main_thread():
         yield
         return
     handlers = {number: signal.getsignal(number) for number in ENDING}
@@ -92,40 +79,12 @@ def ending_waits() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ending_waits_for_starting() -> Iterator[None]:
-    """Have them wait while a Ray is started or joined within; its processes get SIGTERM alone.
-
-    A terminal that closes sends SIGHUP to all of them: a Ray whose control plane ends while it
-    starts takes a minute to say so.
-    """
-    services: Any = importlib.import_module("ray._private.services")
-    start = services.start_ray_process
-
-    def started(*args: Any, **kwargs: Any) -> Any:
-        masked = signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
-        try:
-            return start(*args, **kwargs)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-
-    services.start_ray_process = started
-    try:
-        with ending_waits():
-            yield
-    finally:
-        services.start_ray_process = start
-
-
-@contextlib.contextmanager
 def hangup_ends() -> Iterator[None]:
-    """Have SIGHUP end this process as SIGTERM does, once Ray has a handler of its own for that."""
+    """Have SIGHUP end this process as SIGTERM does, where nobody handles or ignores it."""
     number = getattr(signal, "SIGHUP", None)
-    if (
-        number is None
-        or threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(number) != signal.SIG_DFL
-        or not callable(handler := signal.getsignal(signal.SIGTERM))
-    ):
+    handler = signal.getsignal(signal.SIGTERM)
+    free = number is not None and signal.getsignal(number) == signal.SIG_DFL
+    if number is None or not (free and _in_main_thread() and callable(handler)):
         yield
         return
     signal.signal(number, handler)
@@ -133,7 +92,7 @@ def hangup_ends() -> Iterator[None]:
         yield
     finally:
         # The last user may be on another thread, which cannot set signal handlers.
-        if threading.current_thread() is threading.main_thread():
+        if _in_main_thread():
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -143,7 +102,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process; its start tells it from a later one of the same id."""
+    """One process; its start, in clock ticks from boot, tells it from a later one of its id."""
 
     pid: int
     parent: int
@@ -151,7 +110,7 @@ class Process:
 
 
 def descendants(root: int) -> tuple[Process, ...]:
-    """Return every living process below process `root`, parents first."""
+    """Every living process below process `root`, parents first; none without ``/proc``."""
     children: dict[int, list[Process]] = {}
     for process in _all():
         children.setdefault(process.parent, []).append(process)
@@ -165,26 +124,19 @@ def descendants(root: int) -> tuple[Process, ...]:
 
 
 def naming(folder: Path) -> tuple[Process, ...]:
-    """Return the living processes of this user, but for this one, whose arguments name `folder`."""
+    """Living processes of this user, but for this one, whose arguments name `folder`."""
     return tuple(one for one in _others() if str(folder) in command_line(one))
 
 
 def working_in(folder: Path) -> tuple[Process, ...]:
-    """Living processes of this user that name `folder` or have files in it open.
-
-    Ray's workers give themselves another name, and are told by their logs.
-    """
-    found = []
-    for process in _others():
-        with contextlib.suppress(OSError):
-            files = _PROC / str(process.pid) / "fd"
-            if str(folder) in command_line(process) or _has_open(files, f"{folder}{os.sep}"):
-                found.append(process)
-    return tuple(found)
+    """The same, and those with files in it open: Ray's workers give themselves another name."""
+    below = f"{folder}{os.sep}"
+    return tuple(
+        one for one in _others() if str(folder) in command_line(one) or _has_open(one, below)
+    )
 
 
-def _others() -> Iterable[Process]:
-    """The living processes of this user, but for this one."""
+def _others() -> Iterator[Process]:
     for process in _all():
         with contextlib.suppress(OSError):
             owner = (_PROC / str(process.pid)).stat().st_uid
@@ -192,11 +144,12 @@ def _others() -> Iterable[Process]:
                 yield process
 
 
-def _has_open(descriptors: Path, below: str) -> bool:
-    for name in os.listdir(descriptors):
-        with contextlib.suppress(OSError):
-            if os.readlink(descriptors / name).startswith(below):
-                return True
+def _has_open(process: Process, below: str) -> bool:
+    with contextlib.suppress(OSError):
+        for descriptor in (_PROC / str(process.pid) / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if os.readlink(descriptor).startswith(below):
+                    return True
     return False
 
 
@@ -211,18 +164,19 @@ def command_line(process: Process) -> str:
 
 def end_all(processes: Iterable[Process], grace_s: float) -> None:
     """Wait until `processes` have ended; kill those that have not after `grace_s` seconds."""
-    left = _living(processes)
-    deadline = time.monotonic() + grace_s
-    while left and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-        left = _living(left)
+    left = _left(processes, grace_s)
     for process in left:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, signal.SIGKILL)
+    _left(left, grace_s)
+
+
+def _left(processes: Iterable[Process], grace_s: float) -> list[Process]:
+    """Wait until `processes` have ended; return those that live on."""
     deadline = time.monotonic() + grace_s
-    while left and time.monotonic() < deadline:
+    while (left := _living(processes)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-        left = _living(left)
+    return left
 
 
 def _living(processes: Iterable[Process]) -> list[Process]:
@@ -238,15 +192,12 @@ def _living(processes: Iterable[Process]) -> list[Process]:
     return left
 
 
-def _all() -> Iterable[Process]:
-    try:
-        entries = sorted(int(name) for name in os.listdir(_PROC) if name.isdigit())
-    except OSError:
-        return
-    for pid in entries:
-        process = _read(pid)
-        if process is not None:
-            yield process
+def _all() -> Iterator[Process]:
+    with contextlib.suppress(OSError):
+        for pid in sorted(int(name) for name in os.listdir(_PROC) if name.isdigit()):
+            process = _read(pid)
+            if process is not None:
+                yield process
 
 
 def _read(pid: int) -> Process | None:
@@ -257,9 +208,7 @@ def _read(pid: int) -> Process | None:
         return None
     # The name, in parentheses, may itself hold blanks and parentheses (proc(5)).
     state, parent, *rest = text.rpartition(")")[2].split()
-    if state in ("Z", "X"):
-        return None
-    return Process(pid, int(parent), int(rest[17]))
+    return None if state in ("Z", "X") else Process(pid, int(parent), int(rest[17]))
 
 
 OWNER = "owner"
@@ -309,16 +258,10 @@ def end_if_abandoned(folder: Path) -> None:
         held = set(os.listdir(folder))
         if OWNER in held and held <= {OWNER, INSIDE}:
             with left_by_its_owner(folder / OWNER) as left:
-                if left:
-                    clear(folder)
+                for _ in range(_ROUNDS if left else 0):
+                    end_all(working_in(folder), _GRACE_S)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    if not folder.exists():
+                        break
         elif held <= {_DRAFT, INSIDE} and time.time() - found.st_mtime > _UNOWNED_S:
             shutil.rmtree(folder)
-
-
-def clear(folder: Path) -> None:
-    """End what still works in the folder of an abandoned private Ray, and remove it."""
-    for _ in range(_ROUNDS):
-        end_all(working_in(folder), _GRACE_S)
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            break

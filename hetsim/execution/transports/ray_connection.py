@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
-import os
 import sys
 import threading
 import uuid
@@ -25,18 +24,8 @@ from hetsim.execution.transports.private_ray import (
     private_ray,
     restored,
 )
-from hetsim.execution.transports.processes import (
-    ending_waits,
-    ending_waits_for_starting,
-    held_interrupts,
-    termination_kept,
-)
-from hetsim.execution.transports.ray_health import (
-    Losing,
-    check_address,
-    same_address,
-    watched,
-)
+from hetsim.execution.transports.processes import ending_waits, held_interrupts
+from hetsim.execution.transports.ray_health import Losing, check_address, same_address, watched
 
 STORE_BYTES = 256 * 2**20
 """Size of a private object store where the caller does not say."""
@@ -44,10 +33,9 @@ STORE_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class RayConnection:
-    """A Ray that this process is connected to."""
+    """A Ray that this process is connected to; a private one was started here, with its `files`."""
 
     private: bool
-    address: str | None = None
     files: Path | None = None
     losing: Losing = field(default_factory=Losing)
 
@@ -64,12 +52,7 @@ class _Shared:
     """Whether the parent of this forked process had one, of which this process has but a copy."""
 
     def enter(
-        self,
-        user: object,
-        address: str | None,
-        store_bytes: int,
-        plasma_dir: str | os.PathLike[str] | None,
-        cpus: int,
+        self, user: object, address: str | None, store_bytes: int, cpus: int
     ) -> RayConnection:
         if self.lost:
             raise UsageError(
@@ -78,7 +61,7 @@ class _Shared:
             )
         with self.lock:
             if self.connection is None:
-                chosen = _choose(address, store_bytes, plasma_dir, cpus)
+                chosen = _choose(address, store_bytes, cpus)
                 self.connection = self.ended_by.enter_context(chosen)
             elif address is not None:
                 _check_same(_connected(), address)
@@ -122,36 +105,20 @@ after_fork(_forget)
 
 @contextlib.contextmanager
 def ray_connection(
-    address: str | None = None,
-    *,
-    store_bytes: int = STORE_BYTES,
-    plasma_dir: str | os.PathLike[str] | None = None,
-    cpus: int = 1,
+    address: str | None = None, *, store_bytes: int = STORE_BYTES, cpus: int = 1
 ) -> Iterator[RayConnection]:
     """Give a connected Ray, the same one to every run for as long as any of them needs it.
 
-    A Ray that the caller has initialised in this process is used and left as it is. Else,
-    without an address, a private Ray is started on this machine and stopped at the end, all
-    of its processes with it; no other Ray is ever joined, whatever ``RAY_ADDRESS`` says. It
-    listens on the loopback device, asks for a token that this process and its own alone have,
-    and keeps its files in a folder that other users cannot open. With an address that Ray is
-    joined, with the login that the caller's environment names, and left at the end; this
-    hetsim goes to all of its nodes.
+    A Ray that the caller has initialised in this process is used and left as it is. Else, with an
+    address (``host:port``, or ``auto`` for the Ray of this machine), that Ray is joined with the
+    login of the caller's environment, brought this hetsim, and left at the end. Without one a
+    private Ray is started here and stopped at the end, whatever ``RAY_ADDRESS`` says: it listens on
+    the loopback device, asks for a token that this process alone has, and keeps its files in a
+    folder that other users cannot open.
 
-    A process has one Ray at a time: contexts that overlap, one in the other or not, share
-    that of the first, and it ends with the last of them, on whatever thread.
-
-    Parameters
-    ----------
-    address : str, optional
-        ``host:port``, or ``auto`` for the Ray that was started on this machine.
-    store_bytes : int
-        Size of a private Ray's object store; the first of those who share it decides.
-    plasma_dir : path, optional
-        Where that lies; by default in shared memory if it fits, else among temporary files.
-    cpus : int
-        How many tasks a private Ray runs at a time; the first of those who share it decides. Device
-        actors need none.
+    A process has one Ray at a time: contexts that overlap share that of the first, and it ends with
+    the last of them, on whatever thread. The first decides `store_bytes`, the size of a private
+    Ray's object store, and `cpus`, how many tasks it runs at a time; device actors need none.
 
     Raises
     ------
@@ -163,14 +130,14 @@ def ray_connection(
     """
     user = object()
     try:
-        yield _shared.enter(user, address, store_bytes, plasma_dir, cpus)
+        yield _shared.enter(user, address, store_bytes, cpus)
     finally:
         with held_interrupts():
             _shared.leave(user)
 
 
 def _choose(
-    address: str | None, store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int
+    address: str | None, store_bytes: int, cpus: int
 ) -> AbstractContextManager[RayConnection]:
     need("fcntl", "Ray", THREADS)
     # Only a Ray that is loaded already can be connected already.
@@ -178,11 +145,11 @@ def _choose(
     if ray is not None and ray.is_initialized():
         if address is not None:
             _check_same(_connected(), address)
-        return contextlib.nullcontext(RayConnection(private=False, address=address))
+        return contextlib.nullcontext(RayConnection(private=False))
     if address is not None:
         check_address(address)
         return _joined(address)
-    return _private(store_bytes, plasma_dir, cpus)
+    return _private(store_bytes, cpus)
 
 
 def _connected() -> str:
@@ -207,12 +174,7 @@ def _joined(address: str) -> Iterator[RayConnection]:
 
         try:
             try:
-                with (
-                    code_environment() as code,
-                    job_apart() as job,
-                    termination_kept(),
-                    ending_waits_for_starting(),
-                ):
+                with code_environment() as code, job_apart() as job, ending_waits():
                     ray.init(
                         address=address,
                         namespace=_namespace(),
@@ -229,17 +191,15 @@ def _joined(address: str) -> Iterator[RayConnection]:
                 ) from error
             losing = Losing()
             with watched(_connected(), losing):
-                yield RayConnection(private=False, address=address, losing=losing)
+                yield RayConnection(private=False, losing=losing)
         finally:
             with held_interrupts(), ending_waits():
                 ray.shutdown()
 
 
 @contextlib.contextmanager
-def _private(
-    store_bytes: int, plasma_dir: str | os.PathLike[str] | None, cpus: int
-) -> Iterator[RayConnection]:
-    with private_ray(store_bytes, plasma_dir, cpus, _namespace()) as (files, losing):
+def _private(store_bytes: int, cpus: int) -> Iterator[RayConnection]:
+    with private_ray(store_bytes, cpus, _namespace()) as (files, losing):
         yield RayConnection(private=True, files=files, losing=losing)
 
 

@@ -39,46 +39,41 @@ def check_address(address: str) -> None:
     Ray's own attempt to join takes over a minute to fail, and cannot be interrupted; so a
     connection is tried first, and then Ray's health check in a process of its own.
     """
+
+    def refused(what: str, hint: str = _HINT) -> ClusterError:
+        return ClusterError(what, where=f"address {address}", hint=hint)
+
     command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check"]
     if address != "auto":
-        host, port = split_address(address)
         try:
-            socket.create_connection((host, port), _CONNECT_S).close()
+            socket.create_connection(split_address(address), _CONNECT_S).close()
         except OSError as error:
-            raise ClusterError(
-                f"no Ray answers: {error.strerror or error}",
-                where=f"address {address}",
-                hint=_HINT,
-            ) from error
+            raise refused(f"no Ray answers: {error.strerror or error}") from error
         command += ["--address", address]
     try:
         probe = subprocess.run(
             command,
             env=own_environment(),
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             timeout=_PROBE_S,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ClusterError(
-            f"what answers there is no Ray: no sign of health within {_PROBE_S:g} s",
-            where=f"address {address}",
-            hint=_HINT,
+        raise refused(
+            f"what answers there is no Ray: no sign of health within {_PROBE_S:g} s"
         ) from error
-    if probe.returncode != 0:
-        if "InvalidAuthToken" in probe.stderr + probe.stdout:
-            raise ClusterError(
-                "it asks for a token, and has not been given the right one",
-                where=f"address {address}",
-                hint="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH",
-            )
-        said = [line.strip() for line in (probe.stderr + probe.stdout).splitlines() if line.strip()]
-        raise ClusterError(
-            f"no Ray that can be joined: {said[-1] if said else 'it is not healthy'}",
-            where=f"address {address}",
-            hint=_HINT,
+    if probe.returncode == 0:
+        return
+    if "InvalidAuthToken" in probe.stdout:
+        raise refused(
+            "it asks for a token, and has not been given the right one",
+            "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH",
         )
+    said = probe.stdout.split("\n")
+    said = [line.strip() for line in said if line.strip()] or ["it is not healthy"]
+    raise refused(f"no Ray that can be joined: {said[-1]}")
 
 
 def same_address(one: str, other: str) -> bool:

@@ -21,10 +21,10 @@ from hetsim.execution.transports.processes import (
     descendants,
     end_abandoned,
     end_all,
+    ending_waits,
     hangup_ends,
     held_interrupts,
     owned,
-    termination_kept,
     working_in,
 )
 
@@ -135,7 +135,7 @@ def test_a_handler_of_termination_stays_over_the_start_of_a_ray(ctrl_c: None) ->
     told: list[int] = []
     before = signal.signal(signal.SIGTERM, own)
     try:
-        with held_interrupts(), termination_kept():
+        with held_interrupts(), ending_waits():
             signal.signal(signal.SIGTERM, signal.default_int_handler)
         assert signal.getsignal(signal.SIGTERM) is own
         with held_interrupts():
