@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from hetsim.errors import ExecutionError, UsageError
+from hetsim.errors import UsageError
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.loop import next_of
-from hetsim.execution.dispatch.transport import Ended, Fetched, Transport, load_all, unanswered
+from hetsim.execution.dispatch.transport import (
+    Ended,
+    Fetched,
+    Transport,
+    load_all,
+    outputs_of,
+    sent_by,
+    unanswered,
+)
 from hetsim.execution.program import (
     Program,
     assemble,
@@ -114,13 +122,11 @@ class RealTimePlayer:
             late = sorted({steps[turns.template_of(r).first_group + t].device for r, t in called})
             event = self._next(min(wake, deadline), late, "running the plan", deadline)
             if isinstance(event, Ended):
-                if event.fault is not None:
-                    raise event.fault.error
                 request, index = event.call.request, event.call.step
                 task = index - turns.template_of(request).first_group
                 now, since = time.monotonic(), called[request, task]
                 self.longest_s[index] = max(now - since, self.longest_s.get(index, 0.0))
-                values[request].update(event.sent)
+                values[request].update(sent_by(event))
                 until = max(now, since + lasts_s(request, task))
                 heapq.heappush(waiting, (until, request, task))
         return self._fetched(values, deadline)
@@ -134,9 +140,7 @@ class RealTimePlayer:
         while len(found) < len(values) and names:
             event = self._next(deadline, (), "fetching outputs")
             if isinstance(event, Fetched):
-                if event.lost:
-                    raise ExecutionError(f"output '{event.lost[0]}' got lost")
-                found[event.request] = event.outputs
+                found[event.request] = outputs_of(event)
         for device in self._program.code:
             for request in range(len(values)):
                 self._transport.forget(device, 0, request)

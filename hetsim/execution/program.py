@@ -33,21 +33,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a device runs in one call: some of its subgraphs, one after the other.
+    """What a device runs in one call: some of its subgraphs (`parts`, by index), one after the
+    other.
 
-    Attributes
-    ----------
-    device : str
-    parts : tuple of int
-        Indices of the subgraphs, ascending.
-    receives : tuple of str
-        Values handed over with the call: model inputs, and what other devices made.
-    sends : tuple of str
-        Values the call gives back: what other devices read, and outputs of the model.
-    keeps : tuple of str
-        Values the call makes that a later call to this device reads there.
-    frees : tuple of tuple of str
-        By part: values that the device has no use for once that part is done.
+    It `receives` model inputs and what other devices made, `sends` what others read and outputs of
+    the model, `keeps` what a later call to this device reads there, and `frees`, by part, what the
+    device has no use for after it.
     """
 
     device: str
@@ -84,22 +75,11 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """Return the calls that run `parts`, in an order in which none waits for a later one.
 
-    A part joins the last call of its device where every value that it reads is there before
-    that call starts or is made within it, and where it either follows that call's last part
-    directly or nobody waits for that call. Each call depends on earlier ones alone, so
-    devices that take their calls in this order cannot block each other.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        Each after all that it reads from.
-    outputs : sequence of str
-        Values that the caller gets; those that no part makes are left to the caller.
-    fused : bool
-        Whether parts may share a call. If not, call i is part i, calls of one request may run
-        beside each other, and devices keep its values until they are to forget it.
-
-    Complexity: O(parts + values they read and write).
+    A part joins the last call of its device where every value that it reads is there before that
+    call starts or is made within it, and where it either follows that call's last part directly or
+    nobody waits for that call. Devices that take their calls in this order cannot block each other.
+    Without `fused`, call i is part i, calls of one request may run beside each other, and devices
+    keep its values until they are to forget it. O(parts + values they read and write).
     """
     maker = {name: index for index, part in enumerate(parts) for name in part.outputs}
     calls = _fuse(parts, maker) if fused else [[index] for index in range(len(parts))]
@@ -178,27 +158,12 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What an executor needs; free of the plan and the model.
+    """What an executor needs of a plan; free of the plan and the model.
 
-    Attributes
-    ----------
-    steps : tuple of Step
-        In an order in which none waits for a later one.
-    code : mapping of str to tuple of Code
-        By device that runs anything, in the platform's order.
-    extents : mapping of str to tuple of Extent
-        By device: the pieces of weights files that its subgraphs map.
-    weights_dir : str or None
-        Folder that the pieces' locations are relative to.
-    outputs : tuple of str
-        Outputs of the model that some step makes.
-    replicas : tuple of Replica
-        Whose steps follow one another; empty: all steps are of one.
-    deal : tuple of int
-        Replica by request, over and over.
-    beside : bool
-        Whether all versions before it stay loaded; else the one before it alone does, for as long
-        as calls of it may come.
+    `code` and `extents` (pieces of weights files below `weights_dir`) are by device; `outputs`
+    those of the model that some step makes. Steps of `replicas` follow one another; `deal` is the
+    replica by request, over and over. With `beside` all versions before it stay loaded; else the
+    one before it alone, as long as calls of it may come.
     """
 
     steps: tuple[Step, ...]

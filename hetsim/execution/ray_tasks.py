@@ -51,24 +51,10 @@ def spread(
 ) -> None:
     """Run ``function(shared, chunk)`` for every chunk of `work`, as Ray tasks.
 
-    `shared` is sent to every node once. A task whose worker or node is lost runs again elsewhere.
-    What the function itself raises is raised here.
-
-    Parameters
-    ----------
-    function : callable
-        Of the top of a module, so that workers can import it.
-    shared : object
-    work : Work
-    address : str, optional
-        Of a cluster to join; absent: a private Ray on all cores of this machine.
-    started : callable, optional
-        Is told the folder of a private Ray's files once it runs, None of another one.
-
-    Raises
-    ------
-    ClusterError, UsageError
-        As ``ray_connection`` does; where the cluster ends.
+    `function` is of the top of a module; `shared` is sent to every node once. Without `address` a
+    private Ray on all cores runs them, and `started` is told the folder of its files. A task whose
+    worker or node is lost runs again elsewhere; what the function raises is raised here. Raises
+    ClusterError where the cluster ends.
     """
     own = os.cpu_count() or 1
     with ray_connection(address, store_bytes=STORE_BYTES, cpus=own) as connection:

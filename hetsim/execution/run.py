@@ -35,17 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How far an output is from what it should be.
+    """How far an output is from its reference.
 
-    Attributes
-    ----------
-    output : str
-    max_abs : float
-        Largest difference of an element, over those that are finite in both.
-    max_rel : float
-        `max_abs` over the largest magnitude of the reference; 0 where both are 0.
-    lost : int
-        Elements that are finite in the reference alone.
+    `max_abs` is the largest difference over elements that are finite in both, `max_rel` that over
+    the largest magnitude of the reference, `lost` how many elements are finite in the reference
+    alone.
     """
 
     output: str
@@ -65,8 +59,8 @@ class Verdict:
 def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float) -> Verdict:
     """Hold `found` against `reference`.
 
-    `tolerance` is how far an element of a float array may be off, over the largest magnitude
-    of its reference; 0 allows nothing but the same bits.
+    `tolerance`: how far an element of a float array may be off, over the largest magnitude of its
+    reference; 0 allows nothing but the same bits.
     """
     told = differences(found, reference)
     if not told or not tolerance:

@@ -74,12 +74,6 @@ def test_a_model_is_compatible_where_onnx_runtime_reads_it() -> None:
         backend.is_compatible(chain(), device_count=3, deices=2)
 
 
-def test_a_given_assignment_is_followed() -> None:
-    plan = backend.prepare(chain(), devices=2, assignment=[1, 0, 0, 1]).plan
-    assert plan.assignment == (1, 0, 0, 1)
-    assert [group.nodes for group in plan.groups] == [(0,), (1,), (2,), (3,)]
-
-
 def test_a_class_holds_options_and_a_call_overrides_them() -> None:
     kind = make_backend(devices=4, cuts=2, seed=3)
     assert kind.how == Split(devices=4, cuts=2, seed=3)
@@ -124,11 +118,6 @@ def test_wrong_options(options: dict[str, Any], says: str) -> None:
 def test_wrong_inputs(inputs: Any, says: str) -> None:
     with pytest.raises(RequestError, match=says):
         backend.prepare(chain()).run(inputs)
-
-
-def test_a_run_has_no_options() -> None:
-    with pytest.raises(UsageError, match="no option 'seed' of a run"):
-        backend.prepare(chain()).run([X], seed=1)
 
 
 def test_single_nodes() -> None:

@@ -113,21 +113,6 @@ def mixed_precision(draw: st.DrawFn) -> Case:
     return proto, {"x": x.astype(np.float32), "h": h.astype(np.float16)}
 
 
-def test_an_unused_reader_keeps_a_rounding() -> None:
-    """ONNX Runtime merges the second cast with its own but for the Transpose that nobody reads."""
-    half = onnx.TensorProto.FLOAT16
-    proto = make_model(
-        [op("Mul", "h h", "a"), op("Cast", "a", "b", to=half), op("Tanh", "b", "y"),
-         op("Transpose", "b", "unused", perm=[1, 0])],
-        [value("h", (4, 4), "FLOAT16")],
-        [value("y", None, "FLOAT16")],
-    )  # fmt: skip
-    for seed in range(20):
-        h = np.random.default_rng(seed).standard_normal((4, 4)) * 3
-        ways = [Split(seed=seed), Split(cuts=1), Split(cuts=3, seed=seed)]
-        check(proto, {"h": h.astype(np.float16)}, ways)
-
-
 @examples(quick=15, full=60)
 @given(mixed_precision(), st.integers(0, 99))
 def test_values_are_rounded_where_the_plain_session_rounds_them(case: Case, seed: int) -> None:

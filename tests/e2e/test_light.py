@@ -81,11 +81,6 @@ def test_every_public_name_resolves() -> None:
     run_python("-c", code)
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    code = "import hetsim\ntry: hetsim.simulat\nexcept AttributeError as e: print(e)"
-    assert "no attribute 'simulat'" in run_python("-c", code).stdout
-
-
 COMPARED = """
 import sys
 from hetsim.cli.main import main
@@ -112,26 +107,3 @@ def test_results_are_the_same_under_every_hash_seed(
         table = run_python("-c", COMPARED, *words, PYTHONHASHSEED=seed).stdout
         seen.add((table, (tmp_path / seed / "plan.json").read_text()))
     assert len(seen) == 1
-
-
-LOAD = """\
-requests: 50
-streams:
-  a: {model: 'zoo:squeezenet', arrivals: {constant: {rate_per_s: 9}}, slos: p99=90ms}
-"""
-
-
-def test_no_page_is_loaded_where_no_report_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "load.yaml").write_text(LOAD)
-    asked = ["zoo:squeezenet", "--platform", "edge-tpu", "--quiet"]
-    words = [
-        ["compare", *asked, "--strategy", "heft"], ["simulate", *asked], ["nodes", *asked],
-        ["lint", *asked, "--strategy", "heft"],
-        ["place", "--workload", str(tmp_path / "load.yaml"), *asked[1:]],
-    ]  # fmt: skip
-    probe = (
-        "import sys\nfrom hetsim.cli.main import main\n"
-        f"for words in {words!r}: main(words, standalone_mode=False)\n"
-        "print([name for name in sys.modules if name.startswith('hetsim.reporting.pages')])"
-    )
-    assert run_python("-c", probe).stdout.splitlines()[-1] == "[]"

@@ -10,18 +10,15 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 from numpy.typing import NDArray
 from onnx import helper
 
 import hetsim
 from hetsim import backend
-from hetsim.cli.main import main
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import RequestError
 from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.graph.reading.onnx_types import plain
 from onnx_builders import bits, make_model, op, save, value
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
@@ -55,32 +52,6 @@ ODD = {
     "unaligned and big-endian": unaligned(X.astype(">f4")),
     "read-only": np.frombuffer(X.tobytes(), np.float32).reshape(2, 3),
 }
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_plain_arrays_hold_the_same_values(name: str) -> None:
-    array = ODD[name]
-    found = plain(array)
-    assert found.dtype.isnative
-    assert found.flags.c_contiguous
-    assert found.flags.aligned
-    np.testing.assert_array_equal(found, array)
-    assert plain(found) is found
-    assert bits(plain([array, {"k": [array]}])) == bits([found, {"k": [found]}])
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    ["f2", "f4", "f8", "i2", "i4", "i8", "u2", "u4", "u8", "c8", "c16", "U3", "?",
-     ml_dtypes.bfloat16],
-)  # fmt: skip
-def test_every_type_has_native_bytes_in_the_end(dtype: Any) -> None:
-    native = np.array([1, 0, 3]).astype(dtype)
-    foreign = native.astype(np.dtype(dtype).newbyteorder(">"))
-    found = plain(foreign)
-    assert found.dtype.isnative
-    assert found.tolist() == native.tolist()
-    assert plain(np.array(1).astype(foreign.dtype)).shape == ()
 
 
 @pytest.mark.parametrize("name", ODD)
@@ -163,18 +134,3 @@ def test_what_cannot_be_converted_is_refused(cut: Cut, dtype: str, array: Any, s
     )
     with pytest.raises(RequestError, match=says):
         hetsim.run(cut(proto, GROUPS), {"x": array}, executor="threads")
-
-
-def test_files_of_the_other_byte_order(tmp_path: Path) -> None:
-    save(negating(), tmp_path)
-    digests = []
-    for place, array in enumerate((X, X.astype(">f4"), np.asfortranarray(X.astype(">f4")))):
-        np.save(tmp_path / f"{place}.npy", array)
-        done = CliRunner().invoke(
-            main,
-            ["run", str(tmp_path / "m.onnx"), "--platform", "laptop", "--executor", "threads",
-             "--input", f"x={tmp_path / f'{place}.npy'}", "--json"],
-        )  # fmt: skip
-        assert done.exit_code == 0, done.output
-        digests.append(done.stdout.split('"outputs"')[1])
-    assert digests[0] == digests[1] == digests[2]

@@ -66,16 +66,6 @@ def test_requests_go_where_the_deal_says(
     assert asked == {request: used[request % 3] for request in range(12)}
 
 
-@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
-def test_outputs_are_right_and_in_order(
-    cut: Cut, diamond: onnx.ModelProto, executor: Executor
-) -> None:
-    plan = dealt(cut, diamond, WHOLE, SPLIT, [("cpu", range(6))], deal=(0, 1, 2, 1))
-    with hetsim.Session(plan, executor, max_in_flight=5) as session:
-        check(session, range(16))
-        assert set(session.processes()) == {"cpu", "gpu", "npu"}
-
-
 def test_a_run_asks_every_replica(cut: Cut, diamond: onnx.ModelProto) -> None:
     plan = dealt(cut, diamond, WHOLE, SPLIT, deal=(0, 0, 0, 1))
     run = hetsim.run(plan, executor="threads")
@@ -110,15 +100,6 @@ def test_a_request_under_way_stays_on_its_replica() -> None:
             assert ran[request] == name
         else:
             assert ran[request] != "gpu"
-
-
-def test_emulated_replicas_overlap(cut: Cut, diamond: onnx.ModelProto) -> None:
-    plan = dealt(cut, diamond, WHOLE, SPLIT, deal=(0, 1))
-    scale = 0.2 / hetsim.simulate(plan).latency_s
-    done = emulate(plan, executor="threads", requests=4, time_scale=scale)
-    assert done.bitwise_equal
-    for measured, predicted in zip(done.wall_s, done.predicted.latencies_s, strict=True):
-        assert measured >= 0.999 * predicted * scale
 
 
 def test_a_scale_is_found_for_replicas(cut: Cut, diamond: onnx.ModelProto) -> None:

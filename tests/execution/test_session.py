@@ -22,20 +22,12 @@ Groups = Sequence[tuple[str, Sequence[int]]]
 Cut = Callable[[onnx.ModelProto, Groups], hetsim.Plan]
 Executor = Literal["ray", "threads"]
 BRANCHES = [("cpu", [0]), ("gpu", [1]), ("npu", [2, 3]), ("gpu", [4]), ("cpu", [5])]
-PICK = [("cpu", [0]), ("gpu", [1]), ("npu", [2]), ("cpu", [3])]
 
 
 def threads() -> list[str]:
     names = [thread.name for thread in threading.enumerate()]
     # One watches the Ray of all tests.
     return [name for name in names if name.startswith("hetsim") and name != "hetsim ray watch"]
-
-
-def good(pick: int = 0) -> dict[str, Any]:
-    return {"x": np.arange(5, dtype=np.float32) - pick, "i": np.array([pick, 4])}
-
-
-BAD = {"x": np.ones(5, np.float32), "i": np.array([0, 7])}
 
 
 def test_requests_in_flight_get_their_own_outputs(
@@ -57,24 +49,6 @@ def test_requests_in_flight_get_their_own_outputs(
         assert session.recoveries == ()
         assert set(session.processes()) == {"cpu", "gpu", "npu"}
     assert threads() == []
-
-
-def test_a_request_that_fails_leaves_the_others_alone(
-    cut: Cut, indexing: onnx.ModelProto, executor: Executor
-) -> None:
-    with Session(cut(indexing, PICK), executor) as session:
-        requests = [
-            session.run_async(BAD if k % 3 == 1 else good(k % 4), timeout_s=60) for k in range(9)
-        ]
-        for k, request in enumerate(requests):
-            if k % 3 == 1:
-                with pytest.raises(ExecutionError, match="out of data bounds") as caught:
-                    request.result()
-                assert type(caught.value) is ExecutionError
-                assert caught.value.where == "device 'gpu', subgraph g1 ('pick')"
-            else:
-                np.testing.assert_array_equal(request.result()["y"], [0, k % 4 - 4])
-        assert session.recoveries == ()
 
 
 def test_devices_take_what_is_ready_of_the_earliest_request(
@@ -127,25 +101,6 @@ def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProt
         with pytest.raises(UsageError, match="closed"):
             request.result()
     assert threads() == []
-
-
-def test_a_device_is_there_again_after_a_request_that_ran_out_of_time(
-    cut: Cut, endless: onnx.ModelProto
-) -> None:
-    # The loop ends at once where its condition is false from the start.
-    del endless.graph.initializer[1]
-    endless.graph.input.append(onnx.helper.make_tensor_value_info("yes", onnx.TensorProto.BOOL, ()))
-    x = np.ones(4, np.float32)
-    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
-    with Session(plan, "threads") as session:
-        late = session.run_async({"x": x, "yes": np.array(True)}, timeout_s=0.5)
-        waits = session.run_async({"x": x, "yes": np.array(False)}, timeout_s=60)
-        with pytest.raises(hetsim.TimedOut, match=r"device 'gpu' did not answer within") as caught:
-            late.result()
-        assert (caught.value.devices, caught.value.timeout_s) == (("gpu",), 0.5)
-        np.testing.assert_array_equal(waits.result()["y"], -x)
-        (recovery,) = session.recoveries
-        assert (recovery.device, recovery.kind, recovery.how) == ("gpu", "hang", "restarted")
 
 
 def test_wrong_use_is_refused(cut: Cut, diamond: onnx.ModelProto) -> None:

@@ -32,20 +32,9 @@ def widened_outputs(
 ) -> tuple[int, ...] | None:
     """Return the positions of the outputs that come out wider once the inputs are.
 
-    Parameters
-    ----------
-    node : onnx.NodeProto
-    wider : mapping of str to str
-        Element types and what they become; entries that widen nothing are passed over.
-    dtypes : mapping of str to str
-        Element type of each value.
-    opsets : mapping of str to int
-        Version by domain.
-
-    Returns
-    -------
-    None where no input widens, or ONNX cannot tell: an op without a schema, one with bodies
-    (they are looked at by themselves), or one that does not exist for the wider type.
+    `wider`: element types and what they become; `dtypes`: of each value; `opsets`: version by
+    domain. None where no input widens, or ONNX cannot tell: an op without a schema, one with
+    bodies, or one that does not exist for the wider type.
     """
     from onnx import TypeProto, defs, shape_inference
 

@@ -46,18 +46,10 @@ def fusing_key(node: Node, spec: DeviceSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Nodes that are one kernel.
+    """Nodes that are one kernel, ascending.
 
-    Attributes
-    ----------
-    nodes : tuple of int
-        Ascending.
-    dtype : str or None
-        What its arithmetic is done in: ``int8``, ``int16`` or an 8-bit float; None: in the
-        types of its nodes, and only loads and stores convert.
-    sealed : bool
-        Whether all that goes in and comes out is quantized, so that a device needs no float
-        arithmetic for it.
+    Its arithmetic is done in `dtype`: ``int8``, ``int16`` or an 8-bit float; None: in the types of
+    its nodes. In a `sealed` one all that goes in and comes out is quantized.
     """
 
     nodes: tuple[int, ...]
@@ -242,7 +234,11 @@ def integer_units(
     state: Contraction,
     refuse: Callable[[int], str | None] | None = None,
 ) -> Iterator[Unit]:
-    """Yield the units that a device computes in integers, in graph order; they enter `state`."""
+    """Yield the units that a device computes in integers, in graph order; they enter `state`.
+
+    `supported`: by node, whether the device takes it alone. `refuse`: why another may not be a
+    member of a sealed unit, or None; absent: all members must be supported.
+    """
     graph = found.graph
     for node in graph.nodes:
         if state.taken(node.id):

@@ -48,19 +48,10 @@ class Recovery:
 class Policy:
     """When a device counts as failed, and how often it is tried again.
 
-    Attributes
-    ----------
-    timeout_s : float
-        Of compiling on a device, and of a request that has no timeout of its own.
-    hang_s : float or None
-        A device that needs longer for one call is taken for dead. None: where one call has
-        taken half the timeout of a request that ran out of it.
-    max_restarts : int
-        Of one device; one that fails more often is given up.
-    attempts : int
-        A step that raises as often has failed its request.
-    max_losses : int
-        Device failures during its calls that a request survives; with the next it is lost.
+    `timeout_s` is of compiling, and of a request without one of its own. A device that needs longer
+    than `hang_s` for one call is taken for dead; None: where one call has taken half the timeout of
+    a request that ran out of it. It is given up after `max_restarts`. A step that raises in so many
+    `attempts` has failed its request, and so have more than `max_losses` devices during its calls.
     """
 
     timeout_s: float

@@ -23,25 +23,11 @@ class Call(NamedTuple):
 class Flight:
     """One request under way.
 
-    Attributes
-    ----------
-    order : _Order
-        Of the replica that the request was dealt to.
-    values : dict of str to handle
-        Every value that is there for any device: inputs, and what steps sent. Kept to the
-        request's end: what a lost device has to do again starts from them.
-    made_on : dict of str to str
-        The device that sent a value; inputs have none.
-    done : set of int
-        Steps that have run, and whose kept values are on their device still.
-    missing : dict of int to int
-        Steps that are to run and were not given out: how many steps each waits for.
-    after : mapping of int to int
-        By step to run or running: the next one to run on its device.
-    round : int
-        How often the steps to run were worked out.
-    running : dict of Call to int
-        The round in which each call under way was given out.
+    `values` are there for any device: inputs, and what steps sent, by the device in `made_on`. They
+    are kept to the request's end, as what a lost device has to do again starts from them. `done`
+    steps have what they keep on their device still; those in `missing` wait for so many others;
+    `after` is the next on a step's device. `round` counts how often the steps to run were worked
+    out, and `running` has the round in which each call was given out.
     """
 
     order: _Order
@@ -116,21 +102,9 @@ class _Order:
 class Dispatcher:
     """Events in, calls out.
 
-    A device takes as many calls as it has streams, of different requests; a free stream takes
-    the step of the earliest request that has all it reads and follows what the request did on
-    the device before.
-
-    Parameters
-    ----------
-    steps : sequence of Step
-    outputs : sequence of str
-        Values that end a request; each is sent by a step.
-    streams : mapping of str to int
-        By device.
-    replicas : sequence of Replica
-        Whose steps follow one another; empty: all steps are of one.
-    deal : sequence of int
-        Replica by request, over and over.
+    A device takes as many calls as it has streams, of different requests; a free stream takes the
+    step of the earliest request that has all it reads and follows what the request did on the
+    device before. `deal`: the replica by request, over and over.
     """
 
     def __init__(

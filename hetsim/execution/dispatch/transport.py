@@ -71,6 +71,20 @@ class Fetched:
     lost: tuple[str, ...] = ()
 
 
+def sent_by(event: Ended) -> Mapping[str, Any]:
+    """Return what a call sent. Raises its error where it failed."""
+    if event.fault is not None:
+        raise event.fault.error
+    return event.sent
+
+
+def outputs_of(event: Fetched) -> Mapping[str, Any]:
+    """Return outputs that are here. Raises ExecutionError where one is lost."""
+    if event.lost:
+        raise ExecutionError(f"output '{event.lost[0]}' got lost")
+    return event.outputs
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """All devices are gone at once, with what reaches them; none can be started again."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hetsim.core.units import format_seconds
+from hetsim.device.support.rules import is_static
 from hetsim.errors import WorkloadError
 from hetsim.execution.program import given_inputs, model_of, tolerance_of
 from hetsim.execution.run import differences, judged, whole_model
@@ -24,28 +26,35 @@ if TYPE_CHECKING:
     from hetsim.simulation.service.resolving import Resolved
 
 Values = Mapping[str, Any]
-Axis = tuple[int, int]
-"""Along which dimension, and how many entries of it are of one request."""
+
+SETS = 8
+"""Different requests of each model and shape: what comes is not to be the same over and over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batching:
-    """How arrays of one size of batch are made of those of requests."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """What a template runs: `size` at a time of the requests of the model `alone`.
 
-    size: int
-    inputs: Mapping[str, Axis | None]
-    outputs: Mapping[str, Axis | None]
+    Requests have the inputs of `sets` in turn. `inputs` and `outputs`: the dimension along which
+    those of requests stand side by side in a batch; None: shared, or of the batch as a whole.
+    """
 
-    def joined(self, requests: Sequence[Values]) -> dict[str, Any]:
+    about: str
+    alone: Model
+    sets: tuple[Values, ...]
+    size: int = 1
+    inputs: Mapping[str, int | None] = field(default_factory=dict)
+    outputs: Mapping[str, int | None] = field(default_factory=dict)
+
+    def joined(self, requests: Sequence[int]) -> dict[str, Any]:
         """Return the inputs of a batch of these requests, 1 to `size` of them."""
-        if self.size == 1:
-            return dict(requests[0])
         filled = [*requests, *[requests[-1]] * (self.size - len(requests))]
+        given = [self.sets[request % len(self.sets)] for request in filled]
         return {
-            name: requests[0][name]
-            if axis is None
-            else np.concatenate([one[name] for one in filled], axis=axis[0])
-            for name, axis in self.inputs.items()
+            name: value
+            if (axis := self.inputs.get(name)) is None
+            else np.concatenate([one[name] for one in given], axis=axis)
+            for name, value in given[0].items()
         }
 
     def split(self, outputs: Values, count: int) -> list[dict[str, Any]]:
@@ -54,33 +63,17 @@ class Batching:
             return [dict(outputs)]
         found: list[dict[str, Any]] = [{} for _ in range(count)]
         for name, axis in self.outputs.items():
-            if axis is None:
-                continue
-            for at, one in enumerate(found):
-                place: list[slice] = [slice(None)] * axis[0]
-                place.append(slice(at * axis[1], (at + 1) * axis[1]))
-                one[name] = outputs[name][tuple(place)]
+            pieces = [] if axis is None else np.split(outputs[name], self.size, axis)
+            for one, piece in zip(found, pieces, strict=False):
+                one[name] = piece
         return found
 
 
-def batching_of(alone: Model, batch: Model, size: int) -> Batching:
-    """Return how a model bound to batches of `size` takes what `alone`, bound to 1, takes."""
-    if size == 1:
-        return Batching(1, {}, {})
-    return Batching(
-        size,
-        {name: _axis(alone, batch, name, size, "input") for name in batch.graph.inputs},
-        {name: _axis(alone, batch, name, size, "output") for name in batch.graph.outputs},
-    )
-
-
-def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> Axis | None:
+def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> int | None:
+    """Along which dimension a value of a batch has those of requests, each as in `alone`."""
     one, many = alone.graph.tensors[name], batch.graph.tensors[name]
-    shapes = one.shape, many.shape
-    known = all(
-        shape is not None and all(isinstance(dim, int) for dim in shape) for shape in shapes
-    )
-    if not known or one.measured or many.measured or len(shapes[0] or ()) != len(shapes[1] or ()):
+    fixed = is_static(one) and is_static(many)
+    if not fixed or len(one.shape or ()) != len(many.shape or ()):
         raise WorkloadError(
             f"{what} '{name}' has no fixed shape, so that batches of it cannot be put together "
             "or taken apart",
@@ -98,7 +91,65 @@ def _axis(alone: Model, batch: Model, name: str, size: int, what: str) -> Axis |
             where=batch.source,
             hint="leave dynamic_batching and batch_sizes out, or name another batch_dim",
         )
-    return different[0], a[different[0]]
+    return different[0]
+
+
+def runs_of(
+    resolved: Sequence[Resolved], setup: Setup, inputs: Inputs | None, seed: int
+) -> tuple[Runs, ...]:
+    """Return, by template, whose requests it runs, and how many at a time.
+
+    `inputs`: what all requests have, of the one model that is served; absent: random ones.
+    """
+    number = {id(one.plan): at for at, one in enumerate(setup.plan_tasks.templates)}
+    found: dict[int, Runs] = {}
+    for one in resolved:
+        sizes, about = one.served.sizes, one.served.model
+        if sizes[0] != 1:
+            raise WorkloadError(
+                f"batch_sizes begin at {sizes[0]}: what a request alone has as inputs, and should "
+                "give, is known of a size of 1 only",
+                where=about,
+                hint="add 1 to batch_sizes",
+            )
+        for variant in range(len(one.variants)):
+            alone = model_of(one.plans[0][variant][0])
+            axes = []
+            for plan, size in zip(one.plans[0][variant][1:], sizes[1:], strict=True):
+                graph = model_of(plan).graph
+                ways = (("input", graph.inputs), ("output", graph.outputs))
+                axes.append(
+                    [
+                        {name: _axis(alone, model_of(plan), name, size, what) for name in names}
+                        for what, names in ways
+                    ]
+                )
+            shared = {name for ins, _ in axes for name, axis in ins.items() if axis is None}
+            sets = sets_of(alone, inputs, seed, shared)
+            each = [Runs(about, alone, sets)]
+            each += [
+                Runs(about, alone, sets, size, *pair)
+                for size, pair in zip(sizes[1:], axes, strict=True)
+            ]
+            for rows in one.plans:
+                for plan, runs in zip(rows[variant], each, strict=True):
+                    found[number[id(plan)]] = runs
+    return tuple(found[at] for at in range(len(setup.plan_tasks.templates)))
+
+
+def sets_of(
+    alone: Model, inputs: Inputs | None, seed: int, shared: Container[str] = ()
+) -> tuple[Values, ...]:
+    """Return the inputs that requests have in turn; those that batches share are all the same."""
+    if inputs is not None:
+        return (given_inputs(alone, inputs, seed),)
+    first = given_inputs(alone, None, seed)
+    sets = [first]
+    for at in range(1, SETS):
+        drawn = int(np.random.SeedSequence([seed, at]).generate_state(1)[0])
+        other = given_inputs(alone, None, drawn)
+        sets.append({name: first[name] if name in shared else other[name] for name in first})
+    return tuple(sets)
 
 
 ROOM_BYTES = 1 << 28
@@ -139,74 +190,6 @@ def _bytes(batch: Batch) -> int:
     return sum(
         value.nbytes if isinstance(value, np.ndarray) else 1 for value in batch.outputs.values()
     )
-
-
-SETS = 8
-"""Different requests of each model and shape: what comes is not to be the same over and over."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sort:
-    """Requests of one model and binding of its dimensions."""
-
-    about: str
-    alone: Model
-    sets: tuple[Mapping[str, Any], ...]
-
-    def of(self, request: int) -> Mapping[str, Any]:
-        """Return the inputs of a request."""
-        return self.sets[request % len(self.sets)]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Runs:
-    """What a template runs."""
-
-    sort: Sort
-    batching: Batching
-
-
-def runs_of(
-    resolved: Sequence[Resolved], setup: Setup, inputs: Inputs | None, seed: int
-) -> tuple[Runs, ...]:
-    """Return, by template, whose requests it runs, and how many at a time."""
-    number = {id(one.plan): at for at, one in enumerate(setup.plan_tasks.templates)}
-    found: dict[int, Runs] = {}
-    for one in resolved:
-        sizes = one.served.sizes
-        if sizes[0] != 1:
-            raise WorkloadError(
-                f"batch_sizes begin at {sizes[0]}: what a request alone has as inputs, and should "
-                "give, is known of a size of 1 only",
-                where=one.served.model,
-                hint="add 1 to batch_sizes",
-            )
-        for variant in range(len(one.variants)):
-            alone = model_of(one.plans[0][variant][0])
-            models = [model_of(plan) for plan in one.plans[0][variant]]
-            each = [batching_of(alone, model, b) for model, b in zip(models, sizes, strict=True)]
-            sort = Sort(one.served.model, alone, sets_of(alone, each, inputs, seed))
-            for rows in one.plans:
-                for plan, batching in zip(rows[variant], each, strict=True):
-                    found[number[id(plan)]] = Runs(sort, batching)
-    return tuple(found[at] for at in range(len(setup.plan_tasks.templates)))
-
-
-def sets_of(
-    alone: Model, each: Sequence[Batching], inputs: Inputs | None, seed: int
-) -> tuple[Mapping[str, Any], ...]:
-    """Return the inputs that requests have in turn; `each`: how these are put into batches."""
-    if inputs is not None:
-        return (given_inputs(alone, inputs, seed),)
-    first = given_inputs(alone, None, seed)
-    shared = {name for one in each for name, axis in one.inputs.items() if axis is None}
-    sets = [first]
-    for at in range(1, SETS):
-        other = given_inputs(
-            alone, None, int(np.random.SeedSequence([seed, at]).generate_state(1)[0])
-        )
-        sets.append({name: first[name] if name in shared else other[name] for name in first})
-    return tuple(sets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,36 +270,13 @@ WHOLE_BATCHES = 32
 """Batches of a template at most that the whole model is run on."""
 
 
-class Loaded(Protocol):
-    """A plan, and the model as its parts were cut from it."""
-
-    @property
-    def plan(self) -> Plan:
-        """Of one replica."""
-
-    @property
-    def model(self) -> Model:
-        """Its large weights lie in files."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """How many answers were compared, and with what.
+    """How many of the `answered` requests were compared, and with what.
 
-    Attributes
-    ----------
-    answered : int
-        Requests.
-    compared : int
-        Of these, those whose outputs were kept and compared with the whole model's on the request
-        alone.
-    alone : int
-        Those of them that are equal to it, bit for bit.
-    batches : int
-        Batches that were not, and whose outputs were compared with the whole model's on the same
-        batch: kernels of other shapes may add in another order.
-    mismatches : tuple of str
-        What differs from the whole model's on the same inputs, each batch once.
+    `compared` had their outputs kept and held against the whole model's on the request alone, to
+    which `alone` are equal, bit for bit. Of `batches` that are not, the outputs were compared with
+    the whole model's on the same batch: kernels of other shapes may add in another order.
     """
 
     answered: int
@@ -329,59 +289,55 @@ class Outputs:
 def compared(
     batches: Sequence[Batch],
     runs: Sequence[Runs],
-    plans: Sequence[Loaded],
+    plans: Sequence[tuple[Plan, Model]],
     answered: int,
     roundings: Sequence[Rounding] | None = None,
 ) -> Outputs:
     """Compare what batches gave with what the whole model gives.
 
     A request is to equal the whole model's answer; else its batch the whole model's on the batch,
-    as far as the tolerance of its devices. `roundings`: what each node computes in. The whole model
-    runs once for each set of inputs, and up to WHOLE_BATCHES times for batches of each template.
+    as far as the tolerance of its devices. `plans`: by template, each with its model as it was cut;
+    `roundings`: what each node computes in. The whole model runs once for each set of inputs, and
+    up to WHOLE_BATCHES times for batches of each template.
     """
     opened: dict[int, CompiledSubgraph] = {}
     answers: dict[tuple[int, int], dict[str, Any]] = {}
 
-    def whole(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def whole(model: Model, inputs: Values) -> dict[str, Any]:
         if id(model) not in opened:
             opened[id(model)] = whole_model(model, roundings)
         return opened[id(model)].run(inputs)
 
-    models = {id(one.plan.problem.model): one.model for one in plans}
+    models = {id(plan.problem.model): model for plan, model in plans}
     count = alone = again = 0
-    seen: dict[int, int] = {}
+    seen: Counter[int] = Counter()
     mismatches = []
     for batch in batches:
-        one, how = runs[batch.template], runs[batch.template].batching
-        model = models[id(one.sort.alone)]
+        one, (plan, model) = runs[batch.template], plans[batch.template]
         equal = True
-        for request, found in zip(
-            batch.requests, how.split(batch.outputs, len(batch.requests)), strict=True
-        ):
-            at = request % len(one.sort.sets)
-            key = id(one.sort), at
+        parts = one.split(batch.outputs, len(batch.requests))
+        for request, found in zip(batch.requests, parts, strict=True):
+            key = id(one.sets), request % len(one.sets)
             if key not in answers:
-                answers[key] = whole(model, one.sort.sets[at])
+                answers[key] = whole(models[id(one.alone)], one.sets[key[1]])
             wanted = {name: value for name, value in answers[key].items() if name in found}
             same = not differences(found, wanted)
             count += 1
             alone += same
             equal = equal and same
-        if equal and None not in how.outputs.values():
+        if equal and None not in one.outputs.values():
             continue
-        tolerance = tolerance_of(plans[batch.template].plan)
-        if how.size == 1:
-            wanted = answers[id(one.sort), batch.requests[0] % len(one.sort.sets)]
+        if one.size == 1:
+            wanted = answers[id(one.sets), batch.requests[0] % len(one.sets)]
+        elif seen[batch.template] >= WHOLE_BATCHES:
+            continue
         else:
-            if seen.get(batch.template, 0) >= WHOLE_BATCHES:
-                continue
-            seen[batch.template] = seen.get(batch.template, 0) + 1
+            seen[batch.template] += 1
             again += 1
-            inputs = how.joined([one.sort.of(request) for request in batch.requests])
-            wanted = whole(plans[batch.template].model, inputs)
-        told = judged(batch.outputs, wanted, tolerance).mismatches
+            wanted = whole(model, one.joined(batch.requests))
+        told = judged(batch.outputs, wanted, tolerance_of(plan)).mismatches
         if told:
-            where = f"{one.sort.about}, batch {batch.number} of {len(batch.requests)}"
+            where = f"{one.about}, batch {batch.number} of {len(batch.requests)}"
             mismatches.append(f"{where}: {'; '.join(told)}")
     return Outputs(answered, count, alone, again, tuple(mismatches))
 

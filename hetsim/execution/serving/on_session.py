@@ -23,12 +23,10 @@ from hetsim.execution.program import model_of
 from hetsim.execution.serving.load_test import (
     LATE_SHARE,
     Batch,
-    Batching,
     Host,
     Kept,
     LoadTest,
     Runs,
-    Sort,
     compared,
     late,
     sets_of,
@@ -49,20 +47,10 @@ from hetsim.workload.deployment import Deployment, Instances, Served
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.loop import Request
     from hetsim.execution.session import Session
-    from hetsim.graph.model import Model
-    from hetsim.problem.plan import Plan
     from hetsim.workload.workload import Workload
 
 OPEN = -1
 """In the place of clients: nobody's, it comes by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A replica of the session's plan, and its model as it was cut."""
-
-    plan: Plan
-    model: Model
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -98,12 +86,11 @@ def serve_on(
     if session.plan.deal:
         setup = replace(setup, models=(replace(setup.models[0], cycle=session.plan.deal),))
     simulated = played(workload, (resolved,), setup)
-    one = Batching(1, {}, {})
     model = model_of(session.plan)
-    sort = Sort(resolved.served.model, model, sets_of(model, [one], inputs, seed))
-    alone_s = _alone(session, sort)
+    runs = Runs(resolved.served.model, model, sets_of(model, inputs, seed))
+    alone_s = _alone(session, runs)
     before_s, calls = session.busy_s, session.calls
-    player = _Player(session, workload, setup, sort)
+    player = _Player(session, workload, setup, runs)
     began_s, began_cpu_s = time.monotonic(), time.thread_time()
     seen = Recorded(player.play(), len(alone_s))
     wall_s, cpu_s = time.monotonic() - began_s, time.thread_time() - began_cpu_s
@@ -133,10 +120,10 @@ def serve_on(
         )
     outputs = None
     if verify:
-        parts = [_Part(replica, session.model) for replica in session.plan.replicas]
-        runs = [Runs(sort, one)] * len(parts)
+        parts = [(replica, session.model) for replica in session.plan.replicas]
+        of = [runs] * len(parts)
         answered = seen.outcomes.requests
-        outputs = compared(player.kept.batches, runs, parts, answered, session.roundings)
+        outputs = compared(player.kept.batches, of, parts, answered, session.roundings)
     executor, start_s = session.executor, session.compile_s
     return LoadTest(measured, simulated, False, 1.0, host, outputs, executor, start_s)
 
@@ -181,11 +168,11 @@ def _resolved(session: Session, workload: Workload) -> Resolved:
     )
 
 
-def _alone(session: Session, sort: Sort) -> list[float]:
+def _alone(session: Session, runs: Runs) -> list[float]:
     """By replica: what a request takes here with nothing beside it, in real seconds."""
     took: list[list[float]] = [[] for _ in session.plan.replicas]
     for at in range(TIMES * len(session.plan.period)):
-        request = session.run_async(sort.of(at))
+        request = session.run_async(runs.joined([at]))
         request.result()
         assert request.wall_s is not None
         took[session.plan.replica_of(request.request_id)].append(request.wall_s)
@@ -195,8 +182,8 @@ def _alone(session: Session, sort: Sort) -> list[float]:
 class _Player:
     """Sends requests when they are due, and waits for what becomes of them."""
 
-    def __init__(self, session: Session, workload: Workload, setup: Setup, sort: Sort) -> None:
-        self._session, self._sort = session, sort
+    def __init__(self, session: Session, workload: Workload, setup: Setup, runs: Runs) -> None:
+        self._session, self._runs = session, runs
         self._clients = setup.clients
         self._most = math.inf if workload.requests is None else workload.requests
         self._until_s = until_s(workload)
@@ -261,7 +248,7 @@ class _Player:
         number = len(self._came)
         self.late_s.append(self._now_s() - max(due.at_s, self._free_s))
         # Where the session has no room this waits for it, as the request does, in the queue.
-        request = self._session.run_async(self._sort.of(number))
+        request = self._session.run_async(self._runs.joined([number]))
         self._free_s = self._now_s()
         self._came.append(due)
         self._sent_s.append(self._free_s)

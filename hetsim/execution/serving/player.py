@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.loop import next_of
-from hetsim.execution.dispatch.transport import Ended, Fetched, Transport, load_all, unanswered
+from hetsim.execution.dispatch.transport import (
+    Ended,
+    Fetched,
+    Transport,
+    outputs_of,
+    sent_by,
+    unanswered,
+)
 from hetsim.execution.program import Program, assemble, constants_among_outputs, model_of
 from hetsim.execution.serving.load_test import Batch, Kept, Runs
 from hetsim.execution.weights import staged
@@ -65,8 +72,8 @@ TIMES = 3
 HEADROOM = 1.5
 """How much longer a kernel may take under load than alone: devices share this processor."""
 
-Next = Callable[[float], tuple[float, object] | None]
-"""Waits for an event until a time of the monotonic clock; gives it with its time."""
+Next = Callable[[float, Sequence[str], str], tuple[float, object]]
+"""Waits for an event of devices until a time of the monotonic clock; gives it with its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,70 +84,52 @@ class Alone:
     seconds: float
 
 
-class Rehearsal:
-    """Loads plans and runs each by itself."""
+def alone(
+    transport: Transport,
+    next_event: Next,
+    timeout_s: float,
+    version: int,
+    plan: Loadable,
+    runs: Runs,
+) -> Alone:
+    """Run a full batch of a plan by itself, several times; return the least of what it took."""
+    found = []
+    for at in range(TIMES):
+        deadline = time.monotonic() + timeout_s
+        found.append(
+            _once(transport, next_event, deadline, Call(-1 - at, 0, "", version), plan, runs)
+        )
+    steps = tuple(map(min, zip(*(one.steps_s for one in found[1:]), strict=True)))
+    return Alone(steps, min(one.seconds for one in found[1:]))
 
-    def __init__(self, transport: Transport, await_event: Next, timeout_s: float) -> None:
-        self._transport = transport
-        self._await = await_event
-        self._timeout_s = timeout_s
 
-    def load(self, version: int, plan: Loadable) -> None:
-        """Have the devices of a plan compile it. Raises ExecutionError where one does not."""
-
-        def next_event(deadline: float, late: Sequence[str], doing: str) -> object:
-            return self._next(deadline, late, doing)[1]
-
-        load_all(self._transport, version, plan.program, next_event, self._timeout_s)
-
-    def alone(self, version: int, plan: Loadable, runs: Runs) -> Alone:
-        """Run a full batch of a plan, several times; return the least of what it took."""
-        found = [self._once(version, plan, runs, -1 - at) for at in range(TIMES)][1:]
-        steps = tuple(map(min, zip(*(one.steps_s for one in found), strict=True)))
-        return Alone(steps, min(one.seconds for one in found))
-
-    def _once(self, version: int, plan: Loadable, runs: Runs, request: int) -> Alone:
-        program, transport = plan.program, self._transport
-        deadline = time.monotonic() + self._timeout_s
-        inputs = runs.batching.joined([runs.sort.of(at) for at in range(runs.batching.size)])
-        values = {name: transport.hand(value) for name, value in inputs.items()}
-        wanted = frozenset(program.outputs)
-        steps_s = []
-        began_s = done_s = time.monotonic()
-        for index, step in enumerate(program.steps):
-            given_s = time.monotonic()
-            call = Call(request, index, step.device, version)
-            transport.call(call, 0, step, [values[name] for name in step.receives])
-            done_s = self._done(step.device, values, wanted, deadline)
-            steps_s.append(done_s - given_s)
-        for device in program.code:
-            transport.forget(device, version, request)
-        return Alone(tuple(steps_s), done_s - began_s)
-
-    def _done(
-        self, device: str, values: dict[str, Any], wanted: frozenset[str], deadline: float
-    ) -> float:
-        """Wait for a step and for what it made of the outputs; return when that was here."""
+def _once(
+    transport: Transport, next_event: Next, deadline: float, call: Call, plan: Loadable, runs: Runs
+) -> Alone:
+    program = plan.program
+    inputs = runs.joined(range(runs.size))
+    values = {name: transport.hand(value) for name, value in inputs.items()}
+    steps_s = []
+    began_s = done_s = time.monotonic()
+    for index, step in enumerate(program.steps):
+        given_s = time.monotonic()
+        received = [values[name] for name in step.receives]
+        transport.call(call._replace(step=index, device=step.device), 0, step, received)
         while True:
-            at_s, event = self._next(deadline, (device,), "running a batch")
+            done_s, event = next_event(deadline, (step.device,), "running a batch")
             if isinstance(event, Ended):
-                if event.fault is not None:
-                    raise event.fault.error
-                values.update(event.sent)
-                outputs = {name: one for name, one in event.sent.items() if name in wanted}
+                values.update(sent_by(event))
+                outputs = {n: one for n, one in event.sent.items() if n in program.outputs}
                 if not outputs:
-                    return at_s
-                self._transport.fetch(event.call.request, outputs)
+                    break
+                transport.fetch(call.request, outputs)
             elif isinstance(event, Fetched):
-                if event.lost:
-                    raise ExecutionError(f"output '{event.lost[0]}' got lost")
-                return at_s
-
-    def _next(self, deadline: float, late: Sequence[str], doing: str) -> tuple[float, object]:
-        came = self._await(deadline)
-        if came is None:
-            raise unanswered(late, doing, self._timeout_s)
-        return came
+                outputs_of(event)
+                break
+        steps_s.append(done_s - given_s)
+    for device in program.code:
+        transport.forget(device, call.version, call.request)
+    return Alone(tuple(steps_s), done_s - began_s)
 
 
 def roomy(
@@ -170,22 +159,6 @@ def roomy(
     while not room(scale):
         scale *= 1.1
     return scale
-
-
-class Clock(Protocol):
-    """Time as a player sees it: seconds of the workload since the run began."""
-
-    def begin(self) -> None:
-        """Let it be 0 now."""
-
-    def now_s(self) -> float:
-        """Return what time it is."""
-
-    def post(self, event: object) -> None:
-        """Take an event, on any thread, with the time."""
-
-    def next(self, until_s: float) -> tuple[float, object] | None:
-        """Wait for an event; return it with its time, or None once it is `until_s`."""
 
 
 class WallClock:
@@ -258,7 +231,7 @@ class Player:
         plans: Sequence[Loadable],
         runs: Sequence[Runs],
         transport: Transport,
-        clock: Clock,
+        clock: WallClock,
         scale: float,
         timeout_s: float,
     ) -> None:
@@ -353,21 +326,19 @@ class Player:
         """Put the inputs of a batch together."""
         requests = self.engine.requests_of(batch)
         runs = self._runs[template]
-        inputs = runs.batching.joined([runs.sort.of(request) for request in requests])
+        inputs = runs.joined(requests)
         handles = {name: self._transport.hand(value) for name, value in inputs.items()}
         known = {**inputs, **self._plans[template].constants}
-        outputs = runs.sort.alone.graph.outputs
+        outputs = runs.alone.graph.outputs
         outputs_known = {name: known[name] for name in outputs if name in known}
         left = self._templates[template].groups
         return _Flight(template, requests, handles, left, outputs_known)
 
     def _handle(self, at_s: float, event: object) -> None:
         if isinstance(event, Ended):
-            if event.fault is not None:
-                raise event.fault.error
             call = self._calls[event.call.request, event.call.step]
             flight = self._flights[event.call.request]
-            flight.values.update(event.sent)
+            flight.values.update(sent_by(event))
             made = self._made[flight.template].intersection(event.sent)
             if made:
                 handles = {name: event.sent[name] for name in made}
@@ -376,11 +347,10 @@ class Player:
             else:
                 self._over(event.call.request, event.call.step, at_s)
         elif isinstance(event, Fetched):
-            if event.lost:
-                raise ExecutionError(f"output '{event.lost[0]}' got lost")
+            outputs = outputs_of(event)
             batch, task = divmod(event.request, len(self._template_of))
             flight = self._flights[batch]
-            flight.outputs.update(event.outputs)
+            flight.outputs.update(outputs)
             self._over(batch, task - self._first[flight.template], at_s)
 
     def _over(self, batch: int, index: int, at_s: float) -> None:
@@ -408,7 +378,7 @@ class Player:
     def _forget(self, batch: int, flight: _Flight) -> None:
         """All of a batch has run: its outputs are here, and devices need nothing of it."""
         del self._flights[batch]
-        names = self._runs[flight.template].sort.alone.graph.outputs
+        names = self._runs[flight.template].alone.graph.outputs
         outputs = {name: flight.outputs[name] for name in names}
         self.kept.offer(Batch(batch, flight.template, flight.requests, outputs))
         for device in self._plans[flight.template].program.code:

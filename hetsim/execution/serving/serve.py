@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hetsim.core import checks
 from hetsim.core.units import format_seconds, significant
 from hetsim.errors import ExecutionError, UsageError
+from hetsim.execution.dispatch.transport import load_all, unanswered
 from hetsim.execution.program import check_how
 from hetsim.execution.serving.load_test import LATE_SHARE, Host, LoadTest, compared, late, runs_of
 from hetsim.execution.serving.on_session import serve_on
@@ -22,8 +23,8 @@ from hetsim.execution.serving.player import (
     Alone,
     Loadable,
     Player,
-    Rehearsal,
     WallClock,
+    alone,
     loadable,
     roomy,
 )
@@ -204,21 +205,29 @@ def load_test(
     room = 2 * sum(crossing_bytes(one.plan) for one in templates)
     widths = dict(zip(platform.devices, setup.plan_tasks.plan.problem.streams, strict=True))
     clock = WallClock(scale)
+
+    def next_event(deadline: float, late: Sequence[str], doing: str) -> tuple[float, object]:
+        came = clock.await_event(deadline)
+        if came is None:
+            raise unanswered(late, doing, timeout_s)
+        return came
+
     began_s = time.monotonic()
     with loadable([one.plan for one in templates]) as plans:
         with transports(executor, address, room, widths, timeout_s) as connect:
             transport = connect(clock.post)
             try:
-                rehearsal = Rehearsal(transport, clock.await_event, timeout_s)
                 for version, plan in enumerate(plans):
-                    rehearsal.load(version, plan)
+                    load_all(
+                        transport, version, plan.program, lambda *of: next_event(*of)[1], timeout_s
+                    )
                 start_s = time.monotonic() - began_s
-                alone = [
-                    rehearsal.alone(version, plan, runs[version])
+                took = [
+                    alone(transport, next_event, timeout_s, version, plan, runs[version])
                     for version, plan in enumerate(plans)
                 ]
                 if emulate:
-                    _check_pace(alone, plans, setup, scale, late_share)
+                    _check_pace(took, plans, setup, scale, late_share)
                 player = Player(
                     _engine(workload, setup, emulate),
                     setup,
@@ -238,7 +247,7 @@ def load_test(
         outcomes = player.engine.outcomes()
         real = player.really(outcomes)
         host = _host(player, outcomes, real, scale, wall_s)
-        measured = _measured(player, real, resolved, setup, workload, alone, emulate)
+        measured = _measured(player, real, resolved, setup, workload, took, emulate)
         measured = keeping(measured, real, keep)
         mean_s = float(np.nanmean(real.latency_s)) if (real.why == SERVED).any() else math.nan
         behind = host.behind(mean_s * scale, late_share)
@@ -249,7 +258,8 @@ def load_test(
         outputs = None
         if verify:
             answered = int(np.count_nonzero(real.why == SERVED))
-            outputs = compared(player.kept.batches, runs, plans, answered)
+            cut = [(one.plan, one.model) for one in plans]
+            outputs = compared(player.kept.batches, runs, cut, answered)
     return LoadTest(measured, simulated, emulate, scale, host, outputs, executor, start_s)
 
 
@@ -272,7 +282,7 @@ def _engine(workload: Workload, setup: Setup, emulate: bool) -> RealTime:
 
 
 def _check_pace(
-    alone: Sequence[Alone],
+    took: Sequence[Alone],
     plans: Sequence[Loadable],
     setup: Setup,
     scale: float,
@@ -282,11 +292,11 @@ def _check_pace(
     if math.isinf(late_share):
         return
     templates = setup.plan_tasks.templates
-    needed = roomy(alone, templates, scale, late_share)
+    needed = roomy(took, templates, scale, late_share)
     if needed == scale:
         return
     short = []
-    for one, plan, template in zip(alone, plans, templates, strict=True):
+    for one, plan, template in zip(took, plans, templates, strict=True):
         for index, (took_s, held_s) in enumerate(zip(one.steps_s, template.duration, strict=False)):
             short.append((took_s - scale * float(held_s) / HEADROOM, index, took_s, held_s, plan))
     _, index, took_s, held_s, plan = max(short, key=lambda found: found[0])
@@ -325,13 +335,13 @@ def _measured(
     resolved: Sequence[Resolved],
     setup: Setup,
     workload: Workload,
-    alone: Sequence[Alone],
+    took: Sequence[Alone],
     emulate: bool,
 ) -> Service:
     links = busy_seconds(setup.plan_tasks, player.engine.ran.tolist())[1]
     if not emulate:
         links = [0.0] * len(links)
-        seconds = np.array([one.seconds for one in alone])
+        seconds = np.array([one.seconds for one in took])
         own = tuple(seconds[model.template] for model in setup.models)
         setup = replace(setup, alone_s=own)
     run = Run(workload, setup, player.engine)

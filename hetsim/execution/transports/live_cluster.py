@@ -36,7 +36,7 @@ ANSWER_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node and what it answered."""
+    """One node and what it answered: no `versions`, and a `failure`, where it did not."""
 
     node: Node
     versions: Versions | None
@@ -51,7 +51,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """A cluster as it answered."""
+    """A cluster as it answered: nodes by address, those that are dead last."""
 
     address: str
     here: Versions
@@ -65,22 +65,9 @@ def look_at(
 ) -> LiveCluster:
     """Ask each node of the Ray at `address` what it offers and what is installed there.
 
-    As for a run, this hetsim is brought to all nodes; only where the caller has joined that Ray
-    before do they answer with the hetsim that they have.
-
-    Parameters
-    ----------
-    address : str
-        ``host:port``, or ``auto`` for the Ray that was started on this machine.
-    devices : sequence of str, optional
-        Devices to find nodes for; absent: those that some node offers.
-    answer_s : float
-        How long all nodes together may take; they are asked at once.
-
-    Raises
-    ------
-    ExecutionError
-        Where no Ray answers at the address. A node that does not answer is reported instead.
+    This hetsim is brought to all nodes, but on a Ray that the caller has joined before. `devices`:
+    to find nodes for; absent: those that some node offers. All nodes together may take `answer_s`;
+    one that does not answer is reported. Raises ExecutionError where no Ray answers.
     """
     began = time.monotonic()
     with ray_connection(address):
@@ -188,19 +175,8 @@ Way = Literal["shared memory", "one machine", "network"]
 class Transfer:
     """One size from one device's node to another's.
 
-    Attributes
-    ----------
-    source, target : str
-        Devices.
-    source_node, target_node : str
-        Ids of their nodes.
-    way : Way
-        Within one node nothing is copied: the reader maps what the writer wrote.
-    nbytes : int
-    measured_s : float
-        Median wall-clock seconds from the reader's request until it holds the array.
-    modelled_s : float
-        What the platform's route says.
+    `measured_s` is the median of wall-clock seconds from the reader's request until it holds the
+    array (within one node nothing is copied), `modelled_s` what the platform's route says.
     """
 
     source: str
@@ -242,35 +218,10 @@ def measure_links(
 ) -> tuple[Transfer, ...]:
     """Time transfers through Ray's object stores between the nodes of each two devices.
 
-    Every repeat moves a new array that the reading node has not seen, after one that is not
-    counted. Devices on the same two nodes share one measurement, and nothing else of this
-    probe runs meanwhile.
-
-    Parameters
-    ----------
-    address : str
-        ``host:port``, or ``auto`` for the Ray that was started on this machine.
-    platform : Platform
-    sizes : sequence of int
-        Bytes, each above 0.
-    repeats : int
-        Transfers that each median is of.
-
-    Returns
-    -------
-    tuple of Transfer
-        By source, target and size, in the order of the platform's devices. Of several nodes
-        that offer a device the first by address is measured.
-
-    Raises
-    ------
-    Infeasible
-        Where a device has no node, or where actors go anywhere on several nodes, so that no
-        link stands between known nodes.
-    ExecutionError
-        Where no Ray answers, or a probe or a transfer does not within a minute.
-
-    Complexity: nodes squared times sizes times repeats.
+    By source, target and size. Every repeat moves a new array, after one that is not counted;
+    devices on the same two nodes share one measurement; of several nodes that offer a device the
+    first is measured. Raises Infeasible where a device has no node, or actors go anywhere on
+    several nodes, ExecutionError where no Ray answers, or a transfer does not within a minute.
     """
     devices = tuple(platform.devices)
     _, routes = build_routes(platform)

@@ -13,9 +13,7 @@ from hetsim.errors import Infeasible, NotOffered
 from hetsim.execution.cluster import (
     ClusterFile,
     actor_options,
-    full,
     nodes_of,
-    offers,
     read_cluster_file,
     refuse_unserved,
     seats_of_file,
@@ -98,28 +96,10 @@ def test_node_types_offer_devices(tmp_path: Path) -> None:
     assert strangers(found, ("cpu", "gpu", "npu")) == (("spare", "dsp"),)
 
 
-def test_commands_offer_devices(tmp_path: Path) -> None:
-    found = read(tmp_path, LOCAL)
-    assert [(kind.name, kind.least, kind.offers, kind.stated) for kind in found.node_types] == [
-        ("head", 1, {"cpu": "resource"}, True),
-        ("workers", 1, {"gpu": "label"}, True),
-    ]
-    states = [seat.state for seat in seats_of_file(found, ("cpu", "gpu", "npu"))]
-    assert states == ["node", "node", "none"]
-
-
 def test_what_machines_say_themselves_is_left_open(tmp_path: Path) -> None:
     text = LOCAL.replace("--labels=hetsim_gpu=1,rack=a", '--resources="$(cat ~/r.json)"')
     seats = seats_of_file(read(tmp_path, text), ("cpu", "gpu"))
     assert [seat.state for seat in seats] == ["node", "unstated"]
-    refuse_unserved(seats, "here")
-
-
-def test_without_any_offer_actors_go_anywhere(tmp_path: Path) -> None:
-    text = LOCAL.replace("--labels=hetsim_gpu=1,rack=a", "")
-    text = text.replace(""" --resources='{"hetsim_cpu": 1}'""", "")
-    seats = seats_of_file(read(tmp_path, text), ("cpu", "gpu"))
-    assert [seat.state for seat in seats] == ["anywhere", "anywhere"]
     refuse_unserved(seats, "here")
 
 
@@ -165,12 +145,6 @@ def test_faults_of_own_machines(tmp_path: Path, old: str, new: str, fault: str) 
     assert any(one.startswith(fault) for one in found), found
 
 
-def test_all_faults_are_told_by_line(tmp_path: Path) -> None:
-    text = TYPES.replace("hetsim_gpu: 1", "hetsim_gpu: 0").replace("type: host", "type: hosts")
-    lines = [one.partition(":")[0] for one in faults(tmp_path, text)]
-    assert lines == ["4", "8"]
-
-
 def test_a_file_that_is_none() -> None:
     found, (error,) = read_cluster_file("no-such.yaml")
     assert found is None
@@ -206,17 +180,6 @@ def node(
     }
 
 
-def test_what_a_node_offers() -> None:
-    assert offers({"CPU": 1, "hetsim_b": 1, "hetsim_a.0": 2, "hetsim_c": 0}, {}) == {
-        "a.0": "resource",
-        "b": "resource",
-    }
-    assert offers({"hetsim_a": 1}, {"hetsim_a": "1", "hetsim_b": "1", "hetsim_c": "no"}) == {
-        "a": "resource",
-        "b": "label",
-    }
-
-
 def test_where_live_actors_go() -> None:
     nodes = nodes_of(
         [
@@ -241,11 +204,3 @@ def test_where_live_actors_go() -> None:
     plain = nodes_of([node("a", CPU=1)])
     assert actor_options(("gpu",), plain) == {"gpu": {}}
     assert [seat.state for seat in live_seats(plain, ("gpu",), {})] == ["anywhere"]
-
-
-def test_a_resource_that_is_used_up() -> None:
-    nodes = nodes_of([node("a", hetsim_gpu=1, labels={"hetsim_npu": "1"})])
-    assert full(("gpu", "npu", "cpu"), nodes, {"hetsim_gpu": 0.0005}) == ["gpu"]
-    assert full(("gpu",), nodes, {"hetsim_gpu": 0.5}) == []
-    with pytest.raises(Infeasible, match="others have used up 'hetsim_gpu'"):
-        refuse_unserved(live_seats(nodes, ("gpu",), {}), "here")

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import pickle
-import platform
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
 import pytest
 from ray import cloudpickle
 
-import hetsim
 from hetsim.errors import ExecutionError
 from hetsim.execution.cluster import (
     Versions,
@@ -31,18 +27,6 @@ told = pickle.loads(sys.stdin.buffer.read())()
 sys.stdout.buffer.write(pickle.dumps(told))
 """
 HERE = Versions("3.11.7", "0.1.0", "abc", "2.60.0", "1.31.0", "1.23.0", "2.3.1", "x86_64")
-
-
-def test_a_process_tells_what_it_has() -> None:
-    own = own_versions()
-    assert own.python == platform.python_version()
-    assert own.hetsim == hetsim.__version__
-    assert own.numpy == np.__version__
-    assert own.ray == version("ray")
-    assert own.onnxruntime == version("onnxruntime")
-    assert own.onnx == version("onnx")
-    assert own.code is not None
-    assert check_versions(own, own, "here") == ()
 
 
 def test_a_process_without_hetsim_can_be_asked() -> None:
@@ -85,21 +69,6 @@ def test_what_may_differ(name: str, there: str | None, refused: bool) -> None:
         assert raised.value.hint
     else:
         assert check_versions(HERE, other, "node 10.0.0.2") == (found,)
-
-
-def test_what_to_do_names_every_package() -> None:
-    other = replace(HERE, onnxruntime="1.30.0", ray=None, code="def", machine="aarch64")
-    with pytest.raises(ExecutionError) as raised:
-        check_versions(HERE, other, "device 'gpu'")
-    assert "ray is absent there, 2.60.0 here" in raised.value.what
-    assert raised.value.hint == (
-        "pip install 'onnxruntime==1.31.0' 'ray==2.60.0' there, and install this hetsim there"
-    )
-
-
-def test_another_version_is_told_once() -> None:
-    (found,) = differences(HERE, replace(HERE, hetsim="0.2.0", code="def"))
-    assert found.name == "hetsim"
 
 
 def test_the_source_of_hetsim_is_told_apart(tmp_path: Path) -> None:

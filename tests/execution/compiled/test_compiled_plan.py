@@ -21,10 +21,9 @@ import pytest
 
 import hetsim
 from artifact_builders import MODELS, inputs_of, mixed_model, weighted_model
-from builders import BOX
 from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, RequestError, UsageError
 from hetsim.execution.compiled import run as read
-from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS, is_compiled, read_manifest
+from hetsim.execution.compiled.manifest import MANIFEST, WEIGHTS
 from hetsim.execution.compiled.run import open_compiled, run_compiled
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.transports.ray_connection import RayConnection
@@ -185,22 +184,6 @@ def test_inputs_of_a_seed_are_those_of_the_plan(planned: Planned, tmp_path: Path
         run_compiled(opened, {"z": np.zeros(1)}, executor="threads")
 
 
-def test_outputs_that_are_stored_or_passed_through(planned: Planned, tmp_path: Path) -> None:
-    proto = make_model(
-        [op("Neg", "x", "y"), op("Neg", "y", "z")],
-        [value("x")],
-        [value("z"), value("k", (300,)), value("x"), value("t", (2,), "STRING")],
-        {"k": np.arange(300, dtype=np.float32), "t": np.array(["a", "b"], object)},
-    )
-    compile_plan(planned(proto), tmp_path / "compiled")
-    assert (tmp_path / "compiled" / "constants.onnx").is_file()
-    x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    done = run_compiled(open_compiled(tmp_path / "compiled"), {"x": x}, executor="threads")
-    assert list(done.outputs) == ["z", "k", "x", "t"]
-    assert done.bitwise_equal
-    np.testing.assert_array_equal(done.outputs["k"], np.arange(300))
-
-
 def test_a_folder_can_compute_as_its_devices_do(planned: Planned, tmp_path: Path) -> None:
     plan = planned(weighted_model())
     platform = plan.problem.platform
@@ -220,22 +203,6 @@ def test_a_folder_can_compute_as_its_devices_do(planned: Planned, tmp_path: Path
     assert done.bitwise_equal
     exact = hetsim.run(plan, given, executor="threads")
     assert not np.array_equal(done.outputs["y"], exact.outputs["y"])
-
-
-def test_a_zoo_model_in_a_folder(tmp_path: Path) -> None:
-    problem = hetsim.Problem.of(hetsim.load_model("zoo:squeezenet"), hetsim.load_platform(BOX))
-    plan = hetsim.plan(problem, "hetero")
-    compile_plan(plan, tmp_path / "compiled")
-    done = run_compiled(open_compiled(tmp_path / "compiled"), executor="threads")
-    assert done.bitwise_equal
-
-
-def test_the_same_plan_is_the_same_folder(planned: Planned, tmp_path: Path) -> None:
-    plan = planned(weighted_model())
-    for name in ("one", "two"):
-        compile_plan(plan, tmp_path / name)
-    for file in sorted(os.listdir(tmp_path / "one")):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
 def test_a_folder_is_written_whole_or_not_at_all(
@@ -280,22 +247,6 @@ def test_one_flipped_byte_in_any_file_is_refused(compiled: Path, first: int) -> 
             assert caught.value.exit_code == 3
         file.write_bytes(content)
     open_compiled(compiled)
-
-
-@sweep("first", quick=[0], full=range(7))
-def test_every_byte_of_the_manifest_counts(compiled: Path, first: int) -> None:
-    file = compiled / MANIFEST
-    content = file.read_bytes()
-    for place in range(first, len(content), 7):
-        wrong = bytearray(content)
-        wrong[place] ^= 4
-        file.write_bytes(wrong)
-        with pytest.raises(InvalidInput):
-            read_manifest(compiled)
-    for end in range(5 * first, len(content), 35):
-        file.write_bytes(content[:end])
-        with pytest.raises(InvalidInput):
-            read_manifest(compiled)
 
 
 @pytest.mark.parametrize(
@@ -379,23 +330,6 @@ def test_a_manifest_that_says_what_is_not_so_is_refused(
         run_compiled(open_compiled(compiled), executor="threads")
 
 
-def test_a_subgraph_of_another_folder_is_refused(
-    compiled: Path, planned: Planned, tmp_path: Path
-) -> None:
-    proto = weighted_model()
-    proto.graph.initializer[0].raw_data = bytes(len(proto.graph.initializer[0].raw_data))
-    compile_plan(planned(proto), tmp_path / "other")
-    # Only its weights are others.
-    shutil.copy(tmp_path / "other" / WEIGHTS, compiled / WEIGHTS)
-    with pytest.raises(InvalidInput, match="not the file that was compiled"):
-        open_compiled(compiled)
-    proto.graph.node[0].name = "renamed"
-    compile_plan(planned(proto), tmp_path / "third")
-    shutil.copy(tmp_path / "third" / "g0_cpu.onnx", compiled / "g0_cpu.onnx")
-    with pytest.raises(InvalidInput, match="not the file that was compiled"):
-        open_compiled(compiled)
-
-
 @pytest.mark.parametrize("external", [False, True])
 def test_a_weight_that_subgraphs_share_is_stored_once(
     planned: Planned, tmp_path: Path, external: bool
@@ -425,17 +359,6 @@ def test_a_weight_that_subgraphs_share_is_stored_once(
     assert_bitwise_equal(done.outputs, wanted.outputs)
     np.testing.assert_array_equal(done.outputs["w2"], weight)
     np.testing.assert_array_equal(done.outputs["w"], weight)
-
-
-def test_a_file_of_weights_that_is_not_whole_is_refused(compiled: Path) -> None:
-    content = (compiled / WEIGHTS).read_bytes()
-    for wrong in (content[:-1], content + b"\0", b""):
-        (compiled / WEIGHTS).write_bytes(wrong)
-        with pytest.raises(InvalidInput, match="not the file that was compiled"):
-            open_compiled(compiled)
-    (compiled / WEIGHTS).unlink()
-    with pytest.raises(InvalidInput, match="No such file"):
-        open_compiled(compiled)
 
 
 def changed(folder: Path, change: Callable[[onnx.ModelProto], Any]) -> None:
@@ -496,20 +419,3 @@ def test_a_subgraph_that_ends_the_process_that_opens_it_is_refused(
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(ExecutionError, match="can be started"):
         open_compiled(compiled)
-
-
-def test_options_are_checked_before_anything_runs(compiled: Path) -> None:
-    opened = open_compiled(compiled)
-    with pytest.raises(UsageError, match="no executor 'thread'"):
-        run_compiled(opened, executor="thread")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="needs the executor"):
-        run_compiled(opened, executor="threads", address="auto")
-    with pytest.raises(UsageError, match="timeout"):
-        run_compiled(opened, executor="threads", timeout_s=0)
-
-
-def test_only_a_folder_with_a_manifest_is_taken_for_one(compiled: Path, tmp_path: Path) -> None:
-    assert is_compiled(compiled)
-    assert not is_compiled(tmp_path)
-    assert not is_compiled(compiled / MANIFEST)
-    assert not is_compiled(tmp_path / "nowhere")

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.program import Part, Step, steps_of
+from hetsim.execution.program import Part, steps_of
 
 
 @st.composite
@@ -23,24 +23,6 @@ def programs(draw: st.DrawFn) -> tuple[list[Part], list[str]]:
     made = values[2:]
     outputs = draw(st.lists(st.sampled_from(made), max_size=4, unique=True))
     return parts, [*outputs, "in1"]
-
-
-def devices_in_order(steps: tuple[Step, ...]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for step in steps:
-        found.setdefault(step.device, []).extend(step.parts)
-    return found
-
-
-@given(programs())
-def test_every_part_runs_once_in_the_order_of_its_device(
-    program: tuple[list[Part], list[str]],
-) -> None:
-    parts, outputs = program
-    expected: dict[str, list[int]] = {}
-    for index, part in enumerate(parts):
-        expected.setdefault(part.device, []).append(index)
-    assert devices_in_order(steps_of(parts, outputs)) == expected
 
 
 @given(programs())
@@ -80,19 +62,6 @@ def test_parts_that_follow_one_another_on_a_device_share_a_call(
     assert len(steps) <= runs
 
 
-def test_independent_chains_that_alternate_are_two_calls() -> None:
-    parts = [
-        Part("a", ("x",), ("a0",)),
-        Part("b", ("x",), ("b0",)),
-        Part("a", ("a0",), ("a1",)),
-        Part("b", ("b0",), ("b1",)),
-    ]
-    steps = steps_of(parts, ["a1", "b1"])
-    assert [(step.device, step.parts) for step in steps] == [("a", (0, 2)), ("b", (1, 3))]
-    assert steps[0].frees == (("x",), ("a0",))
-    assert steps[0].sends == ("a1",)
-
-
 def test_a_call_does_not_withhold_what_another_device_waits_for() -> None:
     parts = [Part("a", (), ("p",)), Part("b", ("p",), ("q",)), Part("a", ("p",), ("r",))]
     steps = steps_of(parts, ["q", "r"])
@@ -101,8 +70,3 @@ def test_a_call_does_not_withhold_what_another_device_waits_for() -> None:
     assert steps[0].keeps == ("p",)
     assert steps[2].receives == ()
     assert steps[2].frees == (("p",),)
-
-
-def test_a_call_that_waits_for_a_later_one_is_not_made() -> None:
-    parts = [Part("a", (), ("p",)), Part("b", (), ("q",)), Part("a", ("p", "q"), ("r",))]
-    assert [step.parts for step in steps_of(parts, ["r"])] == [(0,), (1,), (2,)]

@@ -14,7 +14,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError
-from hetsim.execution.weights import Extent, extents_of, run_folder, staged
+from hetsim.execution.weights import extents_of, run_folder, staged
 from hetsim.graph.loading import load_model
 
 
@@ -136,17 +136,6 @@ def test_weights_in_the_body_of_a_node_are_found_and_redirected(tmp_path: Path) 
     np.testing.assert_array_equal(found["z"], (numbers + 1) * numbers)
 
 
-def test_the_folder_goes_away_when_the_run_fails(path: Path, cache: Path) -> None:
-    def interrupted() -> None:
-        with staged(load_model(path, canonical="none")):
-            assert len(list((cache / "runs").iterdir())) == 1
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert list((cache / "runs").iterdir()) == []
-
-
 def test_the_folder_of_a_killed_run_is_removed_and_that_of_a_living_one_is_not(
     cache: Path,
 ) -> None:
@@ -207,43 +196,3 @@ def test_nothing_goes_through_a_link_or_to_a_folder_that_was_there(temporary: Pa
         assert folder.stat().st_mode & 0o077 == 0
     assert sorted(temporary.iterdir()) == before
     assert sorted(path.name for path in victim.rglob("*")) == ["kept", "lock", "run"]
-
-
-def test_folders_of_other_users_stay(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = os.geteuid()
-    left = temporary / f"hetsim-run-{user + 1}-abc"
-    left.mkdir()
-    (left / "lock").touch()
-    with monkeypatch.context() as other:
-        # Seen from the other user, the folder is this one's, under a name that is not.
-        other.setattr("os.geteuid", lambda: user + 1)
-        with run_folder():
-            pass
-    assert left.exists()
-    left.rename(own := temporary / f"hetsim-run-{user}-abc")
-    with run_folder():
-        pass
-    assert not own.exists()
-
-
-def test_a_cache_where_others_can_write_is_not_used(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (cache / "runs").mkdir(parents=True)
-    (cache / "runs").chmod(0o777)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with run_folder() as folder:
-        assert folder.parent == tmp_path
-    (cache / "runs").chmod(0o700)
-    with run_folder() as folder:
-        assert folder.parent == cache / "runs"
-
-
-def test_a_region_is_where_the_reference_says(tmp_path: Path) -> None:
-    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT16, dims=[3, 5])
-    tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value="a/b.bin")
-    tensor.external_data.add(key="offset", value="64")
-    proto = onnx.ModelProto()
-    proto.graph.initializer.append(tensor)
-    assert extents_of(proto) == (Extent("a/b.bin", 64, 30),)

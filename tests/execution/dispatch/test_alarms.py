@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import queue
 from types import SimpleNamespace
 
@@ -71,13 +70,3 @@ def test_what_does_not_matter_any_more_is_not_kept() -> None:
     # Those that matter have not gone.
     events_left = {event for _, _, event in alarms._heap}
     assert open_ <= events_left
-
-
-def test_all_that_matters_is_kept_in_order() -> None:
-    alarms, inbox = Alarms(lambda event: event != "over"), Silent()
-    for number in range(1000):
-        alarms.at(-float(number), number)
-        alarms.at(-math.inf, "over")
-    found = [alarms.next(inbox) for _ in range(len(alarms))]  # type: ignore[arg-type]
-    assert [event for event in found if event != "over"] == list(range(999, -1, -1))
-    assert not inbox.waits

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
-import hetsim
-from hetsim.errors import DeviceLost, ExecutionError, Infeasible, NoReplacement, OutOfRoom
+from hetsim.errors import ExecutionError, Infeasible, OutOfRoom
 from hetsim.execution.dispatch import device_states, loop
 from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
-from hetsim.execution.dispatch.transport import Loaded
-from hetsim.execution.program import Part, steps_of
 from hetsim.workload.failure import Failure
-from session_parts import Session, program
+from session_parts import Session
 
 GONE = ExecutionError("its process ended")
 
@@ -54,25 +49,6 @@ def test_how_long_devices_were_away_counts_from_when_all_were_ready(made: Sessio
     assert last.requests == ()
 
 
-def test_what_fails_before_all_are_ready_ends_the_start(made: Session) -> None:
-    made.up("a")
-    with pytest.raises(ExecutionError, match="its process ended"):
-        made.devices.loaded(Loaded("b", 0, 0, GONE))
-
-
-def test_a_device_that_cannot_compile_anew_is_lost(made: Session) -> None:
-    made.up("a", "b")
-    made.open.lose("a", "died", GONE, values_too=True)
-    made.devices.loaded(Loaded("a", 1, 0, GONE))
-    assert made.devices.incarnation("a") == 2
-    # One that was started before that says nothing any more.
-    made.devices.loaded(Loaded("a", 1, 0, GONE))
-    assert made.devices.incarnation("a") == 2
-    made.up("a")
-    (found,) = made.devices.recoveries
-    assert (found.kind, found.how) == ("died", "restarted")
-
-
 @pytest.mark.parametrize("policy", [None, Policy(600.0, max_restarts=1)])
 def test_a_device_is_started_again_so_often_and_no_more(policy: Policy | None) -> None:
     """Three times, where nobody says otherwise."""
@@ -93,12 +69,6 @@ def test_a_device_is_started_again_so_often_and_no_more(policy: Policy | None) -
     # Another one has its own chances.
     session.open.lose("a", "died", GONE, values_too=True)
     assert session.loads[-1] == ("a", 1, 0)
-
-
-def test_a_session_restarts_as_often_as_its_policy_where_nobody_says() -> None:
-    parameters = inspect.signature(hetsim.Session).parameters
-    assert parameters["max_restarts"].default == Policy(600.0).max_restarts
-    assert parameters["hang_s"].default is Policy(600.0).hang_s is None
 
 
 def test_a_device_stays_away_for_as_long_as_its_failure_says(made: Session) -> None:
@@ -122,16 +92,6 @@ def test_a_device_stays_away_for_as_long_as_its_failure_says(made: Session) -> N
     made.open.lose("a", "died", GONE, values_too=True)
     assert made.loads[-1] == ("a", 3, 0)
     assert made.posted.empty()
-
-
-def test_one_that_never_comes_back_is_given_up_at_once(made: Session) -> None:
-    made.up("a", "b")
-    made.devices.expect(Failure("a", 0.0, "hang", 2.5))
-    made.open.lose("a", "hang", GONE, values_too=True)
-    event = made.posted.get(timeout=100)
-    assert isinstance(event, Replanned)
-    assert event.lost == ("a",)
-    assert made.devices.up() == ("b",)
 
 
 @pytest.mark.parametrize(
@@ -159,16 +119,6 @@ def test_where_there_is_no_other_plan_all_requests_are_told(
     assert request.error is session.devices.broken
     assert says in str(request.error)
     assert session.calls == []
-
-
-def test_without_another_plan_the_error_names_the_device() -> None:
-    session = Session(Policy(600.0, max_restarts=0))
-    session.up("a", "b")
-    session.open.lose("b", "died", DeviceLost("its process ended"), values_too=True)
-    broken = session.devices.broken
-    assert isinstance(broken, NoReplacement)
-    assert (broken.device, broken.where) == ("b", "device 'b'")
-    assert "its process ended" in str(broken)
 
 
 def test_a_plan_for_fewer_losses_than_there_are_is_of_no_use(made: Session) -> None:
@@ -219,33 +169,3 @@ def test_devices_compile_another_version_while_they_serve_the_one_before(made: S
     assert [one.device for one in made.devices.recoveries] == ["b", "a"]
     made.open.give_out()
     assert [(call.device, call.version) for call, _ in made.calls[2:]] == [("a", 1), ("a", 1)]
-
-
-def test_a_device_that_a_new_version_leaves_out_ends_once_nothing_runs_there() -> None:
-    parts = [Part("a", ("in0",), ("x",)), Part("b", ("x",), ("y",))]
-    for busy in (False, True):
-        session = Session(Policy(600.0, max_restarts=0), replan=True, parts=parts)
-        session.up("a", "b")
-        if busy:
-            session.submit()
-            assert session.last()[0].device == "a"
-        session.open.lose("b", "died", GONE, values_too=True)
-        event = session.posted.get(timeout=100)
-        assert isinstance(event, Replanned)
-        alone = program(steps_of([Part("c", p.inputs, p.outputs) for p in parts], ["y"]))
-        session.devices.replanned(Replanned(event.lost, alone))
-        session.up("c", version=1)
-        assert session.dispatcher.version == 1
-        assert session.devices.up() == (("a", "c") if busy else ("c",))
-        assert ("a" in session.discarded) != busy
-        if busy:
-            # What it gives counts still. Once it is lost, nobody starts it again.
-            loads = len(session.loads)
-            session.open.lose("a", "died", GONE, values_too=True)
-            assert len(session.loads) == loads
-            assert session.devices.up() == ("c",)
-            assert [one.device for one in session.devices.recoveries] == ["b"]
-        assert session.devices.incarnation("a") == 1
-        session.open.give_out()
-        if busy:
-            assert session.last()[0].device == "c"

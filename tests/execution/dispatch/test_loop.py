@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from hetsim.errors import Cancelled, ExecutionError, NoReplacement, TimedOut, UsageError
+from hetsim.errors import ExecutionError, TimedOut, UsageError
 from hetsim.execution.dispatch.device_states import Policy
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.loop import Overdue, Request, SessionLoop
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
 from hetsim.execution.program import Part, Step, Timing, steps_of
-from hetsim.workload.failure import Failure
 from session_parts import PARTS, program
 
 _LONG_S = 60.0
@@ -115,21 +114,6 @@ def running(
         assert not made.loop._thread.is_alive()
 
 
-def test_requests_run_on_devices_that_are_ready() -> None:
-    with running() as session:
-        assert session.loop.start_s > 0
-        assert session.loop.processes() == {"a": 7, "b": 7}
-        requests = [session.submit(value) for value in range(5)]
-        assert [one.result(_LONG_S) for one in requests] == [{"y": 4 * k} for k in range(5)]
-        assert session.loop.recoveries == ()
-
-
-def test_a_program_without_devices_waits_for_none() -> None:
-    with running(parts=[], outputs=()) as session:
-        assert session.submit(1).result(_LONG_S) == {}
-        assert session.devices.told == []
-
-
 def test_a_device_that_does_not_start_is_named() -> None:
     with (
         pytest.raises(TimedOut, match=r"'b' did not answer within 0\.5 s") as caught,
@@ -138,20 +122,6 @@ def test_a_device_that_does_not_start_is_named() -> None:
         pass
     assert "compiling subgraphs" in str(caught.value)
     assert caught.value.devices[-1] == "b"
-
-
-def test_a_cancelled_request_is_over_and_others_go_on() -> None:
-    with running() as session:
-        session.devices.holds = True
-        first, second = session.submit(1), session.submit(2)
-        first.cancel()
-        with pytest.raises(Cancelled, match="request 0 was cancelled"):
-            first.result(_LONG_S)
-        assert not second.done()
-        session.devices.holds = False
-        for ended in session.devices.held:
-            session.loop._events.put(ended)
-        assert second.result(_LONG_S) == {"y": 8}
 
 
 def test_a_hang_is_of_the_device_as_it_was_when_it_began() -> None:
@@ -168,24 +138,6 @@ def test_a_hang_is_of_the_device_as_it_was_when_it_began() -> None:
         assert session.submit(1).result(_LONG_S) == {"y": 4}
         assert session.devices.told.count(("discard", "a")) == 2
         assert session.loop.processes() == {"a": 9, "b": 7}
-
-
-def test_devices_fail_when_they_are_to() -> None:
-    with running() as session:
-        session.loop.inject([Failure("a", 0.0), Failure("b", 1e6, "hang", 1.0)])
-        assert session.devices.harmed.wait(_LONG_S)
-        assert session.submit(1).result(_LONG_S) == {"y": 4}
-        assert [told for told in session.devices.told if told[0] == "harm"] == [
-            ("harm", "a", "kill")
-        ]
-
-
-def test_a_request_has_its_time() -> None:
-    with running() as session:
-        session.devices.holds = True
-        late = session.submit(1, timeout_s=0.05)
-        with pytest.raises(TimedOut, match=r"device .a. did not answer within 0\.05 s while run"):
-            late.result(_LONG_S)
 
 
 @pytest.mark.parametrize("how", ["lost", "raised", "no memory"])
@@ -217,22 +169,3 @@ def test_requests_under_way_end_with_the_session() -> None:
         session.devices.closed -= 1
     with pytest.raises(UsageError, match="the session is closed"):
         waiting.result(_LONG_S)
-
-
-def test_without_a_device_that_could_take_over_all_requests_fail() -> None:
-    with running(policy=Policy(timeout_s=_LONG_S, max_restarts=0)) as session:
-        session.devices.holds = True
-        waiting = session.submit(1)
-        session.loop._events.put(Overdue("b", 0, ExecutionError("it hangs")))
-        for request in (waiting, session.submit(2)):
-            with pytest.raises(NoReplacement, match="no other device can take its place"):
-                request.result(_LONG_S)
-
-
-def test_a_device_that_cannot_compile_ends_the_start() -> None:
-    def refuse(devices: Devices) -> None:
-        devices.quiet.add("b")
-        devices.post(Loaded("b", 0, 0, ExecutionError("it cannot compile")))
-
-    with pytest.raises(ExecutionError, match="it cannot compile"), running(refuse):
-        pass

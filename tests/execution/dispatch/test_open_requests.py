@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from hetsim.errors import Cancelled, DeviceLost, ExecutionError, TimedOut
 from hetsim.execution.dispatch import loop as open_requests
-from hetsim.execution.dispatch.device_states import Policy, Replanned, Restart
+from hetsim.execution.dispatch.device_states import Policy, Restart
 from hetsim.execution.dispatch.loop import Expired, Overdue
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded
 from hetsim.workload.failure import Failure
@@ -53,28 +52,6 @@ def test_values_that_get_lost_on_their_way_are_made_again_eight_times(
     for _ in range(2):
         session.end(*session.last())
     assert session.fetches == [(0, {"y": "y'"})]
-    session.open.fetched(Fetched(0, {"y": 1}))
-    assert request.outputs == {"y": 1}
-
-
-@pytest.mark.parametrize("times", [8, 9])
-def test_outputs_that_get_lost_are_made_again_eight_times(session: Session, times: int) -> None:
-    session.up("a", "b")
-    request = session.submit()
-    session.end(*session.last())
-    for turn in range(times):
-        assert request.error is None
-        session.end(*session.last())
-        assert len(session.fetches) == turn + 1
-        session.open.fetched(Fetched(0, {}, ("y",)))
-        session.open.give_out()
-    if times == 9:
-        assert request.error is not None
-        assert "lost again and again" in request.error.what
-        return
-    # What the last step read is there still: it alone ran again.
-    assert [call.step for call, _ in session.calls] == [0] + [1] * (times + 1)
-    session.end(*session.last())
     session.open.fetched(Fetched(0, {"y": 1}))
     assert request.outputs == {"y": 1}
 
@@ -156,69 +133,6 @@ def test_what_a_device_said_before_it_was_lost_does_not_count(session: Session) 
     assert session.loads[-1] == ("a", 1, 0)
 
 
-def test_a_request_goes_no_more_than_two_deaths(session: Session) -> None:
-    session.up("a", "b")
-    request = session.submit()
-    for death in range(3):
-        assert request.error is None
-        assert session.last()[1] == death
-        session.open.lose("a", "died", ExecutionError("gone"), values_too=True)
-        session.up("a")
-        session.open.give_out()
-    assert isinstance(request.error, DeviceLost)
-    assert (request.error.device, request.error.kind) == ("a", "died")
-
-
-def test_devices_take_up_another_version_together() -> None:
-    session = Session(replan=True)
-    session.up("a", "b")
-    session.devices.expect(Failure("b", 0.0))
-    request = session.submit()
-    session.open.lose("b", "died", ExecutionError("gone"), values_too=True)
-    # Planning goes on beside the loop.
-    event = session.posted.get(timeout=100)
-    assert session.replans == [("b",)]
-    assert isinstance(event, Replanned)
-    # One that was made for another loss is of no use.
-    session.devices.replanned(replace(event, lost=("a",)))
-    assert ("a", 0, 1) not in session.loads
-    session.devices.replanned(event)
-    assert session.loads[-2:] == [("a", 0, 1), ("c", 0, 1)]
-    session.up("a", version=1)
-    assert session.dispatcher.version == 0
-    # What is said of the version before comes late, and counts no more.
-    session.up("a", version=0)
-    session.up("c", version=0)
-    assert session.devices.processes() == {"a": 2}
-    session.up("c", version=1)
-    assert session.dispatcher.version == 1
-    assert session.devices.processes() == {"a": 2, "c": 2}
-    (recovery,) = session.devices.recoveries
-    assert (recovery.device, recovery.how) == ("b", "replanned")
-    # A device of the version before that is lost for good is not asked again.
-    session.devices.loaded(Loaded("b", 1, 1, process=9))
-    assert set(session.devices.processes()) == {"a", "c"}
-    # What the version before had begun is of use: its value goes to the device that took over.
-    session.end(*session.calls[0])
-    assert session.last()[0].device == "c"
-    session.end(*session.last())
-    assert session.fetches == [(0, {"y": "y'"})]
-    session.open.fetched(Fetched(0, {"y": 1}))
-    assert request.outputs == {"y": 1}
-
-
-def test_how_long_a_request_took_is_from_submission_to_its_outputs(session: Session) -> None:
-    session.up("a", "b")
-    session.now = 3.0
-    request = session.submit()
-    for _ in range(2):
-        session.now += 2.0
-        session.end(*session.last())
-    session.now = 7.5
-    session.open.fetched(Fetched(0, {"y": 1}))
-    assert request.wall_s == 4.5
-
-
 def test_devices_forget_what_they_hold_of_a_request_that_did_not_go_as_planned(
     session: Session,
 ) -> None:
@@ -263,34 +177,6 @@ def test_an_input_without_room_fails_its_request_alone(session: Session) -> None
     assert [call.request for call, _ in session.calls] == [1]
 
 
-def test_all_that_are_open_fail_at_once_and_each_once(session: Session) -> None:
-    session.up("a", "b")
-    over = session.submit()
-    session.end(*session.last())
-    session.end(*session.last())
-    session.open.fetched(Fetched(0, {"y": 1}))
-    others = [session.submit(), session.submit()]
-    error = ExecutionError("the end")
-    session.open.fail_all(error)
-    assert [request.error for request in others] == [error, error]
-    assert over.error is None
-
-
-def test_only_alarms_of_what_is_open_are_awaited(session: Session) -> None:
-    session.up("a", "b")
-    session.submit()
-    call, number = session.last()
-    assert session.open.awaited(Expired(0))
-    assert session.open.awaited(Expired(0, call, number))
-    session.end(call, number)
-    assert session.open.awaited(Expired(0))
-    assert not session.open.awaited(Expired(0, call, number))
-    session.open.fail(0, Cancelled("given up"))
-    assert not session.open.awaited(Expired(0))
-    # Whatever else time brings is.
-    assert session.open.awaited(Restart("a", 0))
-
-
 def test_a_late_request_names_the_devices_that_kept_it(session: Session) -> None:
     """Those that run it; where none does, those that are starting, or else all that run others."""
     session.up("b")
@@ -311,40 +197,6 @@ def test_a_late_request_names_the_devices_that_kept_it(session: Session) -> None
     assert first.error is second.error is None
     # Their calls took less than half of what the third had.
     assert session.discarded == []
-
-
-def test_an_exception_is_tried_again_once_and_then_its_requests(session: Session) -> None:
-    fault = Fault("kernel", ExecutionError("a fault"))
-    session.up("a", "b")
-    request = session.submit()
-    call, number = session.last()
-    session.now = 5.0
-    session.end(call, number, fault)
-    assert request.error is None
-    assert session.last() == (call, number)
-    assert len(session.calls) == 2
-    session.now = 7.0
-    session.end(call, number)
-    assert session.discarded == []
-    # When it was noticed, since the devices were ready, and how long the work was held up.
-    (found,) = session.devices.recoveries
-    assert (found.device, found.kind, found.how, found.requests) == (
-        "a",
-        "kernel",
-        "repeated",
-        (0,),
-    )
-    # Chances are a step's own: one that failed before takes none from the next, on either device.
-    second, number = session.last()
-    assert second.device == "b"
-    session.end(second, number, fault)
-    assert request.error is None
-    session.end(second, number, fault)
-    assert request.error is fault.error
-    # The other request has its own, too.
-    other = session.submit()
-    session.end(*session.last(), fault)
-    assert other.error is None
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
@@ -371,42 +223,6 @@ def test_as_many_attempts_as_the_policy_has(attempts: int) -> None:
     assert "max_losses" in str(again.error)
 
 
-def test_a_request_that_survives_no_failure_is_lost_with_the_first() -> None:
-    session = Session(Policy(600.0, max_losses=0))
-    session.up("a", "b")
-    request = session.submit()
-    session.open.lose("a", "hang", TimedOut("no answer", devices=("a",)), values_too=True)
-    assert isinstance(request.error, TimedOut)
-    assert request.error.devices == ("a",)
-    assert request.error.what == (
-        "request 0 is lost: its devices failed once while running it: no answer"
-    )
-
-
-def test_a_device_that_is_gone_takes_what_it_sent_with_it_only_if_it_says_so() -> None:
-    for values_lost in (False, True):
-        session = Session()
-        session.up("a", "b")
-        session.submit()
-        session.end(*session.last())
-        call, number = session.last()
-        assert call.device == "b"
-        session.submit()
-        other = session.last()
-        assert other[0].device == "a"
-        fault = Fault("died", ExecutionError("gone"), values_lost=values_lost)
-        session.end(*other, fault)
-        assert session.discarded == ["a"]
-        session.up("a")
-        session.open.give_out()
-        # The value that b is at work on is needed no more; only request 1 runs again.
-        assert [call.request for call, _ in session.calls[3:]] == [1]
-        session.end(call, number, Fault("kernel", ExecutionError("a fault")))
-        # What b reads again is there, or made again before.
-        assert session.last()[0].device == ("a" if values_lost else "b")
-        assert session.last()[0].request == 0
-
-
 def test_failures_are_made_of_devices_that_can_be_told(session: Session) -> None:
     session.up("a")
     session.now = 2.0
@@ -426,15 +242,3 @@ def test_failures_are_made_of_devices_that_can_be_told(session: Session) -> None
     session.open.lose("b", "died", ExecutionError("gone"), values_too=True)
     session.open.harm(Failure("b", 1.0))
     assert len(session.harmed) == 2
-
-
-def test_a_request_without_outputs_is_over_at_once() -> None:
-    empty = Session(outputs=())
-    request = empty.submit()
-    assert empty.fetches == [(0, {})]
-    empty.open.fetched(Fetched(0, {}))
-    assert request.outputs == {}
-    # None of its steps has run, nor runs after that.
-    empty.up("a", "b")
-    empty.open.give_out()
-    assert empty.calls == []

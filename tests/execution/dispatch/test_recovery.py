@@ -94,25 +94,6 @@ def test_others_take_over_where_it_does_not_come_back(
 
 
 @sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
-def test_failures_follow_one_another(
-    cut: Cut, diamond: onnx.ModelProto, executor: Executor
-) -> None:
-    with Session(cut(diamond, BRANCHES), executor, max_restarts=2) as session:
-        for _ in range(2):
-            session.inject([hetsim.Failure("npu", 0.0, "kill", 0.05)])
-            check(session, range(4))
-        assert [r.how for r in session.recoveries] == ["restarted", "restarted"]
-        assert all(r.seconds >= 0.05 for r in session.recoveries)
-        # Once more than it may be started again, though it would come back.
-        session.inject([hetsim.Failure("npu", 0.0, "kill", 0.0)])
-        check(session, range(4))
-        session.inject([hetsim.Failure(name, 0.0) for name in session.processes() if name != "gpu"])
-        check(session, range(8))
-        assert set(session.processes()) <= {"gpu", "cpu"}
-        assert session.recoveries[2].how == "replanned"
-
-
-@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_call_that_takes_too_long_is_a_device_that_hangs(
     cut: Cut, diamond: onnx.ModelProto, executor: Executor
 ) -> None:

@@ -91,26 +91,6 @@ def test_calls_that_came_to_nothing_are_there(cut: Cut, diamond: onnx.ModelProto
     assert all(event.device != "npu" for event in later)
 
 
-def test_the_clock_of_another_machine_is_set_to_the_callers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = iter([100.0, 101.0, 103.0])
-    # The log's clock alone: that of the process is read by whatever runs tests, too.
-    clock = SimpleNamespace(monotonic=lambda: next(now))
-    monkeypatch.setattr("hetsim.execution.dispatch.run_log.time", clock)
-    log = RunLog(keep=True)
-    step = Step("gpu", (0, 1), ("x",), ("y",), (), ((), ()))
-    call = Call(0, 0, "gpu", 0)
-    log.submitted()
-    log.given_out(call, step, {})
-    log.ended(call, Timing(7000.0, ((7000.25, 7000.5), (7000.5, 7001.0))))
-    moved, first, second = log.events(lambda request, name: (-1, 8))
-    # Two seconds went by here and one there: half a second each way.
-    assert (moved.name, moved.start_s, moved.end_s, moved.nbytes) == ("x", 1.0, 1.5, 8)
-    assert (first.name, first.start_s, first.end_s) == ("g0", 1.75, 2.0)
-    assert (second.name, second.start_s, second.end_s) == ("g1", 2.0, 2.5)
-
-
 class Told:
     """A log, and the clock by which it takes down what happens."""
 
@@ -159,65 +139,6 @@ def test_what_happened_is_told_from_the_first_request_on(monkeypatch: pytest.Mon
     )
     assert told.log.busy_s == {"a": 2.0, "b": 2.5}
     assert told.log.calls == {"a": 1, "b": 1}
-
-
-def test_calls_at_one_time_are_on_streams_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first that is free: what ends at a moment has left it to what begins then."""
-    told = Told(monkeypatch)
-    told.at(0.0).submitted()
-    spans = [(0.0, 4.0), (1.0, 3.0), (2.0, 5.0), (3.0, 6.0), (4.0, 9.0), (5.5, 7.0)]
-    for request, (begin, _) in enumerate(spans):
-        told.at(begin).given_out(Call(request, 0, "a", 0), STEPS["a"], {})
-    for request, span in enumerate(spans):
-        told.at(span[1]).ended(Call(request, 0, "a", 0), Timing(span[0], (span,)))
-    computed = [event for event in told.log.events(about) if event.kind == "compute"]
-    lanes = ["a/0", "a/1", "a/2", "a/1", "a/0", "a/2"]
-    assert [event.tracks for event in computed] == [(lane,) for lane in lanes]
-    assert [(event.start_s, event.end_s) for event in computed] == spans
-
-
-def test_what_a_lost_device_did_is_there_until_it_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told(monkeypatch)
-    told.at(10.0).submitted()
-    for request, device in enumerate("aab"):
-        call = Call(request, 0 if device == "a" else 1, device, 0)
-        told.at(11.0 + request).given_out(call, STEPS[device], {})
-    told.at(15.0).lost("a")
-    told.at(15.0).lost("a")
-    told.at(18.0).ended(Call(2, 1, "b", 0), None)
-    assert told.log.events(about) == (
-        Event("compute", "g0", 0, 1.0, 5.0, ("a/0",), "a", group=0, lost=True),
-        Event("compute", "g0", 1, 2.0, 5.0, ("a/1",), "a", group=0, lost=True),
-        # Of several subgraphs nobody knows which ones ran: one event for all.
-        Event("compute", "g1", 2, 3.0, 8.0, ("b/0",), "b", group=1, lost=True),
-    )
-    assert told.log.busy_s == {}
-    assert told.log.calls == {}
-
-
-def test_later_plans_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told(monkeypatch)
-    told.at(0.0).submitted()
-    call = Call(0, 0, "a", 2)
-    told.at(0.0).given_out(call, STEPS["a"], {"in0": "c"})
-    told.at(2.0).ended(call, Timing(1.0, ((1.0, 2.0),)))
-    moved, ran = told.log.events(about)
-    assert (moved.source, moved.device) == ("c", "a")
-    assert (ran.name, ran.group, ran.lost) == ("g0 of plan 3", -1, False)
-
-
-def test_a_session_for_life_takes_down_sums_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Told(monkeypatch, keep=False)
-    told.at(0.0).submitted()
-    for request in range(3):
-        call = Call(request, 0, "a", 0)
-        told.at(1.0).given_out(call, STEPS["a"], {})
-        told.at(4.0).ended(call, Timing(1.0, ((1.0, 3.0),)))
-        told.at(4.0).fetching(request, {"x": "a"})
-        told.at(4.0).fetched(request)
-    assert told.log.events(about) == ()
-    assert told.log.busy_s == {"a": 6.0}
-    assert told.log.calls == {"a": 3}
 
 
 @pytest.mark.parametrize(

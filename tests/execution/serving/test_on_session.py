@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -13,14 +12,7 @@ from deployments import deployed
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.on_session import serve_on
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.layout import set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.recorded import Recorded
-from hetsim.simulation.service.resolving import resolve
-from hetsim.simulation.service.running import Run, engine_of
 from hetsim.workload.arrivals import Closed, Constant, Poisson
-from hetsim.workload.deployment import Instances
 from hetsim.workload.failure import Failing, Failure
 from hetsim.workload.workload import Workload
 
@@ -78,16 +70,6 @@ def test_clients_wait_for_their_answers(model: str, plan: hetsim.Plan) -> None:
     assert together_s <= 2 * found.measured.duration_s * (1 + 1e-9)
     assert found.outputs is not None
     assert found.outputs.alone == 40
-
-
-def test_clients_stop_when_time_is_over(model: str, plan: hetsim.Plan) -> None:
-    asked = workload(model, Closed(3, 0.01), requests=None, duration_s=0.1)
-    with hetsim.Session(plan, "threads") as session:
-        found = served(session, asked)
-    [clients] = found.measured.streams
-    # Three clients, each of whom thinks for 10 ms before each request.
-    assert 3 <= clients.requests <= 3 * 10
-    assert clients.answered == clients.requests
 
 
 def test_one_at_a_time_waits_in_the_queue(model: str, plan: hetsim.Plan) -> None:
@@ -160,24 +142,3 @@ def test_what_a_session_cannot_serve_is_said(
         hetsim.serve(session, asked)
     with pytest.raises(UsageError, match="served on a platform"):
         hetsim.serve(deployed(model), asked)
-
-
-def test_what_is_told_of_a_record_is_what_its_engine_told(
-    model: str, platform: hetsim.Platform
-) -> None:
-    """One at a time, in order: lengths of the queue and busy periods follow from the times."""
-    deployment = deployed(model, instances=(Instances(max_in_flight=1),))
-    asked = workload(model, Poisson(5_000.0), requests=400)
-    resolved = resolve(deployment, asked, platform, Asked())
-    setup = set_up(resolved, asked, check_together(resolved, platform))
-    run = Run(asked, setup, engine_of(asked, setup, machine_code=False))
-    run.play(until_answered=False)
-    engine, outcomes = run.engine, run.outcomes()
-    found = Recorded(outcomes._replace(fresh=np.zeros(400, dtype=np.bool_)), len(engine.ran))
-    assert 1 < np.count_nonzero(outcomes.fresh) < 400
-    np.testing.assert_array_equal(found.outcomes.fresh, outcomes.fresh)
-    np.testing.assert_array_equal(found.ran, engine.ran)
-    assert found.now_s == engine.now_s
-    for told, was in zip(found.lengths, engine.lengths, strict=True):
-        np.testing.assert_array_equal(told, was)
-    assert Counter(outcomes.instance.tolist()) == {0: 400}

@@ -29,7 +29,6 @@ from hetsim.execution.session import Session
 from hetsim.execution.transports import channel as channels
 from hetsim.execution.transports.channel import (
     LARGE_BYTES,
-    MOST_FILES,
     CallerEnd,
     Channel,
     ChannelEnded,
@@ -162,19 +161,6 @@ def test_values_arrive_as_they_were(ends: Ends) -> None:
     assert not found[list(VALUES).index("large")].flags.writeable
 
 
-def test_more_large_values_than_a_packet_takes_files(ends: Ends) -> None:
-    here, there = ends
-    memory = Memory()
-    held = [Held.of(np.full(LARGE_BYTES, n, np.uint8), memory) for n in range(MOST_FILES + 3)]
-    values, files = told(held, memory)
-    assert len(files) == MOST_FILES
-    here.send((values,), files)
-    packet = there.receive()
-    assert [h.value()[-1] for h in heard(packet.content[0], packet.files)] == list(
-        np.arange(MOST_FILES + 3, dtype=np.uint8)
-    )
-
-
 def test_a_process_that_may_open_no_more_files_says_so(ends: Ends) -> None:
     here, there = ends
     memory = Memory()
@@ -254,22 +240,6 @@ def test_a_device_that_does_not_tell_its_end_right_is_taken_for_dead(
     assert not end.listening
     end.call(CALL, 5, STEP, [])
     assert posted.events == [Ended(CALL, 5, fault=FAULT)] * 2
-
-
-def test_an_end_that_is_closed_gives_its_calls_back(ends: Ends) -> None:
-    """More than once does no harm; what a frozen device answers counts for nothing."""
-    here, there = ends
-    end, posted = caller(here)
-    end.call(CALL, 5, STEP, [])
-    end.freeze()
-    there.send((2, 0, (0.0, ()), ((pickle.dumps(1), ()),)))
-    for _ in range(2):
-        end.close()
-    end.join(30)
-    assert posted.events == [Ended(CALL, 5, fault=FAULT)]
-    there.receive()
-    with pytest.raises(ChannelEnded):
-        there.receive()
 
 
 class Worker(DeviceWorker):
@@ -365,13 +335,3 @@ def test_another_user_is_turned_away_on_either_side(monkeypatch: pytest.MonkeyPa
             assert place.accept() is None
         assert friend is not None
         friend.release()
-
-
-def test_a_place_that_cannot_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Socket(socket.socket):
-        def bind(self, address: object) -> None:
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-    monkeypatch.setattr(channels.socket, "socket", Socket)
-    with pytest.raises(OutOfRoom, match="too many files"), meeting(Memory()):
-        pass

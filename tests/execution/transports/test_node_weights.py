@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -70,29 +69,6 @@ def test_a_piece_is_sent_once_a_node(shipments: Shipments, source: Path) -> None
     assert all(same(folder, source, extent) for extent in (*FIRST, *SECOND))
     shipments.close()
     assert not Path(folder).exists()
-
-
-def test_devices_of_one_node_share_what_is_under_way(shipments: Shipments, source: Path) -> None:
-    waiting = Waiting()
-    with ThreadPoolExecutor(4) as pool:
-        folders = list(
-            pool.map(
-                lambda extents: shipments.place(here(), str(source), extents, waiting),
-                [FIRST, SECOND, FIRST, SECOND],
-            )
-        )
-    assert len(set(folders)) == 1
-    assert waiting.pieces == 3
-
-
-def test_large_regions_go_in_pieces(
-    shipments: Shipments, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_weights, "CHUNK_BYTES", 999)
-    waiting = Waiting()
-    folder = shipments.place(here(), str(source), FIRST, waiting)
-    assert waiting.pieces == 2 + 4
-    assert all(same(folder, source, extent) for extent in FIRST)
 
 
 def test_a_store_that_died_is_made_anew(shipments: Shipments, source: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -178,22 +177,3 @@ def test_ctrl_c_is_held_back_until_the_end(ctrl_c: None) -> None:
         work()
     assert reached == ["end"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_without_ctrl_c_nothing_happens(ctrl_c: None) -> None:
-    with held_interrupts():
-        pass
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_other_threads_hold_nothing_back(ctrl_c: None) -> None:
-    handlers: list[object] = []
-
-    def work() -> None:
-        with held_interrupts():
-            handlers.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert handlers == [signal.default_int_handler]

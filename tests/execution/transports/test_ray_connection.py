@@ -30,7 +30,6 @@ from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.execution.transports.ray_connection import ray_connection as connected
 from hetsim.execution.transports.ray_health import check_address, same_address, split_address
 
-GIB = 2**30
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
 QUIET = {"ORT_DISABLE_TELEMETRY": "1"}
 

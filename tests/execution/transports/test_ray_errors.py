@@ -93,22 +93,6 @@ def test_values_outlive_a_process_and_not_a_node(said: str, gone: bool) -> None:
     assert node_may_be_gone(Died()) is gone
 
 
-def test_a_node_that_died_is_named_as_the_reason() -> None:
-    class Died(ActorDiedError):
-        def __str__(self) -> str:
-            return (
-                "The actor died unexpectedly before finishing this task.\n\tactor_id: 7c94\n"
-                "The actor died because its node has died. Node Id: 4e28\n"
-                "\tthe actor's node was terminated unexpectedly: health check failed\n"
-                "The actor never ran - it was cancelled before it started running."
-            )
-
-    lost = translated(Died(), "gpu")
-    assert isinstance(lost, DeviceLost)
-    assert lost.device == "gpu"
-    assert lost.what == "its Ray actor died: its node has died"
-
-
 def test_an_error_of_hetsim_comes_back_as_it_was() -> None:
     cause = ExecutionError("indices out of bounds", where="device 'gpu', subgraph g1")
     # Ray raises it as a class of both kinds.

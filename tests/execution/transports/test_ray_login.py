@@ -59,22 +59,6 @@ def test_a_process_without_the_token_is_refused(ray_connection: RayConnection) -
     assert look(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token) == "1"
 
 
-@pytest.mark.slow
-def test_a_stranger_runs_no_task(ray_connection: RayConnection) -> None:
-    address = ray.get_runtime_context().gcs_address
-    code = "import ray, sys; ray.init(address=sys.argv[1]); print(ray.get(ray.put(1)))"
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    # So that it looks for that Ray where it is, once.
-    plain |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **ONCE}
-    done = subprocess.run(
-        [sys.executable, "-c", code, address],
-        env={**plain, "RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert done.stdout == ""
-    assert "InvalidAuthToken" in done.stderr
-
-
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads the sockets of Linux")
 def test_a_private_ray_listens_on_the_loopback_device_alone(ray_connection: RayConnection) -> None:
     there = [address for address, _ in listening(own_processes())]

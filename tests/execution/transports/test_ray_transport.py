@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-import ray
 from onnx.external_data_helper import convert_model_to_external_data
 
 import hetsim
@@ -113,11 +112,6 @@ def test_no_actor_outlives_its_run(ran_on_ray: Any) -> None:
     wait_for(lambda: not actors())
 
 
-def test_ray_is_left_connected_by_a_run_within_a_session(ran_on_ray: Any) -> None:
-    before, after = ran_on_ray.addresses
-    assert before == after == ray.get_runtime_context().gcs_address
-
-
 @pytest.fixture
 def other_machines(ray_connection: RayConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Ray that is there, taken for one on several machines."""
@@ -188,18 +182,3 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
     assert outcome.outputs.keys() == expected.keys()
     for name, array in expected.items():
         assert outcome.outputs[name].tobytes() == array.tobytes()
-
-
-def test_files_that_every_machine_sees_are_not_sent(
-    cut: Cut, diamond: onnx.ModelProto, other_machines: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*arguments: Any, **options: Any) -> Any:
-        raise AssertionError("weights were read to be sent")
-
-    plan = cut(diamond, BRANCHES)
-    model = plan.problem.model
-    assert model is not None
-    monkeypatch.setattr(np, "fromfile", refuse)
-    with staged(model) as inside:
-        outcome = execute(assemble(plan, inside), random_inputs(model), "ray", None, 60.0, 0)
-    assert set(outcome.outputs) == {"y", "b"}

@@ -38,17 +38,6 @@ def is_loopback(address: str) -> bool:
     return (getattr(told, "ipv4_mapped", None) or told).is_loopback
 
 
-def test_addresses_are_found_in_a_trace() -> None:
-    trace = """\
-7 connect(4, {sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("169.254.169.254")}, 16) = 0
-7 connect(4, {sa_family=AF_INET6, sin6_port=htons(8), inet_pton(AF_INET6, "::ffff:127.0.0.1", &s
-7 sendto(5, [[{nlmsg_len=20}]], 20, 0, {sa_family=AF_NETLINK, nl_pid=0}, 12) = 20
-7 connect(3, {sa_family=AF_UNIX, sun_path="/tmp/plasma_store"}, 110) = 0
-"""
-    assert addresses(trace) == {"169.254.169.254", "::ffff:127.0.0.1"}
-    assert [is_loopback(one) for one in sorted(addresses(trace))] == [False, True]
-
-
 @pytest.mark.slow
 @pytest.mark.group("own_ray")
 @pytest.mark.skipif(not can_trace(), reason="strace is not installed, or may not trace here")
