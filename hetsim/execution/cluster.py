@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -86,11 +86,7 @@ def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, di
         return {device: {} for device in devices}
     missing = [device for device in devices if device not in means]
     if missing:
-        raise NotOffered(
-            f"no node of the Ray cluster offers {named(missing)}",
-            hint=start_hint(missing[0]),
-            devices=tuple(missing),
-        )
+        raise not_offered(missing)
     options: dict[Means, Any] = {
         "resource": lambda name: {"resources": {name: SHARE}},
         "label": lambda name: {"label_selector": {name: LABEL_VALUE}},
@@ -110,14 +106,26 @@ def full(
     return found
 
 
-def named(devices: Sequence[str]) -> str:
-    """Return the resources of devices as errors name them."""
-    return ", ".join(f"'{RESOURCE_PREFIX}{device}'" for device in devices)
+def not_offered(
+    devices: Sequence[str],
+    what: str = "no node of the Ray cluster offers {}",
+    hint: str = "start a node with --resources='{{\"{}\": 1}}'",
+    where: str | None = None,
+) -> NotOffered:
+    """Return the error of devices that have no node to go to; blanks are filled by resources."""
+    names = [f"{RESOURCE_PREFIX}{device}" for device in devices]
+    said = what.format(", ".join(f"'{name}'" for name in names))
+    return NotOffered(said, where=where, hint=hint.format(names[0]), devices=tuple(devices))
 
 
-def start_hint(device: str) -> str:
-    """Return what to do where no node offers a device."""
-    return f"start a node with --resources='{{\"{RESOURCE_PREFIX}{device}\": 1}}'"
+def used_up(devices: Sequence[str], where: str | None = None) -> NotOffered:
+    """Return the error of devices whose nodes are taken by others."""
+    return not_offered(
+        devices,
+        "others have used up {} on every node that offers it",
+        "end what holds it, or start another node that offers it",
+        where,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +240,8 @@ def differences(here: Versions, there: Versions) -> tuple[Difference, ...]:
     return tuple(sorted(found, key=lambda entry: not entry.refused))
 
 
-def check_versions(here: Versions, there: Versions, where: str) -> tuple[Difference, ...]:
-    """Return what differs between a driver and a worker and may differ."""
+def check_versions(here: Versions, there: Versions, where: str) -> None:
+    """Raise ClusterError, at `where`, where what differs would fail a run or change its bits."""
     found = differences(here, there)
     refused = [entry for entry in found if entry.refused]
     if refused:
@@ -242,7 +250,6 @@ def check_versions(here: Versions, there: Versions, where: str) -> tuple[Differe
             where=where,
             hint=advice(found),
         )
-    return found
 
 
 def advice(found: tuple[Difference, ...]) -> str:
@@ -484,28 +491,20 @@ def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, 
 
 def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
     """Raise where some device has no node."""
-    unserved = [seat.device for seat in seats if seat.state not in SERVED]
-    if not unserved:
+    states = {seat.device: seat.state for seat in seats if seat.state not in SERVED}
+    if not states:
         return
-    states = {seat.device: seat.state for seat in seats}
-    if all(states[device] == "full" for device in unserved):
-        raise NotOffered(
-            f"others have used up {named(unserved)} on every node that offers it",
-            where=where,
-            hint="end what holds it, or start another node that offers it",
-            devices=tuple(unserved),
+    if set(states.values()) == {"full"}:
+        raise used_up(tuple(states), where)
+    if set(states.values()) == {"on demand"}:
+        raise not_offered(
+            tuple(states),
+            "no node that offers {} is started",
+            "write 'min_workers: 1' under its node type",
+            where,
         )
-    if all(states[device] == "on demand" for device in unserved):
-        raise NotOffered(
-            f"no node that offers {named(unserved)} is started",
-            where=where,
-            hint="write 'min_workers: 1' under its node type",
-            devices=tuple(unserved),
-        )
-    missing = [device for device in unserved if states[device] != "full"]
-    hint = start_hint(missing[0])
+    missing = [device for device, state in states.items() if state != "full"]
+    error = not_offered(missing, "no node offers {}", where=where)
     if not any(seat.nodes for seat in seats):
-        hint = f"{hint}, or offer no '{RESOURCE_PREFIX}...' at all"
-    raise NotOffered(
-        f"no node offers {named(missing)}", where=where, hint=hint, devices=tuple(missing)
-    )
+        error = replace(error, hint=f"{error.hint}, or offer no '{RESOURCE_PREFIX}...' at all")
+    raise error

@@ -168,16 +168,24 @@ class Program:
 
     steps: tuple[Step, ...]
     code: Mapping[str, tuple[Code, ...]]
-    extents: Mapping[str, tuple[Extent, ...]]
     weights_dir: str | None
     outputs: tuple[str, ...]
     replicas: tuple[Replica, ...] = ()
     deal: tuple[int, ...] = (0,)
     beside: bool = False
 
-    def steps_of(self, device: str) -> tuple[int, ...]:
-        """Indices of the steps of `device`, in order."""
-        return tuple(index for index, step in enumerate(self.steps) if step.device == device)
+    def only(self, device: str) -> Program:
+        """Return what one device needs of it."""
+        return replace(self, code={device: self.code[device]}, replicas=())
+
+    def extents(self, device: str) -> tuple[Extent, ...]:
+        """Return the pieces of weights files that the subgraphs of a device map, ascending."""
+        from onnx import ModelProto
+
+        from hetsim.execution.weights import extents_of
+
+        protos = (ModelProto.FromString(entry.proto) for entry in self.code.get(device, ()))
+        return tuple(sorted({extent for proto in protos for extent in extents_of(proto)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +241,6 @@ def assemble(
     subgraph is a step of its own.
     """
     # Not at the top: device processes read the records above, and need no onnx.
-    from hetsim.execution.weights import extents_of
     from hetsim.graph.extract import NO_NODE, runnable, runnable_dtypes
 
     platform = plan.problem.platform
@@ -246,7 +253,6 @@ def assemble(
     foreign = {name: spec for name, spec in specs.items() if spec.backend != "simulated"}
     parts: list[Part] = []
     code: dict[str, list[Code]] = {device: [] for device in plan.devices_used}
-    extents: dict[str, set[Extent]] = {device: set() for device in plan.devices_used}
     for index, group in enumerate(plan.groups):
         subgraph = runnable(model, group.nodes)
         proto = subgraph.proto
@@ -267,7 +273,6 @@ def assemble(
                 settings.get(group.device, default),
             )
         )
-        extents[group.device].update(extents_of(subgraph.proto))
     steps: list[Step] = []
     replicas: list[Replica] = []
     for first, replica in zip(plan.offsets, plan.replicas, strict=True):
@@ -286,11 +291,7 @@ def assemble(
     return Program(
         steps=tuple(steps),
         code={device: tuple(entries) for device, entries in code.items()},
-        extents={
-            device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
-            for device, found in extents.items()
-        },
-        weights_dir=str(model.weights_dir) if model.weights_dir is not None else None,
+        weights_dir=weights_folder(model),
         outputs=tuple(name for name in model.graph.outputs if name in made),
         replicas=tuple(replicas),
         deal=plan.period,

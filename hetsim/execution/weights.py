@@ -58,7 +58,7 @@ INLINE_BELOW_BYTES = 1024
 _ALIGNMENT = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Extent:
     """A piece of a weights file: the file below the weights folder, and where it lies in it."""
 
@@ -98,14 +98,14 @@ def staged(model: Model) -> Iterator[Model]:
         yield replace(model, proto=proto, weights_dir=root)
 
 
-def extents_of(proto: onnx.ModelProto) -> tuple[Extent, ...]:
-    """Return the pieces of weights files that `proto` refers to, ascending, each once."""
+def extents_of(proto: onnx.ModelProto) -> set[Extent]:
+    """Return the pieces of weights files that `proto` refers to."""
     found: set[Extent] = set()
     for tensor in external_tensors(proto):
         fields = {entry.key: entry.value for entry in tensor.external_data}
         offset = int(fields.get("offset") or 0)
         found.add(Extent(fields["location"], offset, bytes_of(tensor)))
-    return tuple(sorted(found, key=lambda extent: (extent.location, extent.offset, extent.nbytes)))
+    return found
 
 
 def _is_large(tensor: onnx.TensorProto) -> bool:

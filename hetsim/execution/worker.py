@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -12,14 +13,14 @@ from typing import Any
 from hetsim.core.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import Cancelled, ExecutionError, HetsimError
-from hetsim.execution.program import Code, Step, Timing
+from hetsim.execution.program import Code, Program, Step, Timing
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
     """One version of a program, ready to run."""
 
-    steps: Mapping[int, Step]
+    steps: Sequence[Step]
     code: Mapping[int, Code]
     compiled: Mapping[int, CompiledSubgraph]
 
@@ -28,7 +29,7 @@ class DeviceWorker:
     """Runs the steps of one device, those of several requests at the same time."""
 
     def __init__(self, device: str) -> None:
-        self._device = device
+        self.device = device
         self._loaded: dict[int, _Loaded] = {}
         # Weak: a version that was replaced lives on in its calls under way alone.
         self._opened: weakref.WeakSet[CompiledSubgraph] = weakref.WeakSet()
@@ -37,20 +38,14 @@ class DeviceWorker:
         self._going = threading.Event()
         self._going.set()
 
-    def load(
-        self,
-        version: int,
-        code: Sequence[Code],
-        steps: Mapping[int, Step],
-        weights_dir: str | None,
-        beside: bool = False,
-    ) -> int:
-        """Compile the subgraphs of a version; return their number.
+    def load(self, version: int, program: Program) -> int:
+        """Compile the device's subgraphs of a version of the program; return the process id.
 
-        The version before it stays, for calls under way; older ones go, unless it is to be `beside`
+        The version before it stays, for calls under way; older ones go, unless it is ``beside``
         them.
         """
         compiled: dict[int, CompiledSubgraph] = {}
+        code, weights_dir = program.code[self.device], program.weights_dir
         for entry in code:
             if self._cancelled:
                 raise Cancelled("cancelled", where=self._where(entry))
@@ -63,17 +58,17 @@ class DeviceWorker:
                 raise ExecutionError(what, where=self._where(entry), hint=hint) from error
             self._opened.add(compiled[entry.group])
         newest = max(self._loaded, default=version)
-        fresh = _Loaded(steps, {entry.group: entry for entry in code}, compiled)
-        self._loaded = {k: old for k, old in self._loaded.items() if beside or k == newest}
-        self._loaded[version] = fresh
-        return len(compiled)
+        fresh = _Loaded(program.steps, {entry.group: entry for entry in code}, compiled)
+        kept = {k: old for k, old in self._loaded.items() if program.beside or k == newest}
+        self._loaded = {**kept, version: fresh}
+        return os.getpid()
 
     def _open(self, entry: Code, weights_dir: str | None) -> CompiledSubgraph:
         if entry.spec is None:
             return CompiledSubgraph(entry.proto, weights_dir, entry.outputs, entry.settings)
         from hetsim.device.registry import make_device
 
-        device = make_device(self._device, entry.spec)
+        device = make_device(self.device, entry.spec)
         return device.open(entry.proto, weights_dir, entry.outputs, entry.settings)
 
     def run(self, version: int, request: int, index: int, *received: Any) -> tuple[Any, ...]:
@@ -81,7 +76,7 @@ class DeviceWorker:
         loaded = self._loaded.get(version)
         if loaded is None:
             raise ExecutionError(
-                f"it has no version {version} of the program", where=f"device '{self._device}'"
+                f"it has no version {version} of the program", where=f"device '{self.device}'"
             )
         arrived_s = time.monotonic()
         spans: list[tuple[float, float]] = []
@@ -122,7 +117,7 @@ class DeviceWorker:
         self._going.set()
 
     def _where(self, entry: Code) -> str:
-        return f"device '{self._device}', {entry.about}"
+        return f"device '{self.device}', {entry.about}"
 
     def _named(self, error: ExecutionError, entry: Code) -> ExecutionError:
         return replace(error, where=self._where(entry))

@@ -52,8 +52,7 @@ class ExactDevices:
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
         worker = self._workers.setdefault(device, DeviceWorker(device))
-        steps = {index: program.steps[index] for index in program.steps_of(device)}
-        worker.load(version, program.code[device], steps, program.weights_dir, program.beside)
+        worker.load(version, program)
         self._post(Loaded(device, incarnation, version))
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:

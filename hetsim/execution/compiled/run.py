@@ -33,7 +33,7 @@ from hetsim.execution.compiled.manifest import (
 from hetsim.execution.program import Code, Program, check_how, given_inputs
 from hetsim.execution.run import judged, run_whole
 from hetsim.execution.session import execute
-from hetsim.execution.weights import Extent, extents_of, run_folder
+from hetsim.execution.weights import run_folder
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.model import Model
 from hetsim.graph.reading.onnx_file import read_onnx
@@ -105,7 +105,6 @@ def open_compiled(folder: Path) -> CompiledPlan:
         protos = {group.file: _read(folder, copies, group, known) for group in manifest.files}
         _open_in_child(folder, copies, protos, manifest)
         code: dict[str, list[Code]] = {}
-        extents: dict[str, set[Extent]] = {device.name: set() for device in manifest.devices}
         for index, group in enumerate(manifest.groups):
             proto, device = protos[group.file], group.device
             code.setdefault(device, []).append(
@@ -118,7 +117,6 @@ def open_compiled(folder: Path) -> CompiledPlan:
                     settings[device],
                 )
             )
-            extents[device].update(extents_of(proto))
         constants: dict[str, Any] = {}
         if (stored := manifest.constants) is not None:
             content = protos[stored.file].SerializeToString()
@@ -130,10 +128,6 @@ def open_compiled(folder: Path) -> CompiledPlan:
                 device.name: tuple(code[device.name])
                 for device in manifest.devices
                 if device.name in code
-            },
-            extents={
-                device: tuple(sorted(found, key=lambda r: (r.location, r.offset, r.nbytes)))
-                for device, found in extents.items()
             },
             weights_dir=str(copies),
             outputs=tuple(name for name in manifest.outputs if name in made),

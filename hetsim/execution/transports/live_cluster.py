@@ -18,11 +18,11 @@ from hetsim.execution.cluster import (
     Versions,
     differences,
     full,
-    named,
     nodes_of,
+    not_offered,
     own_versions,
     refuse_unserved,
-    start_hint,
+    used_up,
     version_reader,
     versions_of,
 )
@@ -71,10 +71,7 @@ def look_at(
     """
     began = time.monotonic()
     with ray_connection(address):
-        import ray
-
-        nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
-        available: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+        nodes, available = _state()
         reports = _ask(nodes, answer_s)
     seats = live_seats(nodes, devices, available)
     return LiveCluster(address, own_versions(), reports, seats, time.monotonic() - began)
@@ -99,22 +96,19 @@ def live_seats(
 
 def refuse_unplaceable(device: str, *, started: bool) -> None:
     """Raise where the actor of a device that goes to a node of its own has none to go to."""
+    nodes, available = _state()
+    if not any(device in node.offers for node in nodes):
+        raise not_offered((device,))
+    if not started and full((device,), nodes, available):
+        raise used_up((device,))
+
+
+def _state() -> tuple[tuple[Node, ...], dict[str, float]]:
+    """The nodes of the Ray that this process is on, and what is free of their resources."""
     import ray
 
-    nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
-    if not any(device in node.offers for node in nodes):
-        raise NotOffered(
-            f"no node of the Ray cluster offers {named((device,))}",
-            hint=start_hint(device),
-            devices=(device,),
-        )
     available: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
-    if not started and full((device,), nodes, available):
-        raise NotOffered(
-            f"others have used up {named((device,))} on every node that offers it",
-            hint="end what holds it, or start another node that offers it",
-            devices=(device,),
-        )
+    return nodes_of(ray.nodes()), available  # type: ignore[no-untyped-call]
 
 
 def _ask(nodes: Sequence[Node], answer_s: float) -> tuple[NodeReport, ...]:
@@ -154,10 +148,13 @@ def _answer(node: Node, reference: Any) -> NodeReport:
     try:
         versions = versions_of(ray.get(reference))
     except RayError as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        failure = f"{type(error).__name__}: {lines[0] if lines else ''}"
-        return NodeReport(node, None, failure=failure)
+        return NodeReport(node, None, failure=_line(error))
     return NodeReport(node, versions, differences(own_versions(), versions))
+
+
+def _line(error: Exception, at: int = 0) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    return f"{type(error).__name__}: {lines[at]}"
 
 
 SIZES = (64 * 2**10, 2**20, 16 * 2**20)
@@ -226,10 +223,7 @@ def measure_links(
     devices = tuple(platform.devices)
     _, routes = build_routes(platform)
     with ray_connection(address):
-        import ray
-
-        nodes = nodes_of(ray.nodes())  # type: ignore[no-untyped-call]
-        available: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+        nodes, available = _state()
         home = _homes(nodes, devices, available, f"Ray at {address}")
         measured = _measure(home, devices, sizes, repeats)
     return tuple(
@@ -309,10 +303,8 @@ def _transfer(writer: Any, reader: Any, nbytes: int) -> float:
         boxed = ray.get(writer.make.remote(nbytes), timeout=PROBE_S)
         seconds: float = ray.get(reader.receive.remote(boxed, PROBE_S), timeout=2 * PROBE_S)
     except RayError as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ClusterError(
-            f"a transfer of {nbytes} bytes was not timed: "
-            f"{type(error).__name__}: {lines[-1] if lines else ''}",
+            f"a transfer of {nbytes} bytes was not timed: {_line(error, -1)}",
             hint="see whether the object stores of its nodes have room, with `ray status`",
         ) from error
     return seconds

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ray.exceptions import (
 from hetsim.errors import Cancelled, DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.cluster import Versions, actor_options, check_versions, nodes_of, own_versions
 from hetsim.execution.dispatch.transport import Fault, kernel_fault, unanswered
-from hetsim.execution.program import Code, Program, Step
+from hetsim.execution.program import Program
 from hetsim.execution.transports.channel import Channel, DeviceEnd, Memory, come, meeting
 from hetsim.execution.transports.live_cluster import refuse_unplaceable
 from hetsim.execution.weights import Shipments
@@ -102,11 +102,11 @@ def translated(error: BaseException, device: str) -> ExecutionError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if isinstance(error, RayActorError):
         return _death(lines, device)
+    what = f"{type(error).__name__}: {lines[0] if lines else ''}"
     if isinstance(error, NodeDiedError | OutOfMemoryError):
         kind = "died" if isinstance(error, NodeDiedError) else "out of memory"
-        what = f"{type(error).__name__}: {lines[0] if lines else ''}"
         return DeviceLost(what, where=where, device=device, kind=kind)
-    return ExecutionError(f"{type(error).__name__}: {lines[0] if lines else ''}", where=where)
+    return ExecutionError(what, where=where)
 
 
 def _lost(error: BaseException) -> bool:
@@ -148,12 +148,8 @@ def file_facts(folder: str, locations: Sequence[str]) -> dict[str, FileFacts | N
     return found
 
 
-class DeviceActor:
-    """A DeviceWorker on whatever machine Ray put it."""
-
-    def __init__(self, device: str) -> None:
-        self._device = device
-        self._worker = DeviceWorker(device)
+class DeviceActor(DeviceWorker):
+    """A worker on whatever machine Ray put it."""
 
     def hello(self) -> tuple[str, Versions]:
         """Return the id of its node, and what is installed there."""
@@ -165,38 +161,18 @@ class DeviceActor:
         """Whether the files below `folder` on this machine are those that `facts` describes."""
         return file_facts(folder, tuple(facts)) == facts
 
-    def load(
-        self,
-        version: int,
-        code: Sequence[Code],
-        steps: Mapping[int, Step],
-        weights_dir: str | None,
-        beside: bool = False,
-    ) -> int:
-        """Compile the subgraphs; return the process id."""
-        self._worker.load(version, code, steps, weights_dir, beside)
-        return os.getpid()
-
     def join(self, name: str, streams: int) -> bool:
         """Take calls over a channel too, if the caller waits at `name` on this machine."""
         memory = Memory()
         channel = come(name, memory) if sys.platform == "linux" else None
         if channel is not None:
-            DeviceEnd(self._device, channel, memory, self._worker, streams).start()
+            DeviceEnd(self.device, channel, memory, self, streams).start()
         return channel is not None
 
-    def run(self, version: int, request: int, index: int, *received: Any) -> Any:
+    def call(self, version: int, request: int, index: int, *received: Any) -> Any:
         """Run step `index`; return when it ran and then what the step sends."""
-        results = self._worker.run(version, request, index, *received)
+        results = self.run(version, request, index, *received)
         return results if len(results) > 1 else results[0]
-
-    def forget(self, version: int, request: int) -> None:
-        """Drop what is held for a request."""
-        self._worker.forget(version, request)
-
-    def freeze(self) -> None:
-        """Answer no call any more."""
-        self._worker.freeze()
 
 
 _LOOK_S = 0.25
@@ -241,23 +217,19 @@ def load(
     given_up: Callable[[], bool],
 ) -> int:
     """Have an actor compile its subgraphs of `program`; return its process id when it has."""
-    wait_for = _Waiting(device, actor.where, timeout_s, given_up)
+    wait_for = _Waiting(device, bool(actor.where), timeout_s, given_up)
     weights_dir = program.weights_dir
     if shipments is not None:
         node, there = wait_for(actor.handle.hello.remote(), "starting")
         wait_for.started = True
         check_versions(own_versions(), there, f"device '{device}'")
-        extents = program.extents[device]
-        if weights_dir is not None and extents:
+        if weights_dir is not None and (extents := program.extents(device)):
             locations = sorted({extent.location for extent in extents})
             seen = actor.handle.sees.remote(weights_dir, file_facts(weights_dir, locations))
             if not wait_for(seen, "looking for the weights"):
                 weights_dir = shipments.place(node, weights_dir, extents, wait_for)
-    steps = {index: program.steps[index] for index in program.steps_of(device)}
-    loaded = actor.handle.load.remote(
-        version, program.code[device], steps, weights_dir, program.beside
-    )
-    process: int = wait_for(loaded, "compiling subgraphs")
+    own = replace(program.only(device), weights_dir=weights_dir)
+    process: int = wait_for(actor.handle.load.remote(version, own), "compiling subgraphs")
     return process
 
 
@@ -272,63 +244,58 @@ def join(
     """Return a channel to an actor that has answered; None where it is on another machine."""
     if sys.platform != "linux":
         return None
-    wait_for = _Waiting(device, actor.where, timeout_s, given_up)
-    wait_for.started = True
+    wait_for = _Waiting(device, bool(actor.where), timeout_s, given_up, started=True)
     with meeting(memory) as (name, place):
         came = actor.handle.join.remote(name, streams)
         return place.accept() if wait_for(came, "opening a channel") else None
 
 
+@dataclass(slots=True)
 class _Waiting:
-    """Waits for what an actor is asked, for as long as it can still answer."""
+    """Waits for what an actor is asked, for as long as it can still answer.
 
-    def __init__(
-        self,
-        device: str,
-        where: Mapping[str, Any],
-        timeout_s: float,
-        given_up: Callable[[], bool],
-    ) -> None:
-        self.started = False
-        """Whether the actor has answered before."""
-        self._device = device
-        self._bound = bool(where)
-        self._timeout_s = timeout_s
-        self._deadline = time.monotonic() + timeout_s
-        self._given_up = given_up
-        self._full_since: float | None = None
+    A `bound` one goes to a node of its own; one that has `started` has answered before.
+    """
+
+    device: str
+    bound: bool
+    timeout_s: float
+    given_up: Callable[[], bool]
+    started: bool = False
+    began_s: float = field(default_factory=time.monotonic)
+    full_since_s: float | None = None
 
     def __call__(self, reference: Any, doing: str) -> Any:
         """Return what `reference` stands for; see ``load`` for the errors."""
         while True:
-            if self._given_up():
-                raise Cancelled("cancelled", where=f"device '{self._device}'")
-            left = self._deadline - time.monotonic()
+            if self.given_up():
+                raise Cancelled("cancelled", where=f"device '{self.device}'")
+            left = self.began_s + self.timeout_s - time.monotonic()
             ready, _ = ray.wait([reference], timeout=max(0.0, min(left, _LOOK_S)))
             if ready:
                 try:
                     return ray.get(reference)
                 except RayError as error:
-                    if self._bound and isinstance(error, RayActorError):
+                    if self.bound and isinstance(error, RayActorError):
                         # Its node may be why it died, and no other may offer the device.
-                        refuse_unplaceable(self._device, started=True)
-                    raise translated(error, self._device) from error
+                        refuse_unplaceable(self.device, started=True)
+                    raise translated(error, self.device) from error
             if left <= 0:
-                raise unanswered((self._device,), doing, self._timeout_s)
-            if self._bound:
+                raise unanswered((self.device,), doing, self.timeout_s)
+            if self.bound:
                 self._refuse_hopeless()
 
     def _refuse_hopeless(self) -> None:
-        refuse_unplaceable(self._device, started=True)
+        refuse_unplaceable(self.device, started=True)
         if self.started:
             return
         try:
-            refuse_unplaceable(self._device, started=False)
+            refuse_unplaceable(self.device, started=False)
         except ExecutionError:
             now = time.monotonic()
-            if self._full_since is None:
-                self._full_since = now
-            elif now - self._full_since >= _FULL_S:
+            if self.full_since_s is None:
+                self.full_since_s = now
+            elif now - self.full_since_s >= _FULL_S:
                 raise
         else:
-            self._full_since = None
+            self.full_since_s = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import ray
@@ -180,7 +180,7 @@ class RayTransport:
         key = (call.device, len(step.sends))
         method = self._methods.get(key)
         if method is None:
-            run = self._actors[call.device].handle.run
+            run = self._actors[call.device].handle.call
             method = self._methods[key] = run.options(num_returns=1 + len(step.sends))
         post = self._post
         try:
@@ -204,31 +204,20 @@ class RayTransport:
         self, end: CallerEnd, call: Call, incarnation: int, step: Step, received: Sequence[Any]
     ) -> None:
         """Send a step over a channel once all that other machines made for it is here."""
-        waiting = {
-            index: handle
-            for index, handle in enumerate(received)
-            if isinstance(handle, ray.ObjectRef)
-        }
-        found = list(received)
-        lock = threading.Lock()
-        faults: list[BaseException] = []
 
-        def arrived(index: int, future: Any) -> None:
+        def here(found: Mapping[int, Any], errors: Mapping[int, BaseException]) -> None:
             try:
-                found[index] = Held.of(future.result(), self._memory)
+                for error in errors.values():
+                    raise error
+                held = {at: Held.of(value, self._memory) for at, value in found.items()}
             except Exception as error:
-                faults.append(error)
-            with lock:
-                del waiting[index]
-                last = not waiting
-            if last and faults:
-                fault = fault_of(faults[0], call.device, step.receives)
+                fault = fault_of(error, call.device, step.receives)
                 self._post(Ended(call, incarnation, fault=fault))
-            elif last:
-                end.call(call, incarnation, step, found)
+            else:
+                values = [held.get(at, handle) for at, handle in enumerate(received)]
+                end.call(call, incarnation, step, values)
 
-        for index, handle in tuple(waiting.items()):
-            handle.future().add_done_callback(functools.partial(arrived, index))
+        _gathered({k: v for k, v in enumerate(received) if isinstance(v, ray.ObjectRef)}, here)
 
     def forget(self, device: str, version: int, request: int) -> None:
         """Drop what a device holds for a request."""
@@ -273,33 +262,18 @@ class RayTransport:
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
         """Bring outputs here, copied: Ray's memory ends with the connection."""
-        waiting = {name for name, handle in handles.items() if isinstance(handle, ray.ObjectRef)}
-        found = {
+        there = {name: one for name, one in handles.items() if isinstance(one, ray.ObjectRef)}
+        here = {
             name: owned(handle.value()) if isinstance(handle, Held) else handle
             for name, handle in handles.items()
-            if name not in waiting
+            if name not in there
         }
-        lost: list[str] = []
-        lock = threading.Lock()
-        if not waiting:
-            self._post(Fetched(request, found))
 
-        def arrived(name: str, future: Any) -> None:
-            error = future.exception()
-            with lock:
-                if error is None:
-                    found[name] = owned(future.result())
-                else:
-                    lost.append(name)
-                waiting.discard(name)
-                last = not waiting
-            if last:
-                self._post(Fetched(request, found, tuple(lost)))
+        def came(found: Mapping[str, Any], errors: Mapping[str, BaseException]) -> None:
+            outputs = {**here, **{name: owned(value) for name, value in found.items()}}
+            self._post(Fetched(request, outputs, tuple(errors)))
 
-        for name in tuple(waiting):
-            handles[name].future().add_done_callback(
-                lambda future, name=name: arrived(name, future)
-            )
+        _gathered(there, came)
 
     def close(self) -> None:
         """Kill all actors, and remove the weights that nodes were sent."""
@@ -315,3 +289,32 @@ class RayTransport:
                 self._shipments.close()
             for end in self._ended:
                 end.join(_GRACE_S)
+
+
+Key = TypeVar("Key")
+
+
+def _gathered(
+    references: Mapping[Key, Any],
+    then: Callable[[Mapping[Key, Any], Mapping[Key, BaseException]], None],
+) -> None:
+    """Call `then`, on any thread, with what Ray's references stand for, or their errors."""
+    found: dict[Key, Any] = {}
+    errors: dict[Key, BaseException] = {}
+    lock = threading.Lock()
+
+    def arrived(key: Key, future: Any) -> None:
+        error = future.exception()
+        with lock:
+            if error is None:
+                found[key] = future.result()
+            else:
+                errors[key] = error
+            last = len(found) + len(errors) == len(references)
+        if last:
+            then(found, errors)
+
+    if not references:
+        then(found, errors)
+    for key, reference in references.items():
+        reference.future().add_done_callback(functools.partial(arrived, key))

@@ -37,14 +37,12 @@ class ThreadTransport:
             # Known before its threads start: an interrupt in between would leave them behind.
             crew = self._crews[device] = _Crew(device, self._streams.get(device, 1))
             crew.begin()
-        steps = {index: program.steps[index] for index in program.steps_of(device)}
         worker = crew.worker
 
         def work() -> None:
             error: ExecutionError | None = None
             try:
-                code, folder = program.code[device], program.weights_dir
-                worker.load(version, code, steps, folder, program.beside)
+                worker.load(version, program)
             except Exception as fault:
                 error = error_of_device(fault, device)
             self._post(Loaded(device, incarnation, version, error, os.getpid()))
