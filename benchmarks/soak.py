@@ -25,7 +25,7 @@ from onnx import helper
 
 import hetsim
 from held import Held, growth, held
-from hetsim.execution.dispatch.loop import Request
+from hetsim.execution.dispatch.requests import Request
 
 DEVICES = ("cpu", "gpu")
 IN_FLIGHT = 8

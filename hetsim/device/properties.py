@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.spec import DeviceSpec
 
 PropertyValue = str | int | bool | tuple[object, ...]
+Allowed = tuple[PropertyValue, ...] | range
+"""Values that a property can be set to: some, or the whole numbers of a range."""
 
 
 class PropertyName(str):
@@ -24,73 +25,35 @@ class PropertyName(str):
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A property that can be set to one of some values."""
-
-    values: tuple[PropertyValue, ...]
-
-    def check(self, key: str, value: object, where: str) -> PropertyValue:
-        """Return `value` where it is allowed. Raises UsageError with the nearest."""
-        for allowed in self.values:
-            if type(allowed) is type(value) and allowed == value:
-                return allowed
-        texts = [str(allowed) for allowed in self.values]
-        raise UsageError(
-            f"{key} cannot be {value!r}",
-            where=where,
-            hint=nearest(value, texts)
-            if isinstance(value, str)
-            else f"choose from: {', '.join(texts)}",
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A property that can be set to a whole number of a range."""
-
-    least: int
-    most: int
-
-    def check(self, key: str, value: object, where: str) -> PropertyValue:
-        """Return `value` where it is allowed. Raises UsageError with the range."""
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if whole and isinstance(value, int) and self.least <= value <= self.most:
-            return value
-        raise UsageError(
-            f"{key} cannot be {value!r}",
-            where=where,
-            hint=f"give a whole number from {self.least} to {self.most}",
-        )
-
-
 class Properties:
-    """The properties of one device."""
+    """The properties of one device, which errors call `where`.
+
+    Those of `fixed` can only be read; `settable` has what the others can be set to, and are first.
+    """
 
     def __init__(
         self,
         where: str,
         fixed: Mapping[str, PropertyValue],
-        settable: Mapping[str, tuple[Choice | Whole, PropertyValue]],
+        settable: Mapping[str, tuple[Allowed, PropertyValue]],
     ) -> None:
         self._where = where
         self._fixed = dict(fixed)
-        self._rules = {key: rule for key, (rule, _) in settable.items()}
+        self._allowed = {key: allowed for key, (allowed, _) in settable.items()}
         self._values = {key: value for key, (_, value) in settable.items()}
 
     @property
     def names(self) -> tuple[PropertyName, ...]:
         """All names, sorted, each with whether it can be set."""
-        own = {**dict.fromkeys(self._fixed, False), **dict.fromkeys(self._rules, True)}
+        own = {**dict.fromkeys(self._fixed, False), **dict.fromkeys(self._allowed, True)}
         return tuple(PropertyName(name, own[name]) for name in sorted(own))
 
     def get(self, key: str) -> PropertyValue:
         """Return a property. Raises UsageError with the nearest name."""
-        if key in self._values:
-            return self._values[key]
-        if key in self._fixed:
-            return self._fixed[key]
-        raise self._unknown(key)
+        known = {**self._fixed, **self._values}
+        if key not in known:
+            raise self._unknown(key)
+        return known[key]
 
     def set(self, key: str, value: object) -> None:
         """Set a property. Raises UsageError for an unknown or read-only one, or a wrong value."""
@@ -101,18 +64,27 @@ class Properties:
         return {**self._values, **{key: self._checked(key, v) for key, v in config.items()}}
 
     def _checked(self, key: str, value: object) -> PropertyValue:
-        rule = self._rules.get(key)
-        if rule is not None:
-            return rule.check(key, value, self._where)
-        if key in self._fixed:
-            settable = ", ".join(sorted(self._rules))
+        allowed = self._allowed.get(key)
+        if allowed is None:
+            if key not in self._fixed:
+                raise self._unknown(key)
+            settable = ", ".join(sorted(self._allowed))
             raise UsageError(
                 f"{key} can only be read", where=self._where, hint=f"what can be set: {settable}"
             )
-        raise self._unknown(key)
+        for one in allowed:
+            if type(one) is type(value) and one == value:
+                return one
+        texts = [str(one) for one in allowed]
+        hint = f"choose from: {', '.join(texts)}"
+        if isinstance(allowed, range):
+            hint = f"give a whole number from {allowed[0]} to {allowed[-1]}"
+        elif isinstance(value, str):
+            hint = nearest(value, texts)
+        raise UsageError(f"{key} cannot be {value!r}", where=self._where, hint=hint)
 
     def _unknown(self, key: str) -> UsageError:
-        known = [*self._fixed, *self._rules]
+        known = [*self._fixed, *self._allowed]
         return UsageError(f"no property '{key}'", where=self._where, hint=nearest(key, known))
 
 
@@ -149,15 +121,14 @@ def metrics(spec: DeviceSpec, ids: Sequence[str], *, exports: bool) -> dict[str,
 
 def settings(
     name: str, spec: DeviceSpec, ids: Sequence[str]
-) -> dict[str, tuple[Choice | Whole, PropertyValue]]:
+) -> dict[str, tuple[Allowed, PropertyValue]]:
     """Return what can be set on the device called `name`, to what, and what it is at first."""
     own = name.rpartition(".")[2]
-    precisions = tuple(sorted({*PRECISIONS, "float32"}))
     return {
-        "DEVICE_ID": (Choice(tuple(ids)), own if own in ids else ids[0]),
-        "NUM_STREAMS": (Whole(1, spec.streams), spec.streams),
-        "PERFORMANCE_HINT": (Choice(("LATENCY", "THROUGHPUT")), "LATENCY"),
-        PRECISION: (Choice(precisions), default_precision(spec)),
-        THREADS: (Whole(1, max(MOST_THREADS, spec.threads)), spec.threads),
-        PROFILE: (Choice((False, True)), False),
+        "DEVICE_ID": (tuple(ids), own if own in ids else ids[0]),
+        "NUM_STREAMS": (range(1, spec.streams + 1), spec.streams),
+        "PERFORMANCE_HINT": (("LATENCY", "THROUGHPUT"), "LATENCY"),
+        PRECISION: (tuple(sorted({*PRECISIONS, "float32"})), default_precision(spec)),
+        THREADS: (range(1, max(MOST_THREADS, spec.threads) + 1), spec.threads),
+        PROFILE: ((False, True), False),
     }

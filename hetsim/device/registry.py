@@ -29,16 +29,6 @@ def watched(device: Device, backend: str) -> Device:
     return device
 
 
-def unfit_class(kind: type[Device]) -> str | None:
-    """Return which fact of a class is none that a device can have; None where all are."""
-    if not is_amount(kind.tolerance):
-        return "tolerance"
-    for name in ("simulate", "exports"):
-        if not isinstance(getattr(kind, name), bool):
-            return name
-    return None
-
-
 def _watched(
     method: Callable[..., Any], backend: str, hook: str, wanting: Callable[..., str | None]
 ) -> Callable[..., Any]:
@@ -79,10 +69,6 @@ def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
     return None if len(members) == len(set(members)) else "a Support of disjoint composites"
 
 
-def _of_graph(given: Any, *rest: Any) -> str | None:
-    return None if isinstance(given, Graph) else "a Graph"
-
-
 def _of_model(given: onnx.ModelProto, *rest: Any) -> str | None:
     import onnx
 
@@ -101,23 +87,17 @@ def _of_kernels(given: Any, *rest: Any) -> str | None:
     return None if fits else "a CompiledSubgraph"
 
 
-def _anything(given: Any, *rest: Any) -> None:
-    return None
-
-
 _HOOKS: Mapping[str, Callable[..., str | None]] = {
     "query_model": _of_query,
-    "transform_graph": _of_graph,
+    "transform_graph": lambda given, *_: None if isinstance(given, Graph) else "a Graph",
     "transform": _of_model,
     "rounding": _of_rounding,
-    "open": _of_kernels,
-    "compile": _of_kernels,
-    "import_compiled": _of_kernels,
-    "add_extension": _anything,
-    "identity": _anything,
-    "get_property": _anything,
-    "set_property": _anything,
+    **dict.fromkeys(("open", "compile", "import_compiled"), _of_kernels),
+    **dict.fromkeys(
+        ("add_extension", "identity", "get_property", "set_property"), lambda *given: None
+    ),
 }
+"""What each hook must give, in words where it does not."""
 
 
 SIMULATED = "simulated"
@@ -145,10 +125,11 @@ def device_class(backend: str) -> type[Device]:
         raise PluginError(
             f"'{backend}' of {GROUP} is {found!r}, not a subclass of hetsim.device.device.Device"
         )
-    unfit = unfit_class(found)
-    if unfit is not None:
-        wanted = "a number from 0 on" if unfit == "tolerance" else "True or False"
-        raise misfit(GROUP, backend, unfit, getattr(found, unfit), wanted)
+    for name in ("tolerance", "simulate", "exports"):
+        fact, number = getattr(found, name), name == "tolerance"
+        if not (is_amount(fact) if number else isinstance(fact, bool)):
+            wanted = "a number from 0 on" if number else "True or False"
+            raise misfit(GROUP, backend, name, fact, wanted)
     return found
 
 

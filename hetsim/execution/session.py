@@ -15,7 +15,8 @@ from hetsim.core import checks
 from hetsim.core.forking import ended_by_this_process, refuse_child
 from hetsim.errors import TooManyInFlight, UsageError
 from hetsim.execution.dispatch.device_states import Policy, Recovery, Replan
-from hetsim.execution.dispatch.loop import Request, SessionLoop
+from hetsim.execution.dispatch.loop import SessionLoop
+from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Post, Transport
 from hetsim.execution.program import (

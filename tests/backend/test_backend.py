@@ -14,7 +14,7 @@ from onnx.backend.base import Backend, BackendRep
 
 from hetsim import backend
 from hetsim.backend import Split, make_backend, split
-from hetsim.errors import HetsimError, ModelError, RequestError, UsageError
+from hetsim.errors import ModelError, RequestError, UsageError
 from hetsim.graph.loading import model_of
 from hetsim.problem.validator import problems_of
 from onnx_builders import make_model, op, value
@@ -74,17 +74,6 @@ def test_a_model_is_compatible_where_onnx_runtime_reads_it() -> None:
         backend.is_compatible(chain(), device_count=3, deices=2)
 
 
-def test_a_class_holds_options_and_a_call_overrides_them() -> None:
-    kind = make_backend(devices=4, cuts=2, seed=3)
-    assert kind.how == Split(devices=4, cuts=2, seed=3)
-    assert len(kind.prepare(chain()).plan.groups) == 2
-    assert len(kind.prepare(chain(), cuts=3).plan.groups) == 3
-    assert len(kind.prepare(chain(), cuts=None).plan.groups) == 4
-    # What the suite's runner hands on to every backend.
-    assert len(kind.prepare(chain(), rtol=1e-3, atol=1e-7).plan.groups) == 2
-    assert backend.HetsimBackend.how == Split()
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -138,19 +127,6 @@ def test_single_nodes() -> None:
     assert gelu.y.shape == X.shape
     codes = op("LabelEncoder", "x", "y", domain="ai.onnx.ml", keys_int64s=[1], values_int64s=[7])
     assert backend.run_node(codes, [np.array([1])]).y.tolist() == [7]
-
-
-@pytest.mark.parametrize(
-    ("node", "inputs", "says"),
-    [
-        (op("Add", "a b", "c"), [X], "1 values for 2 inputs"),
-        (op("SequenceLength", "s", "n"), [[]], "the type of an empty sequence is not known"),
-        (op("Neck", "a", "b"), [X], "Neck"),
-    ],
-)
-def test_nodes_that_cannot_be_run(node: onnx.NodeProto, inputs: Any, says: str) -> None:
-    with pytest.raises(HetsimError, match=says):
-        backend.run_node(node, inputs)
 
 
 @settings(max_examples=40, deadline=None)

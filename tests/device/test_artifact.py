@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 import hetsim
 from artifact_builders import (
@@ -31,7 +31,6 @@ from hetsim.device.artifact import Identity, export, import_compiled
 from hetsim.device.device import SimulatedDevice
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ArtifactError
-from hetsim.execution.compiled.manifest import describe
 from hetsim.graph.extract import extract
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, make_model, op, value
@@ -154,28 +153,6 @@ def test_weights_from_files_are_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "w.bin").unlink()
     with pytest.raises(ArtifactError, match=r"cannot be exported: .*w\.bin"):
         exported(proto, weights_dir=tmp_path)
-
-
-def test_sparse_sequence_and_optional_values_are_described_and_come_back() -> None:
-    sparse = onnx.SparseTensorProto(
-        values=numpy_helper.from_array(np.array([2, 5], np.float32), "m"),
-        indices=numpy_helper.from_array(np.array([1, 3])),
-        dims=[2, 2],
-    )
-    proto = make_model(
-        [op("SequenceInsert", "list x", "longer"), op("Add", "x m", "z")],
-        [value("x", (2, 2))],
-        [value("z", (2, 2))],
-    )
-    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None))
-    proto.graph.input.append(helper.make_value_info("list", kind))
-    proto.graph.output.append(helper.make_value_info("longer", kind))
-    proto.graph.sparse_initializer.append(sparse)
-    x = np.ones((2, 2), np.float32)
-    assert [v.type for v in describe(proto.graph.input)] == ["float32", "sequence(float32)"]
-    found = opened(exported(proto)).run({"x": x, "list": [x]})
-    np.testing.assert_array_equal(found["z"], [[1, 3], [1, 6]])
-    assert len(found["longer"]) == 2
 
 
 @pytest.fixture(scope="module")

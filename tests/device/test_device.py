@@ -12,14 +12,12 @@ import pytest
 import hetsim
 from hetsim.device.device import Device, SimulatedDevice, Support
 from hetsim.device.properties import PRECISION
-from hetsim.device.registry import platform_devices
 from hetsim.errors import DeviceUnavailable, UsageError
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names
-from hetsim.hardware.spec import DeviceSpec, Platform, SupportRule
-from hetsim.problem.problem import Problem
+from hetsim.hardware.spec import DeviceSpec, SupportRule
 from hetsim.testing import NonconformingDevice, check_device
 from loaded_devices import loaded_device
 from sweeps import sweep, swept
@@ -82,21 +80,6 @@ def test_configuration_of_a_subgraph_goes_before_that_of_the_device() -> None:
     assert all(np.array_equal(again[name], full[name]) for name in full)
 
 
-def test_ids_of_devices_of_one_kind() -> None:
-    platform = hetsim.load_platform("workstation")
-    gpu = next(spec for spec in platform.devices.values() if spec.kind == "gpu")
-    host = platform.devices[platform.host]
-    pair = Platform("p", {"cpu": host, "gpu.0": gpu, "gpu.1": gpu}, (), "cpu", "p", "")
-    devices = platform_devices(pair)
-    assert devices["gpu.1"].get_property("AVAILABLE_DEVICES") == ("0", "1")
-    assert devices["gpu.1"].get_property("DEVICE_ID") == "1"
-    assert devices["cpu"].get_property("AVAILABLE_DEVICES") == ("0",)
-    problem = Problem.from_arrays([[1.0] * 3], devices=("cpu", "gpu.0", "gpu.1"))
-    assert problem.device_index("gpu") == problem.device_index("gpu.0") == 1
-    with pytest.raises(UsageError, match="did you mean 'gpu"):
-        problem.device_index("gpu.2")
-
-
 class NeedsDriver(Device):
     """A device whose driver is never there."""
 
@@ -143,12 +126,6 @@ def models(request: pytest.FixtureRequest) -> list[hetsim.Model]:
 @pytest.mark.parametrize("name", device_names())
 def test_every_device_answers_for_every_model(name: str, models: list[hetsim.Model]) -> None:
     check_device(SimulatedDevice, models, spec=loaded_device(name), run=False)
-
-
-@pytest.mark.slow
-@sweep("name", quick=["bert_small"], full=zoo.names()[-5:])
-def test_a_device_conforms_on_other_models(name: str) -> None:
-    check_device(SimulatedDevice, [f"zoo:{name}"], spec=NPU)
 
 
 def test_free_memory_is_what_compiled_subgraphs_leave() -> None:

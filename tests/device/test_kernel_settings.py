@@ -14,9 +14,8 @@ import pytest
 import hetsim
 from hetsim.device import registry
 from hetsim.device.device import Device, SimulatedDevice
-from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
+from hetsim.device.kernels.onnx_runtime import KernelSettings
 from hetsim.errors import UsageError
-from hetsim.graph.inputs.samples import random_inputs
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.problem.plan import Plan
 from hetsim.testing import check_device
@@ -143,14 +142,3 @@ def test_a_device_that_exports_nothing(off_plan: Any, tmp_path: Path) -> None:
     check_device(make, ["zoo:squeezenet"])
     with pytest.raises(UsageError, match="backend 'off' exports no compiled subgraphs"):
         compile_plan(off_plan(Approximate), tmp_path / "compiled")
-
-
-def test_one_thread_and_many_agree() -> None:
-    model = hetsim.load_model("zoo:mobilenet_v2")
-    given = dict(random_inputs(model))
-    content, outputs = model.proto.SerializeToString(), model.graph.outputs
-    folder = None if model.weights_dir is None else str(model.weights_dir)
-    one = CompiledSubgraph(content, folder, outputs).run(given)
-    four = CompiledSubgraph(content, folder, outputs, KernelSettings(threads=4)).run(given)
-    for name, found in one.items():
-        np.testing.assert_allclose(four[name], found, rtol=0, atol=1e-5 * np.abs(found).max())

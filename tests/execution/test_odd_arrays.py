@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import helper
 
 import hetsim
 from hetsim import backend
@@ -87,30 +85,6 @@ def test_odd_arrays_are_computed_by_value(way: str, name: str, cut: Cut, tmp_pat
 def values_of(name: str) -> NDArray[np.float32]:
     """The values of an odd array, element by element."""
     return np.array([[float(entry) for entry in row] for row in ODD[name]], np.float32)
-
-
-def test_foreign_types_and_sequences_of_the_other_byte_order(cut: Cut) -> None:
-    small = X.astype(ml_dtypes.bfloat16)
-    proto = make_model(
-        [op("Cast", "x", "a", to=onnx.TensorProto.FLOAT), op("Neg", "a", "b")],
-        [value("x", (2, 3), "BFLOAT16")],
-        [value("b", (2, 3))],
-    )
-    big = small.astype(small.dtype.newbyteorder(">"))
-    assert big.tobytes() != small.tobytes()
-    assert bits(
-        hetsim.run(cut(proto, GROUPS), {"x": big}, executor="threads").outputs["b"]
-    ) == bits(-X)
-    sequence = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None)
-    joined = make_model(
-        [op("ConcatFromSequence", "s", "a", axis=0), op("Neg", "a", "b")],
-        [sequence],
-        [value("b", None)],
-    )
-    parts = {"s": [X.astype(">f4"), X]}
-    found = hetsim.run(cut(joined, GROUPS), parts, executor="threads")
-    assert found.bitwise_equal is True
-    assert bits(found.outputs["b"]) == bits(-np.concatenate([X, X]))
 
 
 @pytest.mark.parametrize(

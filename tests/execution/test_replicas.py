@@ -13,7 +13,6 @@ import hetsim
 from builders import BOX
 from hetsim.errors import UsageError
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.execution.emulation import emulate
 from hetsim.execution.program import assemble, roundings_of
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
@@ -85,26 +84,6 @@ def test_where_a_device_stays_away_the_other_replicas_carry_on(
         check(session, range(6, 18))
         assert "replanned" in [recovery.how for recovery in session.recoveries]
         assert set(session.processes()) == {"cpu", "npu"}
-
-
-def test_a_request_under_way_stays_on_its_replica() -> None:
-    model = hetsim.load_model("zoo:squeezenet")
-    problem = hetsim.Problem.of(model, hetsim.load_platform("laptop"))
-    plan = hetsim.plan(problem, "multi")
-    assert len(plan.replicas) == 3
-    lost = hetsim.simulate(plan, 6, failures=[Failure("gpu", 1e-4)])
-    names = [one.devices_used[0] for one in plan.replicas]
-    ran = {e.request: e.device for e in lost.events if e.kind == "compute" and not e.lost}
-    for request in range(6):
-        if (name := names[plan.replica_of(request)]) != "gpu":
-            assert ran[request] == name
-        else:
-            assert ran[request] != "gpu"
-
-
-def test_a_scale_is_found_for_replicas(cut: Cut, diamond: onnx.ModelProto) -> None:
-    plan = dealt(cut, diamond, WHOLE, SPLIT, deal=(0, 0, 1))
-    assert emulate(plan, executor="threads").bitwise_equal
 
 
 def test_what_one_folder_cannot_hold_is_said(tmp_path: Path) -> None:

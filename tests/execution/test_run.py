@@ -13,7 +13,7 @@ import pytest
 from onnx import helper
 
 import hetsim
-from hetsim.errors import ExecutionError, PlanError, RequestError, UsageError
+from hetsim.errors import ExecutionError, RequestError, UsageError
 from hetsim.execution import run as runner
 from hetsim.execution.run import Deviation, Plain, run
 from hetsim.graph.inputs.samples import random_inputs
@@ -93,26 +93,6 @@ class Crossing:
     check: Callable[[Mapping[str, Any]], None]
 
 
-def large() -> Crossing:
-    shape = (512, 1024)
-    proto = make_model(
-        [op("Exp", "x", "a"), op("Neg", "a", "b"), op("Add", "b x", "y"), op("Sub", "x a", "z")],
-        [value("x", shape)],
-        [value("y", shape), value("z", shape)],
-        opset=21,
-        ir=10,
-    )
-    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-    def check(outputs: Mapping[str, Any]) -> None:
-        assert outputs["y"].flags.writeable
-        assert bits(outputs["y"]) == bits(outputs["z"])
-
-    return Crossing(
-        proto, [("cpu", [0]), ("gpu", [1]), ("npu", [3]), ("cpu", [2])], {"x": x}, check
-    )
-
-
 def lists() -> Crossing:
     tensor = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
     sequence = helper.make_value_info("s", helper.make_sequence_type_proto(tensor))
@@ -172,7 +152,6 @@ def foreign(kind: str) -> Crossing:
 
 
 CROSSINGS: dict[str, Callable[[], Crossing]] = {
-    "large": large,
     "strings, sequences and optionals": lists,
     "BFLOAT16": lambda: foreign("BFLOAT16"),
     "FLOAT8E4M3FN": lambda: foreign("FLOAT8E4M3FN"),
@@ -233,24 +212,6 @@ def test_outputs_that_no_node_makes(cut: Cut) -> None:
         assert bits(result.outputs[name]) == bits(array)
 
 
-def test_values_that_a_body_captures_cross_devices(cut: Cut) -> None:
-    then, other = (
-        helper.make_graph([op(kind, "a b", f"{kind}_out")], kind, [], [value(f"{kind}_out", (4,))])
-        for kind in ("Add", "Sub")
-    )
-    proto = make_model(
-        [
-            op("Sin", "x", "a"),
-            op("Cos", "x", "b"),
-            op("If", "yes", "y", then_branch=then, else_branch=other),
-        ],
-        [value("x", (4,)), value("yes", (), "BOOL")],
-        [value("y", (4,))],
-    )
-    plan = cut(proto, [("cpu", [0]), ("gpu", [1]), ("npu", [2])])
-    assert run(plan, executor="threads").bitwise_equal is True
-
-
 @sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
 def test_a_kernel_that_fails_is_named_with_its_device_and_subgraph(
     cut: Cut, indexing: onnx.ModelProto, executor: Executor
@@ -276,19 +237,6 @@ def test_a_device_that_does_not_answer_is_named(
         pytest.raises(ExecutionError, match=f"device 'gpu' did not answer within {timeout} s"),
     ):
         session.run(timeout_s=timeout)
-
-
-@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
-def test_an_error_surfaces_while_another_device_is_busy(
-    cut: Cut, endless: onnx.ModelProto, executor: Executor
-) -> None:
-    endless.graph.node.append(op("Gather", "p i", "z", "pick"))
-    endless.graph.input.append(value("i", (1,), "INT64"))
-    endless.graph.output.append(value("z", (1,)))
-    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("npu", [2]), ("cpu", [3])])
-    inputs = {"x": np.ones(4, np.float32), "i": np.array([9])}
-    with pytest.raises(ExecutionError, match=r"device 'cpu', subgraph g3 \('pick'\)"):
-        run(plan, inputs, executor=executor, timeout_s=500)
 
 
 def test_an_op_without_a_kernel_is_named(
@@ -334,11 +282,6 @@ def test_a_plan_without_a_model_is_refused() -> None:
     plan = hetsim.plan(hetsim.Problem.from_arrays([[1.0]], edges=[]), "heft")
     with pytest.raises(UsageError, match="without a model"):
         run(plan)
-
-
-def test_a_plan_that_is_not_valid_is_refused(cut: Cut, diamond: onnx.ModelProto) -> None:
-    with pytest.raises(PlanError, match="cycle"):
-        run(cut(diamond, [("cpu", [0, 4]), ("gpu", [1, 2, 3]), ("cpu", [5])]))
 
 
 def test_a_difference_is_reported(

@@ -11,7 +11,8 @@ from typing import Any
 from hetsim.errors import ExecutionError, HetsimError
 from hetsim.execution.dispatch.device_states import DeviceStates, Policy
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
-from hetsim.execution.dispatch.loop import OpenRequests, Submit
+from hetsim.execution.dispatch.loop import OpenRequests
+from hetsim.execution.dispatch.requests import Submit
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Ended, Fault, Loaded
 from hetsim.execution.program import Part, Step, steps_of

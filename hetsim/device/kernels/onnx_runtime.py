@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -125,22 +125,15 @@ class Profile:
         options.enable_profiling = True
         options.profile_file_prefix = str(folder / "profile")
 
-    def end(self, session: onnxruntime.InferenceSession) -> tuple[KernelTime, ...]:
-        """Stop profiling `session` and return the times by node, in order of the first run."""
+    def events(self, session: onnxruntime.InferenceSession) -> list[tuple[str, dict[str, Any]]]:
+        """Stop profiling `session`; return what it took down of kernels, by node, as they ran."""
         with self._lasting:
             events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-        found: dict[str, tuple[str, int, int]] = {}
-        for event in events:
-            name = event.get("name", "")
-            if event.get("cat") != "Node" or not name.endswith(_SUFFIX):
-                continue
-            node = name.removesuffix(_SUFFIX)
-            op_type, runs, total_us = found.get(node, (event["args"]["op_name"], 0, 0))
-            found[node] = op_type, runs + 1, total_us + event["dur"]
-        return tuple(
-            KernelTime(node, op_type, runs, total_us / 1e6)
-            for node, (op_type, runs, total_us) in found.items()
-        )
+        return [
+            (event["name"].removesuffix(_SUFFIX), event)
+            for event in events
+            if event.get("cat") == "Node" and event.get("name", "").endswith(_SUFFIX)
+        ]
 
 
 Value = Any
@@ -318,7 +311,12 @@ class CompiledSubgraph:
                 hint="compile it with {'PERF_COUNT': True}, and ask once",
             )
         profile, self._profile = self._profile, None
-        return profile.end(self._session)
+        found: dict[str, KernelTime] = {}
+        for node, event in profile.events(self._session):
+            time = found.get(node) or KernelTime(node, event["args"]["op_name"], 0, 0.0)
+            seconds = time.seconds + event["dur"] / 1e6
+            found[node] = replace(time, runs=time.runs + 1, seconds=seconds)
+        return tuple(found.values())
 
     def export(self, stream: BinaryIO) -> None:
         """Write the subgraph to `stream`, to be opened in another process.

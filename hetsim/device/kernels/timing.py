@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hetsim.core.room import out_of_room
-from hetsim.core.scratch import scratch_folder
+from hetsim.device.kernels.onnx_runtime import Profile
 from hetsim.errors import ExecutionError, InvalidInput, nearest
 from hetsim.graph.reading.session import SILENT, quiet_runtime
 
@@ -31,7 +30,6 @@ PROVIDERS: Mapping[str, tuple[str, str]] = {
 }
 """Execution providers by the name that users give: ONNX Runtime's name, and what to install."""
 
-_KERNEL = "_kernel_time"
 _TRUNCATED_S = 0.5e-6
 """The profiler cuts times off to whole microseconds: what is lost of each on average."""
 
@@ -103,40 +101,21 @@ def time_network(
     than `most_s` seconds, but three at least. The options are the runtime's own, but for the
     number of threads.
 
-    Parameters
-    ----------
-    proto : bytes
-        A serialised ``onnx.ModelProto``.
-    inputs : mapping of str to array
-    provider : str
-        ONNX Runtime's name of it.
-    threads : int
-        That one kernel is spread over.
-    weights_dir : str, optional
-        Folder that the locations of external weights are relative to.
-
-    Raises
-    ------
-    ExecutionError
-        Where the runtime refuses the network, or does not run all of it there.
+    `proto` is serialised, `provider` ONNX Runtime's name; external weights are below `weights_dir`.
+    Raises ExecutionError where the runtime refuses the network, or does not run all of it there.
     """
-    session = _open(proto, provider, threads, weights_dir, None)
-    cpu_s, wall_s = _timed(session, inputs, runs, most_s)
-    del session
+    options = _options(threads, weights_dir)
+    cpu_s, wall_s = _timed(_open(proto, provider, options), inputs, runs, most_s)
     if not profiled:
         return TimedNetwork(cpu_s, wall_s, ())
-    with scratch_folder() as folder:
-        session = _open(proto, provider, threads, weights_dir, str(folder / "profile"))
-        _timed(session, inputs, runs, most_s)
-        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    return TimedNetwork(cpu_s, wall_s, _kernels(events))
+    profile = Profile(options)
+    session = _open(proto, provider, options)
+    _timed(session, inputs, runs, most_s)
+    return TimedNetwork(cpu_s, wall_s, _kernels(profile.events(session)))
 
 
-def _open(
-    proto: bytes, provider: str, threads: int, weights_dir: str | None, profile: str | None
-) -> Any:
-    onnxruntime = quiet_runtime()
-    options = onnxruntime.SessionOptions()
+def _options(threads: int, weights_dir: str | None) -> Any:
+    options = quiet_runtime().SessionOptions()
     options.log_severity_level = SILENT
     options.intra_op_num_threads = threads
     # Threads that wait for work in a loop would count as work.
@@ -145,11 +124,12 @@ def _open(
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", weights_dir
         )
-    if profile is not None:
-        options.enable_profiling = True
-        options.profile_file_prefix = profile
+    return options
+
+
+def _open(proto: bytes, provider: str, options: Any) -> Any:
     try:
-        session = onnxruntime.InferenceSession(proto, options, providers=[provider])
+        session = quiet_runtime().InferenceSession(proto, options, providers=[provider])
     except Exception as error:
         gist = re.sub(r"\s+", " ", str(error))
         short = out_of_room(error)
@@ -198,30 +178,19 @@ def _bound(session: Any, inputs: Mapping[str, Any], outputs: Sequence[Any]) -> A
     return binding
 
 
-def _kernels(events: Sequence[dict[str, Any]]) -> tuple[TimedKernelRuns, ...]:
+def _kernels(events: Sequence[tuple[str, dict[str, Any]]]) -> tuple[TimedKernelRuns, ...]:
     """Kernels in the order of a run; the two runs that warm up are left out."""
     order: dict[tuple[str, str, str, str], tuple[int | None, list[float]]] = {}
-    for event in events:
-        name = event.get("name", "")
-        if event.get("cat") != "Node" or not name.endswith(_KERNEL):
-            continue
+    for name, event in events:
         args = event["args"]
         # Two nodes may have one name.
         number = str(args.get("node_index", ""))
-        name = name.removesuffix(_KERNEL)
         key = (name, args.get("op_name", ""), args.get("provider", ""), number)
-        found = order.setdefault(key, (_elements(args.get("output_type_shape")), []))
+        shapes = args.get("output_type_shape")
+        elements = math.prod(next(iter(shapes[0].values()), ())) if shapes else None
+        found = order.setdefault(key, (elements, []))
         found[1].append(event["dur"] * 1e-6 + _TRUNCATED_S)
     return tuple(
         TimedKernelRuns(*key[:3], elements, tuple(seconds[2:]))
         for key, (elements, seconds) in order.items()
     )
-
-
-def _elements(shapes: Any) -> int | None:
-    if not shapes:
-        return None
-    count = 1
-    for size in next(iter(shapes[0].values()), ()):
-        count *= size
-    return count

@@ -100,33 +100,27 @@ class _Outage:
     requests: set[int] = field(default_factory=set)
 
 
+@dataclass(slots=True)
 class DeviceStates:
     """Starts devices, starts them again, and has the work re-planned where they stay away."""
 
-    def __init__(
-        self,
-        program: Program,
-        dispatcher: Dispatcher,
-        transport: Transport,
-        post: Post,
-        policy: Policy,
-        replan: Replan | None,
-        later: Callable[[float, object], None],
-    ) -> None:
-        self._target = program
-        self._version = 0
-        self._dispatcher = dispatcher
-        self._transport = transport
-        self._post = post
-        self._policy = policy
-        self._replan = replan
-        self._later = later
-        self._devices: dict[str, _Device] = {device: _Device() for device in program.code}
-        self._verdicts: dict[str, Failure] = {}
-        self._outages: dict[str, _Outage] = {}
-        self._ready_at: float | None = None
-        self.recoveries: list[Recovery] = []
-        self.broken: HetsimError | None = None
+    _target: Program
+    _dispatcher: Dispatcher
+    _transport: Transport
+    _post: Post
+    _policy: Policy
+    _replan: Replan | None
+    _later: Callable[[float, object], None]
+    _version: int = 0
+    _devices: dict[str, _Device] = field(default_factory=dict)
+    _verdicts: dict[str, Failure] = field(default_factory=dict)
+    _outages: dict[str, _Outage] = field(default_factory=dict)
+    _ready_at: float | None = None
+    recoveries: list[Recovery] = field(default_factory=list)
+    broken: HetsimError | None = None
+
+    def __post_init__(self) -> None:
+        self._devices = {device: _Device() for device in self._target.code}
 
     @property
     def ready(self) -> bool:

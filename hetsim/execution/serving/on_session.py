@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetsim.errors import ExecutionError, UsageError, WorkloadError
-from hetsim.execution.dispatch.loop import next_of
+from hetsim.execution.dispatch.requests import next_of
 from hetsim.execution.program import model_of
 from hetsim.execution.serving.load_test import (
     LATE_SHARE,
@@ -45,7 +45,7 @@ from hetsim.workload.arrivals import TURNS
 from hetsim.workload.deployment import Deployment, Instances, Served
 
 if TYPE_CHECKING:
-    from hetsim.execution.dispatch.loop import Request
+    from hetsim.execution.dispatch.requests import Request
     from hetsim.execution.session import Session
     from hetsim.workload.workload import Workload
 

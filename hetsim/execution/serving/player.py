@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.loop import next_of
+from hetsim.execution.dispatch.requests import next_of
 from hetsim.execution.dispatch.transport import (
     Ended,
     Fetched,

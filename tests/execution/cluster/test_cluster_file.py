@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import ray.autoscaler
 import yaml
-from ray.autoscaler._private.util import prepare_config, validate_config
 
 from hetsim.execution.cluster import RESOURCE_PREFIX, read_cluster_file, seats_of_file
 from hetsim.hardware.catalog import load_platform
@@ -35,15 +34,6 @@ def sections() -> list[str]:
     places = [TEXT.index(title) for title in TITLES]
     bounds = [0, *places, len(TEXT)]
     return [TEXT[a:b] for a, b in pairwise(bounds)]
-
-
-@pytest.mark.parametrize("name", ["local", "aws"])
-def test_the_launcher_takes_it(name: str) -> None:
-    config = variant(name)
-    assert config["provider"]["type"] == name
-    prepared = prepare_config(config)
-    validate_config(prepared)
-    assert prepared["max_workers"] == 2
 
 
 def test_every_device_of_the_laptop_has_a_node_on_aws() -> None:

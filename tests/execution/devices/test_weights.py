@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx.external_data_helper import convert_model_to_external_data
 
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ExecutionError
@@ -77,20 +75,6 @@ def test_a_staged_model_has_the_same_weights_in_files(path: Path, cache: Path) -
         assert array.tobytes() == after[name].tobytes()
     for name, array in results[0].items():
         assert array.tobytes() == results[1][name].tobytes()
-
-
-def test_a_model_whose_large_weights_are_files_stays_as_it_is(
-    tmp_path: Path, cache: Path, diamond: onnx.ModelProto
-) -> None:
-    convert_model_to_external_data(diamond, location="w.bin", size_threshold=0)
-    onnx.save(diamond, tmp_path / "external.onnx")
-    model = load_model(tmp_path / "external.onnx", canonical="none")
-    with staged(model) as inside:
-        assert inside is model
-    assert not cache.exists()
-    found = extents_of(model.proto)
-    assert {extent.location for extent in found} == {"w.bin"}
-    assert all(extent.nbytes == 64 * 64 * 4 for extent in found)
 
 
 def test_weights_in_the_body_of_a_node_are_found_and_redirected(tmp_path: Path) -> None:
@@ -175,24 +159,3 @@ def temporary(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> P
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
-
-
-def test_nothing_goes_through_a_link_or_to_a_folder_that_was_there(temporary: Path) -> None:
-    """What another user may have put where runs go: links, and folders as a run leaves them."""
-    victim = temporary.parent / "victim"
-    (victim / "run").mkdir(parents=True)
-    (victim / "run" / "lock").touch()
-    (victim / "kept").touch()
-    user = os.geteuid()
-    for name in (f"hetsim-runs-{user}", f"hetsim-run-{user}-abc", f"hetsim-run-{user}-.draft-abc"):
-        (temporary / name).symlink_to(victim)
-    linked = temporary / f"hetsim-run-{user}-def"
-    linked.mkdir()
-    (linked / "lock").symlink_to(victim / "run" / "lock")
-    before = sorted(temporary.iterdir())
-    with run_folder() as folder:
-        assert folder.parent == temporary
-        assert folder not in before
-        assert folder.stat().st_mode & 0o077 == 0
-    assert sorted(temporary.iterdir()) == before
-    assert sorted(path.name for path in victim.rglob("*")) == ["kept", "lock", "run"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.execution.dispatch import loop as events
-from hetsim.execution.dispatch.loop import Alarms
+from hetsim.execution.dispatch import requests as events
+from hetsim.execution.dispatch.requests import Alarms
 from sweeps import examples
 
 

@@ -121,22 +121,6 @@ def test_where_there_is_no_other_plan_all_requests_are_told(
     assert session.calls == []
 
 
-def test_a_plan_for_fewer_losses_than_there_are_is_of_no_use(made: Session) -> None:
-    made.up("a", "b")
-    made.devices.expect(Failure("b", 0.0))
-    made.open.lose("b", "died", GONE, values_too=True)
-    early = made.posted.get(timeout=100)
-    made.devices.expect(Failure("a", 0.0))
-    made.open.lose("a", "died", GONE, values_too=True)
-    later = made.posted.get(timeout=100)
-    assert made.replans == [("b",), ("a", "b")]
-    loads = len(made.loads)
-    made.devices.replanned(early)  # type: ignore[arg-type]
-    assert len(made.loads) == loads
-    made.devices.replanned(later)  # type: ignore[arg-type]
-    assert len(made.loads) > loads
-
-
 def switched(made: Session) -> None:
     """Have b lost for good, and its work taken over by c."""
     made.devices.expect(Failure("b", 0.0))

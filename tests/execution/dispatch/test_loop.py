@@ -12,7 +12,8 @@ import pytest
 from hetsim.errors import ExecutionError, TimedOut, UsageError
 from hetsim.execution.dispatch.device_states import Policy
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.execution.dispatch.loop import Overdue, Request, SessionLoop
+from hetsim.execution.dispatch.loop import SessionLoop
+from hetsim.execution.dispatch.requests import Overdue, Request
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
 from hetsim.execution.program import Part, Step, Timing, steps_of
 from session_parts import PARTS, program

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from hetsim.errors import Cancelled, DeviceLost, ExecutionError, TimedOut
+from hetsim.errors import Cancelled, ExecutionError, TimedOut
 from hetsim.execution.dispatch import loop as open_requests
 from hetsim.execution.dispatch.device_states import Policy, Restart
-from hetsim.execution.dispatch.loop import Expired, Overdue
+from hetsim.execution.dispatch.requests import Expired, Overdue
 from hetsim.execution.dispatch.transport import Fault, Fetched, Loaded
 from hetsim.workload.failure import Failure
 from session_parts import Session
@@ -166,17 +166,6 @@ def test_devices_forget_what_they_hold_of_a_request_that_did_not_go_as_planned(
     assert sorted(session.forgotten) == [("a", 0, 2), ("b", 0, 2)]
 
 
-def test_an_input_without_room_fails_its_request_alone(session: Session) -> None:
-    session.up("a", "b")
-    session.room = False
-    assert "no room" in str(session.submit().error)
-    assert session.calls == []
-    assert session.later == []
-    session.room = True
-    assert session.submit().error is None
-    assert [call.request for call, _ in session.calls] == [1]
-
-
 def test_a_late_request_names_the_devices_that_kept_it(session: Session) -> None:
     """Those that run it; where none does, those that are starting, or else all that run others."""
     session.up("b")
@@ -197,30 +186,6 @@ def test_a_late_request_names_the_devices_that_kept_it(session: Session) -> None
     assert first.error is second.error is None
     # Their calls took less than half of what the third had.
     assert session.discarded == []
-
-
-@pytest.mark.parametrize("attempts", [1, 3])
-def test_as_many_attempts_as_the_policy_has(attempts: int) -> None:
-    session = Session(Policy(600.0, attempts=attempts, max_losses=attempts))
-    session.up("a", "b")
-    request = session.submit()
-    for turn in range(attempts):
-        assert request.error is None
-        assert len(session.calls) == turn + 1
-        session.end(*session.last(), Fault("kernel", ExecutionError("a fault")))
-    assert request.error is not None
-    again = session.submit()
-    for turn in range(attempts + 1):
-        assert again.error is None, turn
-        session.open.lose("a", "died", ExecutionError("gone"), values_too=True)
-        session.up("a")
-        session.open.give_out()
-    assert isinstance(again.error, DeviceLost)
-    times = attempts + 1
-    assert again.error.what == (
-        f"request 1 is lost: its devices failed {times} times while running it: gone"
-    )
-    assert "max_losses" in str(again.error)
 
 
 def test_failures_are_made_of_devices_that_can_be_told(session: Session) -> None:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -15,8 +15,8 @@ import pytest
 
 import hetsim
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
-from hetsim.errors import DeviceLost, ExecutionError, Infeasible, NoReplacement
-from hetsim.execution.dispatch.device_states import DeviceStates, Policy, Recovery
+from hetsim.errors import DeviceLost, ExecutionError, Infeasible
+from hetsim.execution.dispatch.device_states import Recovery
 from hetsim.execution.session import Session
 from hetsim.graph.inputs.samples import random_inputs
 from onnx_builders import assert_bitwise_equal, run_whole
@@ -104,18 +104,6 @@ def test_a_call_that_takes_too_long_is_a_device_that_hangs(
         assert (found.device, found.kind, found.how) == ("npu", "hang", "replanned")
 
 
-@sweep("executor", quick=["threads"], full=["threads", "ray"], indirect=True)
-def test_a_step_with_which_a_device_hangs_every_time_fails_its_request(
-    cut: Cut, endless: onnx.ModelProto, executor: Executor
-) -> None:
-    plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
-    with (
-        Session(plan, executor, hang_s=0.2, max_restarts=9) as session,
-        pytest.raises(ExecutionError, match=r"device 'gpu' did not answer within 0\.2 s"),
-    ):
-        session.run()
-
-
 class Faulty:
     """Makes the runs of one subgraph raise, as often as asked."""
 
@@ -193,23 +181,3 @@ def test_a_run_can_be_given_failures(
     assert result.bitwise_equal is True
     assert [recovery.how for recovery in result.recoveries] == ["replanned"]
     assert [event.name for event in result.timeline.events if event.kind == "failure"] == ["kill"]
-
-
-def test_a_device_that_nobody_can_replace_is_an_error_of_its_own() -> None:
-    class Program:
-        code: ClassVar[dict[str, tuple[()]]] = {"npu": ()}
-
-    class Quiet:
-        def __getattr__(self, name: str) -> Any:
-            return lambda *given, **more: ()
-
-    quiet: Any = Quiet()
-    program: Any = Program()
-    states = DeviceStates(
-        program, quiet, quiet, lambda event: None, Policy(600.0, max_restarts=0), None, quiet.later
-    )
-    states.open()
-    states.lose("npu", "died", DeviceLost("its process ended", device="npu"), values_too=True)
-    assert isinstance(states.broken, NoReplacement)
-    assert states.broken.device == "npu"
-    assert isinstance(states.broken, Infeasible)

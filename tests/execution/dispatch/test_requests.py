@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from hetsim.errors import ExecutionError, InvalidInput, OutOfRoom, TimedOut
-from hetsim.execution.dispatch.loop import Request
+from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.transport import kernel_fault
 
 

@@ -62,18 +62,6 @@ def test_a_run_says_what_it_did(request: pytest.FixtureRequest, executor: Execut
     )  # fmt: skip
 
 
-def test_a_session_records_where_it_is_asked_to(cut: Cut, diamond: onnx.ModelProto) -> None:
-    with hetsim.Session(cut(diamond, BRANCHES), "threads") as session:
-        session.run()
-        assert session.events == ()
-    with hetsim.Session(cut(diamond, BRANCHES), "threads", trace=True) as session:
-        for request in [session.run_async(seed=seed) for seed in range(5)]:
-            request.result()
-        events = session.events
-    check(events)
-    assert Counter(e.request for e in events if e.kind == "compute") == dict.fromkeys(range(5), 5)
-
-
 def test_calls_that_came_to_nothing_are_there(cut: Cut, diamond: onnx.ModelProto) -> None:
     with hetsim.Session(cut(diamond, BRANCHES), "threads", trace=True) as session:
         session.run()

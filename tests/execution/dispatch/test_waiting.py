@@ -6,7 +6,7 @@ import queue
 
 import pytest
 
-from hetsim.execution.dispatch.loop import next_of
+from hetsim.execution.dispatch.requests import next_of
 
 
 @pytest.mark.parametrize("wait_s", [-1.0, 0.0, 1e-9, 1e-6])

@@ -6,7 +6,6 @@ import json
 import math
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -160,30 +159,6 @@ def test_answers_that_are_not_right_are_told(
     assert found.outputs.alone == 19
 
 
-def test_on_threads_for_real(model: str, cut: str, platform: hetsim.Platform) -> None:
-    before = set(threading.enumerate())
-    batching = DynamicBatching(4, (), 1000)
-    served = Served(
-        model, batch_sizes=(1, 4), instances=(Instances(plan=cut),), dynamic_batching=batching
-    )
-    found = load_test(
-        hetsim.Deployment((served,)),
-        workload(model, 200, arrivals=Poisson(2000.0)),
-        platform,
-        executor="threads",
-        late_share=math.inf,
-    )
-    [stream] = found.measured.streams
-    assert stream.answered == 200
-    assert found.outputs is not None
-    assert found.outputs.compared == 200
-    assert found.outputs.mismatches == ()
-    assert not found.emulated
-    assert found.host.modelled_s == found.host.overrun_s == 0.0
-    assert all(one.low_s <= one.estimate_s <= one.high_s for one in stream.percentiles)
-    assert set(threading.enumerate()) <= before
-
-
 def test_on_threads_emulated(model: str, cut: str, platform: hetsim.Platform) -> None:
     deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
     found = load_test(
@@ -268,24 +243,6 @@ def test_ctrl_c_leaves_no_thread(stage: str, model: str, cut: str, tmp_path: Pat
     words = [sys.executable, "-c", INTERRUPTED, stage, model, cut, str(path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout == f"interrupted as it does: ['{stage}'], left: []\n", done.stderr
-
-
-def test_a_kernel_that_fails_ends_the_run(
-    model: str, cut: str, platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = set(threading.enumerate())
-    run = DeviceWorker.run
-
-    def failing(self: DeviceWorker, version: int, request: int, *given: object) -> object:
-        if request == 3:
-            raise ExecutionError("no more", where="here")
-        return run(self, version, request, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(DeviceWorker, "run", failing)
-    deployment = hetsim.Deployment((Served(model, instances=(Instances(plan=cut),)),))
-    with pytest.raises(ExecutionError, match="here: no more"):
-        load_test(deployment, workload(model), platform, executor="threads")
-    assert set(threading.enumerate()) <= before
 
 
 def test_kernels_slower_than_what_they_stand_for(

@@ -72,17 +72,6 @@ def test_clients_wait_for_their_answers(model: str, plan: hetsim.Plan) -> None:
     assert found.outputs.alone == 40
 
 
-def test_one_at_a_time_waits_in_the_queue(model: str, plan: hetsim.Plan) -> None:
-    burst = workload(model, Constant(1e5), requests=40)
-    with hetsim.Session(plan, "threads", max_in_flight=1) as session:
-        found = served(session, burst)
-    measured = found.measured
-    # All come within 0.4 ms.
-    assert measured.models[0].queue.most >= 20
-    assert measured.models[0].instances[0].utilization <= 1.0
-    assert measured.streams[0].queue.mean_s > measured.streams[0].service.mean_s
-
-
 def test_replicas_get_what_the_deal_gives_them(
     model: str, platform: hetsim.Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,14 +90,6 @@ def test_replicas_get_what_the_deal_gives_them(
     assert busy["npu"] == pytest.approx(20 * resolved.seconds[1][0][0], rel=0.5)
     assert found.outputs is not None
     assert found.outputs.alone == 30
-
-
-def test_outputs_are_those_of_the_devices_types(model: str, plan: hetsim.Plan) -> None:
-    with hetsim.Session(plan, "threads", precision="device") as session:
-        found = served(session, workload(model, Poisson(300.0), requests=10))
-    assert found.outputs is not None
-    assert found.outputs.mismatches == ()
-    assert found.outputs.alone == 10
 
 
 def test_a_device_that_dies_meanwhile_is_got_over(model: str, plan: hetsim.Plan) -> None:

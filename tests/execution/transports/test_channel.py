@@ -11,21 +11,17 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnx
 import pytest
 
-import hetsim
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault
 from hetsim.execution.program import Step, Timing
-from hetsim.execution.session import Session
 from hetsim.execution.transports import channel as channels
 from hetsim.execution.transports.channel import (
     LARGE_BYTES,
@@ -41,11 +37,9 @@ from hetsim.execution.transports.channel import (
     meeting,
     told,
 )
-from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.execution.worker import DeviceWorker
-from onnx_builders import bits, make_model, op, value
+from onnx_builders import bits
 
-Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 Ends = tuple[Channel, Channel]
 
 
@@ -275,31 +269,6 @@ def test_calls_go_to_a_worker_and_come_back(ends: Ends, streams: int) -> None:
     assert end.listening
     end.join(30)
     assert not end.listening
-
-
-def test_large_values_are_copied_to_the_same_memory_again(
-    cut: Cut, ray_connection: RayConnection
-) -> None:
-    proto = make_model(
-        [op("Neg", "x", "a"), op("Neg", "a", "b"), op("Neg", "b", "c")],
-        [value("x", (300_000,))],
-        [value("c", (300_000,))],
-    )
-    x = np.arange(300_000, dtype=np.float32)
-
-    def opened(session: Session) -> list[int]:
-        folders = [Path(f"/proc/{pid}/fd") for pid in session.processes().values()]
-        names = [[os.readlink(one) for one in folder.iterdir()] for folder in folders]
-        return [sum("memfd:hetsim" in name for name in one) for one in names]
-
-    with Session(
-        cut(proto, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])]), max_in_flight=8
-    ) as session:
-        for number in range(5):
-            flights = [session.run_async({"x": x + number}) for _ in range(8)]
-            for flight in flights:
-                assert (flight.result()["c"] == -(x + number)).all()
-        assert max(opened(session)) <= 2 * 8 + 2
 
 
 OTHER_PROCESS = """

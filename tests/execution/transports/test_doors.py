@@ -9,10 +9,8 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +21,6 @@ import hetsim
 from builders import BOX
 from hetsim.core.own_programs import own_environment
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.execution.transports.processes import descendants, end_all
 from hetsim.execution.transports.ray_connection import RayConnection
 
 DEADLINE_S = 500
@@ -64,21 +61,6 @@ with ray_connection(cpus=2):
     call("run", ".")
     call("sweep", "grid.yaml", "-o", sys.argv[3])
     call("run", "--workload", "workload.yaml", "--platform", sys.argv[2])
-"""
-
-JOINED = """
-call("run", ".", "--address", sys.argv[1])
-call("sweep", "grid.yaml", "-o", sys.argv[2], "--address", sys.argv[1])
-call("cluster", "check", "--address", sys.argv[1], "--platform", "laptop")
-"""
-
-CLUSTER = """
-import ray, sys
-ray.init(address="local", num_cpus=2, include_dashboard=False, configure_logging=False,
-         log_to_driver=False, object_store_memory=100 * 2**20, _temp_dir=sys.argv[1])
-print(ray.get_runtime_context().gcs_address, flush=True)
-sys.stdin.readline()
-ray.shutdown()
 """
 
 
@@ -167,32 +149,6 @@ def test_no_module_of_the_working_directory_is_run(
     ], [output for *_, output, _ in calls]  # fmt: skip
 
 
-@pytest.mark.slow
-def test_none_is_run_on_a_cluster_that_was_started_there(
-    planted: tuple[Path, Path], tmp_path: Path
-) -> None:
-    folder, hits = planted
-    hits.unlink(missing_ok=True)
-    # Sockets lie below it, and their paths must be short.
-    files = tempfile.mkdtemp(prefix="ht", dir="/tmp")
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", CLUSTER, files],
-        cwd=folder, env=plain(),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-    ) as cluster:  # fmt: skip
-        try:
-            assert cluster.stdout is not None
-            address = cluster.stdout.readline().strip()
-            calls = list(told(JOINED, folder, address, str(tmp_path / "rows")))
-            cluster.communicate("\n", timeout=DEADLINE_S)
-        finally:
-            end_all(descendants(cluster.pid), 5.0)
-            cluster.kill()
-            shutil.rmtree(files, ignore_errors=True)
-    assert run_by_others(hits, calls[0][3]) == []
-    assert [code for _, code, *_ in calls] == [0, 0, 0], [output for *_, output, _ in calls]
-
-
 @pytest.mark.parametrize(
     ("given", "left"),
     [
@@ -214,14 +170,3 @@ def test_the_working_directory_is_on_no_path_by_any_name(
     environment = own_environment()
     assert environment["PYTHONPATH"] == left.format(here=here, link=link)
     assert environment["PYTHONSAFEPATH"] == "1"
-
-
-def test_python_m_hetsim_imports_its_packages_from_elsewhere(tmp_path: Path) -> None:
-    for name in ("click", "pydantic", "numpy", "yaml", "rich"):
-        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')")
-    done = subprocess.run(
-        [sys.executable, "-m", "hetsim", "devices", "list"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S,
-    )  # fmt: skip
-    assert "planted" not in done.stderr
-    assert done.returncode == 0

@@ -27,8 +27,7 @@ from hetsim.execution.transports.processes import (
     end_all,
 )
 from hetsim.execution.transports.ray_connection import RayConnection
-from hetsim.execution.transports.ray_connection import ray_connection as connected
-from hetsim.execution.transports.ray_health import check_address, same_address, split_address
+from hetsim.execution.transports.ray_health import check_address, split_address
 
 # ONNX Runtime's telemetry keeps a file among the temporary ones.
 QUIET = {"ORT_DISABLE_TELEMETRY": "1"}
@@ -451,15 +450,3 @@ def test_what_is_no_address(address: str) -> None:
 def test_an_address_of_ray_client_is_told_apart() -> None:
     with pytest.raises(UsageError, match="on a node of the cluster"):
         check_address("ray://head:10001")
-
-
-def test_one_ray_has_several_names() -> None:
-    assert same_address("auto", "10.0.0.1:1")
-    assert same_address("10.0.0.1:1", "127.0.0.1:1")
-    assert not same_address("10.0.0.1:1", "10.0.0.1:2")
-    assert not same_address("10.0.0.1:1", "10.0.0.2:1")
-
-
-def test_sessions_nest(ray_connection: RayConnection) -> None:
-    with connected() as inner:
-        assert inner is ray_connection

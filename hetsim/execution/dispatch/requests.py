@@ -1,0 +1,219 @@
+"""Requests of a session, events that its loop waits for, and those that time brings."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hetsim.core import checks
+from hetsim.core.forking import refuse_child
+from hetsim.errors import (
+    ExecutionError,
+    HetsimError,
+    TimedOut,
+)
+from hetsim.execution.dispatch.dispatcher import Call
+from hetsim.workload.failure import Failure
+
+Item = TypeVar("Item")
+
+
+def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
+    """Return the next event, within `wait_s` seconds. Raises Empty of queues where none comes.
+
+    CPython's ``get`` with a timeout waits for ever where it finds its lock free, as after each
+    event, and is kept from running until its time is over. A look before leaves the lock taken.
+    """
+    try:
+        return events.get_nowait()
+    except queue.Empty:
+        if wait_s <= 0:
+            raise
+    return events.get(timeout=min(wait_s, threading.TIMEOUT_MAX))
+
+
+class Request:
+    """What ``run_async`` gives: the outputs to come.
+
+    Attributes
+    ----------
+    request_id : int
+        Ascending in the order of submission.
+    wall_s : float or None
+        Real seconds from submission to the outputs; None before, and where it failed.
+    """
+
+    def __init__(
+        self,
+        request_id: int,
+        cancel: Callable[[int], None],
+        finish: Callable[[dict[str, Any]], dict[str, Any]],
+    ) -> None:
+        self.request_id = request_id
+        self.wall_s: float | None = None
+        self._owner = os.getpid()
+        self._cancel = cancel
+        self._finish = finish
+        self._future: Future[dict[str, Any]] = Future()
+
+    def result(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """Wait for the outputs, by name in the model's order.
+
+        Parameters
+        ----------
+        timeout_s : float, optional
+            How long to wait; the request goes on after that.
+
+        Raises
+        ------
+        InvalidInput
+            Where `timeout_s` is no time.
+        TimedOut
+            Where it is not done in time; of devices that did not answer, it names them.
+        Cancelled
+            Where it was given up.
+        DeviceLost
+            Where it is lost: its devices failed more often while running it than
+            ``Session(max_losses=)`` allows. A TimedOut where they hung.
+        ExecutionError
+            Where it failed.
+        Infeasible
+            Where no device is left that can do it.
+        UsageError
+            Where it is under way in the parent of this forked process.
+        """
+        if timeout_s is not None:
+            checks.number(least=0, most=threading.TIMEOUT_MAX)(timeout_s, "timeout_s")
+        if not self.done():
+            refuse_child(self._owner, "the session of this request")
+        try:
+            return self._future.result(timeout_s)
+        except TimeoutError:
+            raise TimedOut(
+                f"request {self.request_id} is not done after {timeout_s:g} s",
+                hint="wait longer, or cancel it",
+                timeout_s=timeout_s or 0.0,
+            ) from None
+
+    def done(self) -> bool:
+        """Whether it has its outputs, or an error."""
+        return self._future.done()
+
+    def cancel(self) -> None:
+        """Give it up, where it is not done; ``result`` then raises Cancelled."""
+        if not self.done():
+            refuse_child(self._owner, "the session of this request")
+            self._cancel(self.request_id)
+
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Have `call` called, on any thread, once it is done."""
+        self._future.add_done_callback(lambda _: call())
+
+    def succeed(self, outputs: Mapping[str, Any], wall_s: float) -> None:
+        """Note its outputs."""
+        self.wall_s = wall_s
+        known = self._finish(dict(outputs))
+        # It holds the inputs, which nobody needs any more.
+        self._finish = dict
+        self._future.set_result(known)
+
+    def fail(self, error: HetsimError) -> None:
+        """Note that there will be none."""
+        self._future.set_exception(error)
+
+
+_FEW = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """A caller has a request."""
+
+    request: Request
+    inputs: Mapping[str, Any]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """A caller gives a request up."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Devices are to fail, at times from now."""
+
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """It is time for a device to fail."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A request or, with its incarnation, a call has had its time."""
+
+    request: int
+    call: Call | None = None
+    incarnation: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A device that hangs has done so for as long as its failure says."""
+
+    device: str
+    incarnation: int
+    error: ExecutionError
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Nothing more is to come."""
+
+
+class Alarms:
+    """Events that come by themselves when their time has come."""
+
+    def __init__(self, awaited: Callable[[object], bool]) -> None:
+        self._awaited = awaited
+        self._heap: list[tuple[float, int, object]] = []
+        self._ticks = itertools.count()
+        self._size = _FEW
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def at(self, when: float, event: object) -> None:
+        """Have `event` come at a time of the monotonic clock. O(log n), amortised."""
+        if len(self._heap) > self._size:
+            self._heap = [entry for entry in self._heap if self._awaited(entry[2])]
+            heapq.heapify(self._heap)
+            self._size = max(_FEW, 2 * len(self._heap))
+        heapq.heappush(self._heap, (when, next(self._ticks), event))
+
+    def next(self, events: queue.SimpleQueue[object]) -> object | None:
+        """Wait for the next event of `events` or of time; None where neither came after all."""
+        if not self._heap:
+            return events.get()
+        wait = self._heap[0][0] - time.monotonic()
+        if wait <= 0:
+            return heapq.heappop(self._heap)[2]
+        try:
+            return next_of(events, wait)
+        except queue.Empty:
+            return None
