@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -159,7 +159,7 @@ class Channel:
 
     def __init__(self, end: socket.socket, memory: Memory) -> None:
         self._socket = end
-        self._memory = memory
+        self.memory = memory
         self._lock = threading.Lock()
         self._closed = False
         self._unsent: collections.deque[tuple[bytes, tuple[SharedFile, ...]]] = collections.deque()
@@ -173,7 +173,7 @@ class Channel:
         """
         said = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
         if len(said) > _PACKET_BYTES:
-            files = (self._memory.written([said]), *files)
+            files = (self.memory.written([said]), *files)
             said = _ELSEWHERE + struct.pack("=Q", len(said))
         with self._lock:
             if self._closed:
@@ -317,38 +317,30 @@ def heard(values: Told, files: Sequence[SharedFile]) -> list[Held]:
     return [Held(said, sizes, next(left) if sizes else None) for said, sizes in values]
 
 
-@contextlib.contextmanager
-def meeting(memory: Memory) -> Iterator[tuple[str, Meeting]]:
-    """Give a name that one other process of this machine may ``come`` to, and who waits there."""
+def meet(memory: Memory, ask: Callable[[str], bool]) -> Channel | None:
+    """Return the channel to one other process of this user, which is to ``come`` to a name.
+
+    `ask` tells it the name, and returns whether it came. None where nobody of this user does
+    within 10 s.
+    """
     name = f"hetsim-{secrets.token_hex(16)}"
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
             # An abstract name (unix(7)): in no folder, and gone with the socket.
             listening.bind(f"\0{name}")
             listening.listen()
-            yield name, Meeting(listening, memory)
+            waiting = select.poll()
+            waiting.register(listening, select.POLLIN)
+            came = ask(name)
+            while came and waiting.poll(_MEET_MS):
+                end, _ = listening.accept()
+                if _own(end):
+                    return Channel(end, memory)
+                end.close()
     except OSError as error:
         said = f"processes cannot meet: {error.strerror or error}"
         raise out_of_room(error) or ExecutionError(said) from error
-
-
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """A socket that waits for one other process of this user."""
-
-    _listening: socket.socket
-    _memory: Memory
-
-    def accept(self) -> Channel | None:
-        """Return the channel to who came; None where nobody of this user does within 10 s."""
-        waiting = select.poll()
-        waiting.register(self._listening, select.POLLIN)
-        while waiting.poll(_MEET_MS):
-            end, _ = self._listening.accept()
-            if _own(end):
-                return Channel(end, self._memory)
-            end.close()
-        return None
+    return None
 
 
 def come(name: str, memory: Memory) -> Channel | None:
@@ -377,15 +369,8 @@ _CALL, _FORGET, _ENDED, _FAILED = range(4)
 class CallerEnd:
     """The channel to one device. Safe to use from several threads."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        memory: Memory,
-        post: Post,
-        lost: Callable[[], Fault],
-    ) -> None:
+    def __init__(self, channel: Channel, post: Post, lost: Callable[[], Fault]) -> None:
         self._channel = channel
-        self._memory = memory
         self._post = post
         self._lost = lost
         self._lock = threading.Lock()
@@ -410,7 +395,7 @@ class CallerEnd:
             fault = self._fault
             if fault is None:
                 try:
-                    values, files = told(received, self._memory)
+                    values, files = told(received, self._channel.memory)
                     self._given[number] = (call, incarnation, step)
                     content = (_CALL, number, call.version, call.request, call.step, values)
                     self._channel.send(content, files)
@@ -488,59 +473,48 @@ class CallerEnd:
         self._post(Ended(call, incarnation, **answer))
 
 
-class DeviceEnd:
-    """A worker whose calls come and go over a channel, on as many threads as it has streams.
+def serve(channel: Channel, worker: DeviceWorker, streams: int) -> None:
+    """Have a worker take calls of a channel, on as many threads as it has streams, until its end.
 
-    The thread that receives a call runs it: no call waits for a thread to be woken.
+    The thread that receives a call runs it: no call waits for a thread to be woken. Raises
+    OutOfRoom without a thread for each stream.
     """
+    turn, memory = threading.Lock(), channel.memory
 
-    def __init__(
-        self, device: str, channel: Channel, memory: Memory, worker: DeviceWorker, streams: int
-    ) -> None:
-        self._device = device
-        self._channel = channel
-        self._memory = memory
-        self._worker = worker
-        self._streams = streams
-        self._turn = threading.Lock()
-
-    def start(self) -> None:
-        """Serve until the other end is gone. Raises OutOfRoom without a thread for each stream."""
-        try:
-            for index in range(self._streams):
-                name = f"hetsim call {index}"
-                begun(threading.Thread(target=self._serve, name=name, daemon=True))
-        except OutOfRoom:
-            self._channel.close()
-            raise
-
-    def _serve(self) -> None:
-        # Whatever breaks on the way ends the channel: the caller takes the device for dead.
-        with suppress(Exception):
+    def next_call() -> Packet:
+        with turn:
             while True:
-                self._answer(self._next_call())
-        self._channel.close()
-
-    def _next_call(self) -> Packet:
-        with self._turn:
-            while True:
-                packet = self._channel.receive()
+                packet = channel.receive()
                 if packet.content[0] == _CALL:
                     return packet
                 _, version, request = packet.content
-                self._worker.forget(version, request)
+                worker.forget(version, request)
 
-    def _answer(self, packet: Packet) -> None:
+    def answer(packet: Packet) -> None:
         _, number, version, request, step, values = packet.content
         try:
             received = [held.value() for held in heard(values, packet.files)]
-            timing, *sent = self._worker.run(version, request, step, *received)
-            made = [Held.of(value, self._memory) for value in sent]
-            answer, files = told(made, self._memory)
+            timing, *sent = worker.run(version, request, step, *received)
+            made, files = told([Held.of(value, memory) for value in sent], memory)
         except Exception as error:
-            self._channel.send((_FAILED, number, _own_class(error_of_device(error, self._device))))
+            own = _own_class(error_of_device(error, worker.device))
+            channel.send((_FAILED, number, own))
         else:
-            self._channel.send((_ENDED, number, tuple(timing), answer), files)
+            channel.send((_ENDED, number, tuple(timing), made), files)
+
+    def work() -> None:
+        # Whatever breaks on the way ends the channel: the caller takes the device for dead.
+        with suppress(Exception):
+            while True:
+                answer(next_call())
+        channel.close()
+
+    try:
+        for index in range(streams):
+            begun(threading.Thread(target=work, name=f"hetsim call {index}", daemon=True))
+    except OutOfRoom:
+        channel.close()
+        raise
 
 
 def _own_class(error: ExecutionError) -> ExecutionError:

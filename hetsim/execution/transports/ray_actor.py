@@ -26,7 +26,7 @@ from hetsim.errors import Cancelled, DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.cluster import Versions, actor_options, check_versions, nodes_of, own_versions
 from hetsim.execution.dispatch.transport import Fault, kernel_fault, unanswered
 from hetsim.execution.program import Program
-from hetsim.execution.transports.channel import Channel, DeviceEnd, Memory, come, meeting
+from hetsim.execution.transports.channel import Channel, Memory, come, meet, serve
 from hetsim.execution.transports.live_cluster import refuse_unplaceable
 from hetsim.execution.weights import Shipments
 from hetsim.execution.worker import DeviceWorker, error_of_device
@@ -163,10 +163,9 @@ class DeviceActor(DeviceWorker):
 
     def join(self, name: str, streams: int) -> bool:
         """Take calls over a channel too, if the caller waits at `name` on this machine."""
-        memory = Memory()
-        channel = come(name, memory) if sys.platform == "linux" else None
+        channel = come(name, Memory()) if sys.platform == "linux" else None
         if channel is not None:
-            DeviceEnd(self.device, channel, memory, self, streams).start()
+            serve(channel, self, streams)
         return channel is not None
 
     def call(self, version: int, request: int, index: int, *received: Any) -> Any:
@@ -245,9 +244,8 @@ def join(
     if sys.platform != "linux":
         return None
     wait_for = _Waiting(device, bool(actor.where), timeout_s, given_up, started=True)
-    with meeting(memory) as (name, place):
-        came = actor.handle.join.remote(name, streams)
-        return place.accept() if wait_for(came, "opening a channel") else None
+    asked = actor.handle.join
+    return meet(memory, lambda name: wait_for(asked.remote(name, streams), "opening a channel"))
 
 
 @dataclass(slots=True)

@@ -145,7 +145,7 @@ class RayTransport:
         channel = join(device, actor, self._memory, streams, self._timeout_s, given_up)
         if channel is None:
             return
-        end = CallerEnd(channel, self._memory, self._post, lambda: self._why(device, actor))
+        end = CallerEnd(channel, self._post, lambda: self._why(device, actor))
         with self._lock:
             if given_up():
                 channel.release()

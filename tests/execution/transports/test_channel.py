@@ -28,13 +28,13 @@ from hetsim.execution.transports.channel import (
     CallerEnd,
     Channel,
     ChannelEnded,
-    DeviceEnd,
     Held,
     Memory,
     _own_class,
     come,
     heard,
-    meeting,
+    meet,
+    serve,
     told,
 )
 from hetsim.execution.worker import DeviceWorker
@@ -204,7 +204,7 @@ class Posted:
 
 def caller(end: Channel) -> tuple[CallerEnd, Posted]:
     posted = Posted()
-    made = CallerEnd(end, Memory(), posted.post, lambda: FAULT)
+    made = CallerEnd(end, posted.post, lambda: FAULT)
     made.start()
     return made, posted
 
@@ -249,7 +249,7 @@ class Worker(DeviceWorker):
 def test_calls_go_to_a_worker_and_come_back(ends: Ends, streams: int) -> None:
     here, there = ends
     memory = Memory()
-    DeviceEnd("gpu", there, Memory(), Worker("gpu"), streams).start()
+    serve(there, Worker("gpu"), streams)
     end, posted = caller(here)
     x = np.arange(LARGE_BYTES)
     for _ in range(5):
@@ -281,26 +281,37 @@ assert channel.receive().content == ("welcome",)
 
 
 def test_another_process_comes_and_the_place_goes() -> None:
-    with meeting(Memory()) as (name, place):
-        with subprocess.Popen([sys.executable, "-c", OTHER_PROCESS, name]) as other:
-            end = place.accept()
-            assert end is not None
-            assert end.receive().content == ("I am",)
-            end.send(("welcome",))
-        assert other.returncode == 0
+    names: list[str] = []
+    others: list[subprocess.Popen[bytes]] = []
+
+    def ask(name: str) -> bool:
+        names.append(name)
+        others.append(subprocess.Popen([sys.executable, "-c", OTHER_PROCESS, name]))
+        return True
+
+    end = meet(Memory(), ask)
+    assert end is not None
+    assert end.receive().content == ("I am",)
+    end.send(("welcome",))
+    assert others[0].wait(60) == 0
     end.release()
-    assert come(name, Memory()) is None
+    assert come(names[0], Memory()) is None
 
 
 def test_another_user_is_turned_away_on_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channels, "_MEET_MS", 200)
-    with meeting(Memory()) as (name, place):
+    friends: list[Channel | None] = []
+
+    def ask(name: str) -> bool:
         with monkeypatch.context() as patch:
             patch.setattr(os, "geteuid", lambda: 12345)
             assert come(name, Memory()) is None
-        friend = come(name, Memory())
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "geteuid", lambda: 12345)
-            assert place.accept() is None
-        assert friend is not None
-        friend.release()
+        friends.append(come(name, Memory()))
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        return True
+
+    assert meet(Memory(), ask) is None
+    monkeypatch.undo()
+    (friend,) = friends
+    assert friend is not None
+    friend.release()
