@@ -33,7 +33,7 @@ from hetsim.execution.program import (
     model_of,
     tolerance_of,
 )
-from hetsim.execution.run import judged
+from hetsim.execution.run import all_judged, run_whole
 from hetsim.execution.session import transports
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.turns import Turns
@@ -64,6 +64,8 @@ class RealTimePlayer:
         self._transport = transport
         self._events = events
         self._timeout_s = timeout_s
+        # Requests of an earlier play are others: it may be forgotten late.
+        self._played = 0
         self.wall_s: list[float] = []
         self.overrun_s = 0.0
         self.longest_s: dict[int, float] = {}
@@ -100,7 +102,8 @@ class RealTimePlayer:
                 step = steps[index]
                 received = [values[request][name] for name in step.receives]
                 called[request, task] = time.monotonic()
-                transport.call(Call(request, index, step.device, 0), 0, step, received)
+                call = Call(self._played + request, index, step.device, 0)
+                transport.call(call, 0, step, received)
 
         for request in range(requests):
             turns.admit(request)
@@ -122,7 +125,7 @@ class RealTimePlayer:
             late = sorted({steps[turns.template_of(r).first_group + t].device for r, t in called})
             event = self._next(min(wake, deadline), late, "running the plan", deadline)
             if isinstance(event, Ended):
-                request, index = event.call.request, event.call.step
+                request, index = event.call.request - self._played, event.call.step
                 task = index - turns.template_of(request).first_group
                 now, since = time.monotonic(), called[request, task]
                 self.longest_s[index] = max(now - since, self.longest_s.get(index, 0.0))
@@ -136,14 +139,16 @@ class RealTimePlayer:
     ) -> list[Mapping[str, Any]]:
         names, found = self._program.outputs, dict[int, Mapping[str, Any]]()
         for request, made in enumerate(values):
-            self._transport.fetch(request, {name: made[name] for name in names})
+            outputs = {name: made[name] for name in names}
+            self._transport.fetch(self._played + request, outputs)
         while len(found) < len(values) and names:
             event = self._next(deadline, (), "fetching outputs")
             if isinstance(event, Fetched):
-                found[event.request] = outputs_of(event)
+                found[event.request - self._played] = outputs_of(event)
         for device in self._program.code:
             for request in range(len(values)):
-                self._transport.forget(device, 0, request)
+                self._transport.forget(device, 0, self._played + request)
+        self._played += len(values)
         return [found.get(request, {}) for request in range(len(values))]
 
     def _next(
@@ -253,7 +258,6 @@ def emulate(
     if time_scale is not None and not (time_scale > 0 and math.isfinite(time_scale)):
         raise UsageError(f"time_scale is {time_scale:g}", hint="give a positive number")
     model = model_of(plan)
-    from hetsim.execution.run import run_whole
     from hetsim.execution.session import crossing_bytes
     from hetsim.execution.weights import staged
     from hetsim.problem.parts import check_contention
@@ -291,22 +295,15 @@ def emulate(
     for made in found:
         known = {**given, **constants, **made}
         outputs.append({name: known[name] for name in model.graph.outputs})
-    verdicts = []
-    if reference is not None:
-        tolerance = tolerance_of(plan)
-        verdicts = [judged(each, reference, tolerance) for each in outputs]
+    judged = all_judged(outputs, reference, tolerance_of(plan), "request")
     return Emulation(
         predicted=predicted,
         time_scale=time_scale,
         wall_s=tuple(player.wall_s),
         overrun_s=player.overrun_s,
         outputs=tuple(outputs),
-        bitwise_equal=all(v.bitwise_equal for v in verdicts) if verify else None,
-        mismatches=tuple(
-            f"request {request}: {mismatch}"
-            for request, verdict in enumerate(verdicts)
-            for mismatch in verdict.mismatches
-        ),
+        bitwise_equal=judged[0],
+        mismatches=judged[1],
     )
 
 

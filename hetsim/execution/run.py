@@ -74,6 +74,26 @@ def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: fl
     return Verdict(False, differences(rest, beyond))
 
 
+def all_judged(
+    answers: Sequence[Mapping[str, Any]],
+    reference: Mapping[str, Any] | None,
+    tolerance: float,
+    each: str = "",
+) -> tuple[bool | None, tuple[str, ...]]:
+    """Return whether all answers have the reference's bits, and what is off, by number of `each`.
+
+    None without a reference.
+    """
+    if reference is None:
+        return None, ()
+    verdicts = [judged(answer, reference, tolerance) for answer in answers]
+    return all(verdict.bitwise_equal for verdict in verdicts), tuple(
+        f"{each} {number}: {mismatch}" if each else mismatch
+        for number, verdict in enumerate(verdicts)
+        for mismatch in verdict.mismatches
+    )
+
+
 def deviations(found: Mapping[str, Any], reference: Mapping[str, Any]) -> tuple[Deviation, ...]:
     """Return how far each float array of `found` is from `reference`, in its order."""
     told: list[Deviation] = []
@@ -341,21 +361,16 @@ def run(
         exact = run_whole(model, given) if verify and roundings is not None else None
         default = run_whole(model, given, plain=True) if plain else None
     tolerance = tolerance_of(plan)
-    verdicts = []
-    if reference is not None:
-        verdicts = [judged(answer, reference, tolerance) for answer in answers]
+    named = "replica" if replicas > 1 else ""
+    bitwise_equal, mismatches = all_judged(answers, reference, tolerance, named)
     wall_s = max(request.wall_s or 0.0 for request in asked)
     return Run(
         outputs=outputs,
         timeline=timeline,
         wall_s=wall_s,
         reference=reference,
-        bitwise_equal=all(v.bitwise_equal for v in verdicts) if verdicts else None,
-        mismatches=tuple(
-            f"replica {index}: {mismatch}" if replicas > 1 else mismatch
-            for index, verdict in enumerate(verdicts)
-            for mismatch in verdict.mismatches
-        ),
+        bitwise_equal=bitwise_equal,
+        mismatches=mismatches,
         tolerance=tolerance,
         recoveries=recoveries,
         events=events,

@@ -31,7 +31,7 @@ from hetsim.execution.compiled.manifest import (
     read_manifest,
 )
 from hetsim.execution.program import Code, Program, check_how, given_inputs
-from hetsim.execution.run import judged, run_whole
+from hetsim.execution.run import all_judged, run_whole
 from hetsim.execution.session import execute
 from hetsim.execution.weights import run_folder
 from hetsim.graph.graph import Graph, Node, Tensor
@@ -332,11 +332,11 @@ def run_compiled(
     if verify:
         reference, not_compared = _reference(compiled, given)
     tolerance = compiled.manifest.tolerance
-    verdict = None if reference is None else judged(outputs, reference, tolerance)
+    bitwise_equal, mismatches = all_judged([outputs], reference, tolerance)
     return CompiledRun(
         outputs=outputs,
-        bitwise_equal=None if verdict is None else verdict.bitwise_equal,
-        mismatches=() if verdict is None else verdict.mismatches,
+        bitwise_equal=bitwise_equal,
+        mismatches=mismatches,
         tolerance=tolerance,
         not_compared=not_compared,
         executor=executor,
