@@ -173,26 +173,11 @@ _MESSAGE_S = 0.2
 
 @dataclass(frozen=True)
 class Emulation:
-    """What a plan took in real time, beside what the virtual clock says of it.
+    """What a plan took in real time, beside what the virtual clock says of it (`predicted`).
 
-    Attributes
-    ----------
-    predicted : Timeline
-        In virtual seconds.
-    time_scale : float
-        Real seconds that a virtual second lasts.
-    wall_s : tuple of float
-        By request, all of which come at once: real seconds until its last output is on the
-        host.
-    overrun_s : float
-        The most real seconds by which a call to a device took longer than its modelled time:
-        kernels slower than their model at this scale, and the way there and back.
-    outputs : tuple of dict of str to array
-        By request.
-    bitwise_equal : bool or None
-        Whether all outputs equal those of the whole model; None: not compared.
-    mismatches : tuple of str
-        As in ``Run``, of all requests.
+    `time_scale`: real seconds that a virtual second lasts; `wall_s`: by request, all of which come
+    at once, real seconds until its last output is on the host; `overrun_s`: the most real seconds
+    by which a device was held longer than modelled. `bitwise_equal` and `mismatches` as in ``Run``.
     """
 
     predicted: Timeline = field(repr=False)
@@ -229,30 +214,10 @@ def emulate(
 ) -> Emulation:
     """Run `plan` for real with every device and link as slow as it is modelled.
 
-    Subgraphs compute on their devices and hold them to the end of their modelled time;
-    values wait for as long as links would carry them, one at a time where links are shared.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of a problem that was built from a model.
-    inputs, executor, address, timeout_s, verify, seed
-        As in ``hetsim.run``; all requests have the same inputs.
-    requests : int
-        That come at once.
-    time_scale : float, optional
-        Real seconds that a virtual second is to last. Where it is too small for this
-        machine's kernels, `overrun_s` of the result shows it. Absent: one that leaves room
-        for them, by a first run without holding, and gives a run of two seconds at least.
-    contention : "fifo" or "none", optional
-        How links behave; absent: as the problem says.
-
-    Raises
-    ------
-    UsageError
-        Where an option is unknown or makes no sense, or the plan has no model.
-    PlanError, RequestError, ExecutionError
-        As ``hetsim.run`` does.
+    Subgraphs hold their devices to the end of their modelled time; values wait for as long as links
+    would carry them, one at a time where links are shared. `requests` come at once, with the same
+    inputs. Without `time_scale` a first run without waiting finds one that leaves room for the
+    kernels of this machine, and gives a run of two seconds at least. All else as in ``hetsim.run``.
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not (time_scale > 0 and math.isfinite(time_scale)):

@@ -99,16 +99,7 @@ _SUFFIX = "_kernel_time"
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """What one node took.
-
-    Attributes
-    ----------
-    node, op_type : str
-    runs : int
-        Times that it was run.
-    seconds : float
-        Wall clock of all of them together, to the microsecond.
-    """
+    """What one node took: `seconds` by the wall clock, of all its runs together."""
 
     node: str
     op_type: str
@@ -147,17 +138,9 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 class KernelSettings:
     """How the kernels of a subgraph are opened.
 
-    Attributes
-    ----------
-    threads : int
-        That one kernel is spread over.
-    profile : bool
-        Whether the time of every kernel is taken down.
-    libraries : tuple of str
-        Paths of the onnxruntime custom-op libraries that its operators come from.
-    plain : bool
-        With ONNX Runtime's own default options, whose bits depend on the whole graph, on the
-        processor and on its number of cores: to see how far they are from ``SESSION_OPTIONS``.
+    One kernel is spread over `threads`; `profile` takes down the time of each; `libraries` are
+    paths of custom-op libraries. `plain` is ONNX Runtime's own default options, whose bits depend
+    on the whole graph and the processor: to see how far they are from ``SESSION_OPTIONS``.
     """
 
     threads: int = 1

@@ -97,29 +97,15 @@ def rounded(
 ) -> onnx.ModelProto:
     """Return the model with every node's float inputs and outputs rounded as its device does.
 
-    A node computes in the types of the graph, between values that have been rounded: the
-    least that arithmetic of that precision does to them. Where the device's type is the wider
-    one, as float32 for a graph in float16, the node computes in it, and what it writes is
-    rounded to the type of the graph; but for nodes whose types ONNX cannot infer, such as
-    those of other domains, which stay as they are. Rounding what is rounded already changes
-    nothing, so that a model cut in parts gives the bits of the whole. The bodies of control
-    flow are rounded node by node too; a model-local function where it is entered and left.
+    A node computes in the types of the graph, between rounded values: the least that arithmetic of
+    that precision does to them. Where the device's type is the wider one, the node computes in it
+    and what it writes is rounded to the type of the graph, but where ONNX cannot infer types.
+    Rounding what is rounded changes nothing, so a model cut in parts gives the bits of the whole.
+    Bodies of control flow are rounded node by node; a model-local function where it is entered and
+    left.
 
-    Parameters
-    ----------
-    proto : onnx.ModelProto
-        Not changed.
-    roundings : sequence of mapping
-        By node of the graph, in order; an empty one leaves the node as it is.
-    dtypes : mapping of str to str
-        Element type of each value of the graph.
-
-    Raises
-    ------
-    ModelError
-        Where a value in a body has a type that cannot be inferred.
-
-    Complexity: O(V + E), and type inference where there are bodies.
+    `roundings`: by node of the graph; an empty one leaves it as it is. `dtypes`: of each value.
+    Raises ModelError where a value in a body has a type that cannot be inferred. O(V + E).
     """
     import onnx
 

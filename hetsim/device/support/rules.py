@@ -29,15 +29,8 @@ if TYPE_CHECKING:
 class Support:
     """A device's answer to ``query_model``.
 
-    Attributes
-    ----------
-    device : str
-    supported : tuple of bool
-        By node id: whether it takes the node alone.
-    reasons : mapping of int to str
-        Why a node is not taken alone; one entry for each that is not.
-    composites : tuple of Match
-        Nodes that it takes together as one kernel, disjoint, by first node.
+    `supported`: by node id, whether it takes the node alone; `reasons`: why not, one for each that
+    is not; `composites`: nodes that it takes together as one kernel, disjoint, by first node.
     """
 
     device: str

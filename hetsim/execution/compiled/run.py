@@ -73,16 +73,9 @@ def open_compiled(folder: Path) -> CompiledPlan:
     """Read what ``compile_plan`` wrote, and check all of it.
 
     Every file is copied to a folder of this process's own and held against its SHA-256 on the way;
-    the copies are read as any ONNX model is, and opened in a child process first, so that one that
-    breaks ONNX Runtime does not break this process.
-
-    Raises
-    ------
-    InvalidInput
-        Where a file is missing, damaged, not in the folder, or does not fit the others; or where
-        other versions wrote it.
-    ExecutionError
-        Where the copies cannot be written.
+    the copies are read as any ONNX model is, and opened in a child process first. Raises
+    InvalidInput where a file is missing, damaged, or does not fit the others, or other versions
+    wrote it.
     """
     folder = folder.resolve()
     manifest, steps, text = read_manifest(folder)
@@ -264,24 +257,9 @@ def open_all(memory_bytes: int) -> None:
 
 @dataclass(frozen=True)
 class CompiledRun:
-    """What a compiled plan computed.
+    """What a compiled plan computed; see ``hetsim.Run``.
 
-    Attributes
-    ----------
-    outputs : dict of str to array
-        In the model's order; a list for a sequence, None for an empty optional.
-    bitwise_equal : bool or None
-        Whether they equal those of the whole model to the last bit; None: not compared.
-    mismatches : tuple of str
-        The outputs that are further off than `tolerance` allows, each with in what it differs.
-    tolerance : float
-        As in ``hetsim.Run``.
-    not_compared : str or None
-        Why there was nothing to compare with.
-    executor : str
-    wall_s, compile_s : float
-        Real seconds of the execution, and before it until every device was ready.
-    steps : int
+    `not_compared` says why there was nothing to compare with.
     """
 
     outputs: dict[str, NDArray[Any]] = field(repr=False)
@@ -307,18 +285,9 @@ def run_compiled(
 ) -> CompiledRun:
     """Run a compiled plan; the model's file need not be there.
 
-    Parameters are those of ``hetsim.run``; the random inputs of a seed are the same too.
-    With `verify` the outputs are compared with those of the whole model where it is still
-    at the place that the plan names and has the digest that the plan recorded.
-
-    Raises
-    ------
-    UsageError
-        Where options do not exist or do not go together.
-    RequestError
-        Where the inputs do not fit the model.
-    ExecutionError
-        Where a device fails or does not answer in time, or Ray does not start.
+    Parameters and errors are those of ``hetsim.run``; the random inputs of a seed are the same too.
+    With `verify` outputs are compared with the whole model's where that is still at the place that
+    the plan names, with the digest that the plan recorded.
     """
     check_how(executor, address, timeout_s)
     given = given_inputs(_stand_in(compiled), inputs, seed)

@@ -47,29 +47,12 @@ def compile_plan(
 ) -> Manifest:
     """Write `plan` to a new folder, all files or none.
 
-    One ``g3_npu.onnx`` a subgraph, ``constants.onnx`` where outputs of the model are stored
-    values, ``weights.bin`` with the large weights of all of them, each once, as external data,
-    ``plan.json``, and ``manifest.json``, which names the rest, each with its SHA-256.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of a problem that was built from a model and a platform.
-    folder : Path
-        New or empty.
-    precision : "graph" or "device"
-        As in ``hetsim.run``.
-
-    Raises
-    ------
-    UsageError
-        Where the folder exists and is not empty, or there is no model or platform.
-    PlanError
-        Where the plan is not valid.
-    InvalidInput
-        Where a subgraph cannot be exported, or the disk refuses.
-
-    Complexity: linear in the graph and the weights; one weight is in memory at a time.
+    One ``g3_npu.onnx`` a subgraph, ``constants.onnx`` where outputs of the model are stored values,
+    ``weights.bin`` with the large weights of all of them, each once, as external data,
+    ``plan.json``, and ``manifest.json``, which names the rest, each with its SHA-256. Raises
+    UsageError where the folder is not empty, or there is no model or platform, PlanError where the
+    plan is not valid, InvalidInput where a subgraph cannot be exported, or the disk refuses.
+    O(graph + weights).
     """
     check_folder(folder)
     model, platform = plan.problem.model, plan.problem.platform

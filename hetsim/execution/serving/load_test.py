@@ -205,25 +205,10 @@ class Late:
 class Host:
     """How this machine kept up, in real seconds.
 
-    Attributes
-    ----------
-    sent : Late
-        Requests, against when they were due: the dispatcher was busy, or its timer slack.
-    answered : Late
-        Answers, against when they were due: when the last task of a batch should have ended, and
-        did on its device.
-    calls : int
-        Of devices.
-    overran : int
-        Calls that took longer than their modelled time.
-    overrun_s, longest_overrun_s : float
-        By how much in all, and at most; 0 where nothing is emulated.
-    modelled_s : float
-        What all calls should have taken; 0 where nothing is emulated.
-    dispatcher : float
-        Share of the run in which the thread that sends requests was at work.
-    wall_s : float
-        Of the run.
+    Requests were `sent`, and answers noted (`answered`), so late after they were due. Of `calls`,
+    so many `overran` their modelled time, by `overrun_s` in all and `longest_overrun_s` at most,
+    where all should have taken `modelled_s`; 0 where nothing is emulated. `dispatcher`: share of
+    the run in which the thread that sends requests was at work.
     """
 
     sent: Late
@@ -350,25 +335,11 @@ LATE_SHARE = 0.05
 class LoadTest:
     """What became of a workload for real, beside what was simulated of the same arrivals.
 
-    Attributes
-    ----------
-    measured, simulated : Service
-        In seconds of the workload. A measured latency is from when a request was due until its
-        outputs were here; of what is not emulated, service is what a batch took alone before the
-        run, and links took no time of their own.
-    emulated : bool
-        Whether devices and links took their modelled time; else devices took what this
-        machine's kernels take.
-    time_scale : float
-        Real seconds that a second of the workload lasted.
-    host : Host
-        How this machine kept up.
-    outputs : Outputs or None
-        Whether answers are right; None where not asked for.
-    executor : str
-        ``ray`` or ``threads``.
-    start_s : float
-        Real seconds until every device was ready.
+    `measured` and `simulated` are in seconds of the workload, of which each lasted `time_scale`
+    real ones. A measured latency is from when a request was due until its outputs were here; of
+    what is not `emulated`, service is what a batch took alone before the run, and links took no
+    time of their own. `host`: how this machine kept up; `outputs`: whether answers are right;
+    `start_s`: real seconds until every device was ready.
     """
 
     measured: Service = field(repr=False)
