@@ -386,14 +386,13 @@ def _about(plan: Plan) -> Callable[[int, str], tuple[int, int]]:
 
 def crossing_bytes(plan: Plan) -> int:
     """Bytes of the values that cross devices or leave the model: the most of a replica."""
-    return max(_crossing_bytes(replica) for replica in plan.replicas)
-
-
-def _crossing_bytes(plan: Plan) -> int:
-    crossing = 0
-    for value in plan.problem.values:
-        ends = (value.producer, *value.consumers)
-        devices = {plan.assignment[node] if node != GRAPH_INPUT else None for node in ends}
-        if value.is_output or len(devices) > 1:
-            crossing += value.nbytes
-    return crossing
+    totals = []
+    for replica in plan.replicas:
+        crossing = 0
+        for value in plan.problem.values:
+            ends = (value.producer, *value.consumers)
+            devices = {replica.assignment[v] if v != GRAPH_INPUT else None for v in ends}
+            if value.is_output or len(devices) > 1:
+                crossing += value.nbytes
+        totals.append(crossing)
+    return max(totals)

@@ -104,43 +104,37 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Losing:
-    """Whether a Ray is lost, and those who want to know."""
+    """Whether a Ray is lost (`error`: what happened), and those who want to know."""
 
     def __init__(self) -> None:
+        self.error: ClusterError | None = None
         self._lock = threading.Lock()
         self._listeners: dict[object, Listener] = {}
-        self._error: ClusterError | None = None
-
-    @property
-    def error(self) -> ClusterError | None:
-        """What happened; None while all is well."""
-        return self._error
 
     def tell(self, listener: Listener) -> Callable[[], None]:
-        """Have `listener` called once where the Ray is lost, on any thread; return how to stop
-        that.
-        """
+        """Have `listener` called once where the Ray is lost; return how to stop that."""
         key = object()
         with self._lock:
             self._listeners[key] = listener
-            error = self._error
+            error = self.error
         if error is not None:
             listener(error)
-        return lambda: self._forget(key)
+
+        def forget() -> None:
+            with self._lock:
+                self._listeners.pop(key, None)
+
+        return forget
 
     def lose(self, error: ClusterError) -> None:
-        """Tell all; nothing where it was lost before."""
+        """Tell all, on this thread; nothing where it was lost before."""
         with self._lock:
-            if self._error is not None:
+            if self.error is not None:
                 return
-            self._error = error
+            self.error = error
             listeners = tuple(self._listeners.values())
         for listener in listeners:
             listener(error)
-
-    def _forget(self, key: object) -> None:
-        with self._lock:
-            self._listeners.pop(key, None)
 
 
 @contextlib.contextmanager
