@@ -100,12 +100,22 @@ def staged(model: Model) -> Iterator[Model]:
 
 def extents_of(proto: onnx.ModelProto) -> set[Extent]:
     """Return the pieces of weights files that `proto` refers to."""
-    found: set[Extent] = set()
-    for tensor in external_tensors(proto):
-        fields = {entry.key: entry.value for entry in tensor.external_data}
-        offset = int(fields.get("offset") or 0)
-        found.add(Extent(fields["location"], offset, bytes_of(tensor)))
-    return found
+    return {extent_of(tensor) for tensor in external_tensors(proto)}
+
+
+def extent_of(tensor: onnx.TensorProto) -> Extent:
+    """Return the piece of a file that holds a tensor."""
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    return Extent(fields["location"], int(fields.get("offset") or 0), bytes_of(tensor))
+
+
+def refer(tensor: onnx.TensorProto, extent: Extent) -> None:
+    """Let a tensor be in a file."""
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    del tensor.external_data[:]
+    fields = {"location": extent.location, "offset": extent.offset, "length": extent.nbytes}
+    for key, value in fields.items():
+        tensor.external_data.add(key=key, value=str(value))
 
 
 def _is_large(tensor: onnx.TensorProto) -> bool:
@@ -151,16 +161,10 @@ def _referring(
     location = file.relative_to(root).as_posix()
     for tensor in proto.graph.initializer:
         if tensor.name in extents:
-            offset, nbytes = extents[tensor.name]
             reference = copy.graph.initializer.add(
-                name=tensor.name,
-                data_type=tensor.data_type,
-                dims=tensor.dims,
-                data_location=onnx.TensorProto.EXTERNAL,
+                name=tensor.name, data_type=tensor.data_type, dims=tensor.dims
             )
-            fields = {"location": location, "offset": str(offset), "length": str(nbytes)}
-            for key, value in fields.items():
-                reference.external_data.add(key=key, value=value)
+            refer(reference, Extent(location, *extents[tensor.name]))
     return copy
 
 

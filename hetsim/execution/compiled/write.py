@@ -25,8 +25,7 @@ from hetsim.execution.compiled.manifest import (
     describe,
 )
 from hetsim.execution.program import Program, assemble, roundings_of
-from hetsim.execution.weights import external_tensors, staged
-from hetsim.graph.reading.onnx_types import bytes_of
+from hetsim.execution.weights import Extent, extent_of, external_tensors, refer, staged
 from hetsim.partitioning.export.as_onnx import identifier
 from hetsim.partitioning.export.onnx_folder import check_folder
 from hetsim.version import __version__
@@ -169,18 +168,13 @@ class _Weights:
     def take_in(self, proto: onnx.ModelProto, weights_dir: Path) -> None:
         """Copy the external data of `proto`, and let it refer to the copy."""
         for tensor in external_tensors(proto):
-            fields = {entry.key: entry.value for entry in tensor.external_data}
-            nbytes = bytes_of(tensor)
-            place = weights_dir / fields["location"], int(fields.get("offset") or 0), nbytes
+            extent = extent_of(tensor)
+            place = weights_dir / extent.location, extent.offset, extent.nbytes
             if place not in self._offsets:
                 self._write(bytes(-self.nbytes % _ALIGNMENT))
                 self._offsets[place] = self.nbytes
                 self._copy(*place)
-            del tensor.external_data[:]
-            for key, text in (
-                ("location", WEIGHTS), ("offset", self._offsets[place]), ("length", nbytes)
-            ):  # fmt: skip
-                tensor.external_data.add(key=key, value=str(text))
+            refer(tensor, Extent(WEIGHTS, self._offsets[place], extent.nbytes))
 
     def _copy(self, path: Path, offset: int, nbytes: int) -> None:
         left = nbytes
