@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -43,24 +42,6 @@ Dim = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, Field(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class ValueSpec:
-    """One input or output."""
-
-    name: str
-    type: str
-    shape: tuple[int | str | None, ...] | None
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes; 0 where the shape is not known, or the values are no numbers."""
-        dims = self.shape
-        if dims is None or not all(isinstance(dim, int) for dim in dims):
-            return 0
-        numbers = [dim for dim in dims if isinstance(dim, int)]
-        return (math.prod(numbers) * ITEM_BITS.get(self.type, 0) + 7) // 8
-
-
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -86,7 +67,10 @@ class DeviceRecord(_Record):
 
 
 class ValueRecord(_Record):
-    """An input or output of the model."""
+    """An input or output: its element type, within ``sequence(...)`` and the like, and shape.
+
+    Of inputs of the model, integers index `below` entries, or are compared with what is `asked`.
+    """
 
     name: Text
     type: str
@@ -95,9 +79,12 @@ class ValueRecord(_Record):
     asked: int | None = None
 
     @property
-    def spec(self) -> ValueSpec:
-        """The same as a ``ValueSpec``."""
-        return ValueSpec(self.name, self.type, None if self.shape is None else tuple(self.shape))
+    def nbytes(self) -> int:
+        """Size in bytes; 0 where the shape is not known, or the values are no numbers."""
+        numbers = [dim for dim in self.shape or () if isinstance(dim, int)]
+        if self.shape is None or len(numbers) < len(self.shape):
+            return 0
+        return (math.prod(numbers) * ITEM_BITS.get(self.type, 0) + 7) // 8
 
 
 class GroupRecord(FileRecord):
@@ -151,7 +138,7 @@ def is_compiled(path: Path) -> bool:
     return path.is_dir() and os.path.lexists(path / MANIFEST)
 
 
-def describe(values: Iterable[onnx.ValueInfoProto]) -> tuple[ValueSpec, ...]:
+def describe(values: Iterable[onnx.ValueInfoProto]) -> tuple[ValueRecord, ...]:
     """Return inputs or outputs of an ONNX graph as records."""
     return tuple(_described(value) for value in values)
 
@@ -297,7 +284,7 @@ def _steps(manifest: Manifest, where: str) -> tuple[Step, ...]:
     return steps_of(manifest.parts(), manifest.outputs)
 
 
-def _described(value: onnx.ValueInfoProto) -> ValueSpec:
+def _described(value: onnx.ValueInfoProto) -> ValueRecord:
     from hetsim.graph.reading.onnx_types import dtype_name, to_tensor
 
     kind = value.type
@@ -323,4 +310,5 @@ def _described(value: onnx.ValueInfoProto) -> ValueSpec:
     shape = to_tensor(value.name, kind).shape if plain else None
     if not value.name or any(isinstance(dim, int) and dim < 0 for dim in shape or ()):
         raise ValueError(f"value {value.name!r} has no name, or a negative dimension")
-    return ValueSpec(value.name, text, shape)
+    dims = None if shape is None else list(shape)
+    return ValueRecord(name=value.name, type=text, shape=dims)

@@ -25,7 +25,7 @@ from hetsim.execution.compiled.manifest import (
     PLAN,
     GroupRecord,
     Manifest,
-    ValueSpec,
+    ValueRecord,
     copy_checked,
     describe,
     read_manifest,
@@ -66,7 +66,7 @@ class CompiledPlan:
     plan: Mapping[str, Any] = field(repr=False)
     program: Program = field(repr=False)
     constants: Mapping[str, Any] = field(repr=False)
-    values: Mapping[str, ValueSpec] = field(repr=False)
+    values: Mapping[str, ValueRecord] = field(repr=False)
 
 
 def open_compiled(folder: Path) -> CompiledPlan:
@@ -88,7 +88,8 @@ def open_compiled(folder: Path) -> CompiledPlan:
         )
     specs = _foreign_specs(manifest, plan, folder)
     settings = {device.name: KernelSettings(device.threads) for device in manifest.devices}
-    known = {value.name: value.spec for value in manifest.inputs}
+    bare = {"below": None, "asked": None}
+    known = {value.name: value.model_copy(update=bare) for value in manifest.inputs}
     with ExitStack() as opening:
         copies = opening.enter_context(run_folder())
         weights = [] if manifest.weights is None else [manifest.weights]
@@ -162,7 +163,7 @@ def _foreign_specs(
 
 
 def _read(
-    folder: Path, copies: Path, group: GroupRecord, known: dict[str, ValueSpec]
+    folder: Path, copies: Path, group: GroupRecord, known: dict[str, ValueRecord]
 ) -> onnx.ModelProto:
     """The subgraph in a copied file, which makes and reads what the manifest says."""
     where = str(folder / group.file)
@@ -324,7 +325,8 @@ def _stand_in(compiled: CompiledPlan) -> Model:
     asked: dict[str, tuple[int, ...]] = {}
     for value in compiled.manifest.inputs:
         kind = value.type.partition("(")[0]
-        tensors[value.name] = Tensor(value.name, kind, value.spec.shape)
+        shape = None if value.shape is None else tuple(value.shape)
+        tensors[value.name] = Tensor(value.name, kind, shape)
     for value in compiled.manifest.inputs:
         if value.below is not None:
             table, row = f"table {len(tensors)}", f"row {len(tensors)}"
