@@ -33,7 +33,7 @@ from hetsim.device.kernels.onnx_runtime import CompiledSubgraph
 from hetsim.errors import ArtifactError
 from hetsim.graph.extract import extract
 from hetsim.graph.inputs.samples import random_inputs
-from onnx_builders import assert_bitwise_equal, make_model, op, value
+from onnx_builders import assert_bitwise_equal, op
 
 ELSEWHERE = """
 import json, sys
@@ -128,31 +128,6 @@ def test_every_subgraph_of_a_zoo_model_comes_back(name: str, elsewhere: Elsewher
     assert len(plan.groups) > 1
     for found, due in zip(elsewhere.outputs(), wanted, strict=True):
         assert_bitwise_equal(found, due)
-
-
-def test_weights_from_files_are_in_the_file(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    table = rng.standard_normal((64, 64)).astype(np.float32)
-    (tmp_path / "w.bin").write_bytes(bytes(100) + table.tobytes())
-    proto = make_model(
-        [op("MatMul", "x a", "p"), op("MatMul", "p b", "y")], [value("x", (2, 64))],
-        [value("y", (2, 64))],
-    )  # fmt: skip
-    for name in ("a", "b"):
-        tensor = proto.graph.initializer.add(name=name, dims=[64, 64], data_type=1, data_location=1)
-        for key, text in (("location", "w.bin"), ("offset", "100"), ("length", str(table.nbytes))):
-            tensor.external_data.add(key=key, value=text)
-    data = exported(proto, weights_dir=tmp_path)
-    x = rng.standard_normal((2, 64)).astype(np.float32)
-    found = opened(data).run({"x": x})
-    inline = make_model(
-        [op("MatMul", "x a", "p"), op("MatMul", "p b", "y")], [value("x", (2, 64))],
-        [value("y", (2, 64))], {"a": table, "b": table},
-    )  # fmt: skip
-    assert_bitwise_equal(found, whole(inline, {"x": x}))
-    (tmp_path / "w.bin").unlink()
-    with pytest.raises(ArtifactError, match=r"cannot be exported: .*w\.bin"):
-        exported(proto, weights_dir=tmp_path)
 
 
 @pytest.fixture(scope="module")

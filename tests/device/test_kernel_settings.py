@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +15,8 @@ from hetsim.device import registry
 from hetsim.device.device import Device, SimulatedDevice
 from hetsim.device.kernels.onnx_runtime import KernelSettings
 from hetsim.errors import UsageError
-from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
-from hetsim.testing import check_device
 from onnx_builders import make_model, op, save, value
 
 CPU = hetsim.load_device("rockchip-rk3588-cpu")
@@ -126,19 +124,3 @@ def test_kernels_that_are_not_those_of_onnx_runtime(off_plan: Any) -> None:
     run = hetsim.run(off_plan(Wrong), executor="threads")
     assert run.bitwise_equal is False
     assert len(run.mismatches) == 1
-
-
-def test_a_device_that_exports_nothing(off_plan: Any, tmp_path: Path) -> None:
-    from hetsim.execution.compiled.write import compile_plan
-
-    def make(spec: DeviceSpec = CPU) -> Device:
-        return Approximate("cpu", spec)
-
-    device = make()
-    assert device.get_property("IMPORT_EXPORT_SUPPORT") is False
-    assert "EXPORT_IMPORT" not in str(device.get_property("OPTIMIZATION_CAPABILITIES"))
-    with pytest.raises(UsageError, match="device 'cpu': it imports no compiled subgraphs"):
-        device.import_compiled(io.BytesIO(b""))
-    check_device(make, ["zoo:squeezenet"])
-    with pytest.raises(UsageError, match="backend 'off' exports no compiled subgraphs"):
-        compile_plan(off_plan(Approximate), tmp_path / "compiled")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from page_blocks import alike, blocks_of, differences, renewed
+from page_blocks import differences, renewed
 
 PAGE = """# A page
 
@@ -39,15 +39,6 @@ not run
 """
 
 
-def test_every_fence_is_found_with_its_file_and_place() -> None:
-    found = blocks_of(PAGE)
-    assert [block.language for block in found] == [
-        "yaml", "console", "python", "python", "output", "text",
-    ]  # fmt: skip
-    assert [block.file for block in found] == ["box.yaml", *[None] * 5]
-    assert all(PAGE[block.start : block.end] == block.text for block in found)
-
-
 def test_what_differs_is_told_and_renewed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
@@ -64,15 +55,6 @@ def test_what_differs_is_told_and_renewed(tmp_path: Path) -> None:
     kept = "".join(console.splitlines(keepends=True)[:2])  # what was left open stays so
     text = PAGE.replace(console, kept + "".join(others))
     assert page.read_text() == text.replace("```output\n3", "```output\n2")
-
-
-def test_dots_stand_for_any_text_of_a_line_and_no_more() -> None:
-    assert alike("took ... in all\n", "took 3 ms in all\n")
-    assert not alike("took ... in all\n", "took 3 ms\n in all\n")
-    assert not alike("a.c\n", "abc\n")
-    for printed in ("took 3 ms\nend\n", "took 3 ms,\n  of 4\nend\n"):
-        assert alike("took ...\n  ...\nend\n", printed)
-    assert not alike("took ...\n  ...\nend\n", "took 3 ms\nof 4\nend\n")
 
 
 @pytest.mark.parametrize(

@@ -136,34 +136,3 @@ def test_a_session_that_cannot_start_leaves_nothing(cut: Cut, diamond: onnx.Mode
     while threads() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert threads() == []
-
-
-@pytest.mark.slow
-def test_thousands_of_requests_leave_no_trace_in_memory(cut: Cut, diamond: onnx.ModelProto) -> None:
-    def held(session: Session) -> tuple[int, ...]:
-        loop: Any = session._loop
-        crews = loop._transport._crews.values()
-        states = sum(len(crew.worker._values) for crew in crews)
-        requests = loop._requests
-        flights = len(requests._dispatcher.flights)
-        return len(requests._open), len(requests._given_out), flights, states
-
-    x = [random_inputs(cut(diamond, BRANCHES).problem.model, k) for k in range(4)]  # type: ignore[arg-type]
-    plan = cut(diamond, BRANCHES)
-    assert plan.problem.model is not None
-    wanted = [run_whole(plan.problem.model, inputs) for inputs in x]
-    with Session(plan, "threads") as session:
-        pending: list[Any] = []
-        for number in range(2000):
-            pending.append(session.run_async(x[number % 4]))
-            if len(pending) == 8:
-                request = pending.pop(0)
-                assert request.request_id == number - 7
-                assert_bitwise_equal(request.result(60), wanted[(number - 7) % 4])
-        for request in pending:
-            request.result(60)
-        deadline = time.monotonic() + 10
-        while held(session) != (0, 0, 0, 0) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert held(session) == (0, 0, 0, 0)
-        assert len(session._loop._alarms) < 1000

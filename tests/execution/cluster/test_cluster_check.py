@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +94,6 @@ def test_node_types_offer_devices(tmp_path: Path) -> None:
     assert strangers(found, ("cpu", "gpu", "npu")) == (("spare", "dsp"),)
 
 
-def test_what_machines_say_themselves_is_left_open(tmp_path: Path) -> None:
-    text = LOCAL.replace("--labels=hetsim_gpu=1,rack=a", '--resources="$(cat ~/r.json)"')
-    seats = seats_of_file(read(tmp_path, text), ("cpu", "gpu"))
-    assert [seat.state for seat in seats] == ["node", "unstated"]
-    refuse_unserved(seats, "here")
-
-
 def test_what_has_no_node_is_refused(tmp_path: Path) -> None:
     found = read(tmp_path, TYPES)
     with pytest.raises(Infeasible, match="here: no node offers 'hetsim_tpu'; start a node"):
@@ -149,23 +140,6 @@ def test_a_file_that_is_none() -> None:
     found, (error,) = read_cluster_file("no-such.yaml")
     assert found is None
     assert str(error) == "no-such.yaml: no such file"
-
-
-def test_no_ray_is_loaded_for_a_file() -> None:
-    code = (
-        "import sys; from click.testing import CliRunner; from hetsim.cli.main import main\n"
-        "result = CliRunner().invoke(main, ['cluster', 'check', 'cluster.yaml'])\n"
-        "assert result.exit_code == 0, result.output\n"
-        "print(sorted({'ray', 'onnx', 'onnxruntime', 'numba', 'scipy'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def node(

@@ -16,7 +16,6 @@ from hetsim.execution.cluster import (
     Versions,
     check_versions,
     differences,
-    own_versions,
     version_reader,
     versions_of,
 )
@@ -27,17 +26,6 @@ told = pickle.loads(sys.stdin.buffer.read())()
 sys.stdout.buffer.write(pickle.dumps(told))
 """
 HERE = Versions("3.11.7", "0.1.0", "abc", "2.60.0", "1.31.0", "1.23.0", "2.3.1", "x86_64")
-
-
-def test_a_process_without_hetsim_can_be_asked() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.modules['hetsim'] = None\n{ASKED}"],
-        input=cloudpickle.dumps(version_reader()),
-        capture_output=True,
-        check=True,
-    )
-    there = versions_of(pickle.loads(done.stdout))
-    assert there == replace(own_versions(), hetsim=None, code=None)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from pathlib import Path
 
 import numpy as np
@@ -118,24 +117,6 @@ def test_weights_in_the_body_of_a_node_are_found_and_redirected(tmp_path: Path) 
         assert len(extents_of(inside.proto)) == 2
     numbers = np.arange(4096, dtype=np.float32)
     np.testing.assert_array_equal(found["z"], (numbers + 1) * numbers)
-
-
-def test_the_folder_of_a_killed_run_is_removed_and_that_of_a_living_one_is_not(
-    cache: Path,
-) -> None:
-    (cache / "runs").mkdir(parents=True, mode=0o700)
-    killed, draft = cache / "runs" / "killed", cache / "runs" / ".draft-young"
-    for folder in (killed, draft):
-        folder.mkdir()
-        (folder / "lock").touch()
-    with run_folder() as first, run_folder() as second:
-        assert first != second
-        assert not killed.exists()
-        assert first.is_dir()
-        assert draft.is_dir()
-        with (first / "lock").open("rb") as lock, pytest.raises(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert [folder.name for folder in (cache / "runs").iterdir()] == [".draft-young"]
 
 
 def test_a_cache_that_cannot_be_written_is_replaced_by_the_temporary_folder(

@@ -13,7 +13,7 @@ from hetsim.errors import ExecutionError, TimedOut, UsageError
 from hetsim.execution.dispatch.device_states import Policy
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.loop import SessionLoop
-from hetsim.execution.dispatch.requests import Overdue, Request
+from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.transport import Ended, Fetched, Loaded, Lost, Post
 from hetsim.execution.program import Part, Step, Timing, steps_of
 from session_parts import PARTS, program
@@ -123,22 +123,6 @@ def test_a_device_that_does_not_start_is_named() -> None:
         pass
     assert "compiling subgraphs" in str(caught.value)
     assert caught.value.devices[-1] == "b"
-
-
-def test_a_hang_is_of_the_device_as_it_was_when_it_began() -> None:
-    """It was found out otherwise meanwhile: what took its place is not lost for it."""
-    with running() as session:
-        error = ExecutionError("it hangs")
-        session.loop._events.put(Overdue("a", 0, error))
-        session.loop._events.put(Overdue("a", 0, error))
-        assert session.submit(1).result(_LONG_S) == {"y": 4}
-        assert session.devices.told.count(("discard", "a")) == 1
-        (found,) = session.loop.recoveries
-        assert (found.device, found.kind, found.how) == ("a", "hang", "restarted")
-        session.loop._events.put(Overdue("a", 1, error))
-        assert session.submit(1).result(_LONG_S) == {"y": 4}
-        assert session.devices.told.count(("discard", "a")) == 2
-        assert session.loop.processes() == {"a": 9, "b": 7}
 
 
 @pytest.mark.parametrize("how", ["lost", "raised", "no memory"])

@@ -166,28 +166,6 @@ def test_devices_forget_what_they_hold_of_a_request_that_did_not_go_as_planned(
     assert sorted(session.forgotten) == [("a", 0, 2), ("b", 0, 2)]
 
 
-def test_a_late_request_names_the_devices_that_kept_it(session: Session) -> None:
-    """Those that run it; where none does, those that are starting, or else all that run others."""
-    session.up("b")
-    waits = session.submit(10.0)
-    session.now = 10.0
-    session.open.expired(Expired(0))
-    assert isinstance(waits.error, TimedOut)
-    assert (waits.error.devices, waits.error.timeout_s) == (("a",), 10.0)
-    session.up("a")
-    first, second = session.submit(1000.0), session.submit(1000.0)
-    third = session.submit(20.0)
-    # Both streams of a are taken; nothing of the third has begun.
-    assert [call.request for call, _ in session.calls] == [1, 2]
-    session.now = 15.0
-    session.open.expired(Expired(3))
-    assert isinstance(third.error, TimedOut)
-    assert (third.error.devices, third.error.timeout_s) == (("a",), 20.0)
-    assert first.error is second.error is None
-    # Their calls took less than half of what the third had.
-    assert session.discarded == []
-
-
 def test_failures_are_made_of_devices_that_can_be_told(session: Session) -> None:
     session.up("a")
     session.now = 2.0

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Literal
 
 import onnx
 import pytest
-from click.testing import CliRunner
 
 import hetsim
-from hetsim.cli.main import main
 from hetsim.execution.dispatch import run_log
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.run_log import CALLER, RunLog
 from hetsim.execution.program import Step, Timing
 from hetsim.execution.run import run
 from hetsim.problem.timeline import Event
-from onnx_builders import save
 
 Cut = Callable[[onnx.ModelProto, Sequence[tuple[str, Sequence[int]]]], hetsim.Plan]
 Executor = Literal["ray", "threads"]
@@ -127,46 +122,3 @@ def test_what_happened_is_told_from_the_first_request_on(monkeypatch: pytest.Mon
     )
     assert told.log.busy_s == {"a": 2.0, "b": 2.5}
     assert told.log.calls == {"a": 1, "b": 1}
-
-
-@pytest.mark.parametrize(
-    ("ahead_s", "told_as"), [(0.0, 0.0), (5e-4, 5e-4), (-7.0, 0.0), (2e-3, 0.0)]
-)
-def test_a_clock_counts_as_another_where_it_says_what_cannot_be(
-    monkeypatch: pytest.MonkeyPatch, ahead_s: float, told_as: float
-) -> None:
-    """It cannot have run before it was given out, or after it was back, but for a millisecond."""
-    told = Told(monkeypatch)
-    told.at(0.0).submitted()
-    call = Call(0, 0, "a", 0)
-    told.at(1.0).given_out(call, STEPS["a"], {})
-    told.at(3.0).ended(call, Timing(1.0 + ahead_s, ((1.0 + ahead_s, 3.0 + ahead_s),)))
-    ran, moved = sorted(told.log.events(about), key=lambda event: event.kind)
-    assert (ran.start_s, ran.end_s) == pytest.approx((1.0 + told_as, 3.0 + told_as), abs=1e-9)
-    assert (moved.start_s, moved.end_s) == pytest.approx((1.0, 1.0 + told_as), abs=1e-9)
-
-
-@pytest.mark.parametrize("target", ["--trace", "--out"])
-def test_the_trace_of_a_run_holds_the_run(
-    diamond: onnx.ModelProto, tmp_path: Path, target: str
-) -> None:
-    path = save(diamond, tmp_path)
-    where = tmp_path / "written"
-    done = CliRunner().invoke(
-        main,
-        ["run", str(path), "--platform", "laptop", "--strategy", "hetero:npu,gpu,cpu",
-         "--executor", "threads", target, str(where), "--json"],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    record = json.loads((where if target == "--trace" else where / "trace.json").read_text())
-    entries = record["traceEvents"]
-    names = {e["pid"]: e["args"]["name"] for e in entries if e["name"] == "process_name"}
-    drawn = Counter(
-        names[entry["pid"]].partition(":")[0]
-        for entry in entries
-        if entry["ph"] == "X" and entry["cat"] == "compute"
-    )
-    subgraphs = json.loads(done.stdout)["plan"]["subgraphs"]
-    assert drawn == {
-        "real run, wall clock": subgraphs, "simulation, virtual clock": subgraphs
-    }  # fmt: skip

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from execution.transports.test_ray_connection import Child, folder, left_of
-from hetsim.errors import ClusterError
 from hetsim.execution.transports import ray_health as losses
 from hetsim.execution.transports.processes import Process, command_line
 from hetsim.execution.transports.ray_health import Losing, watched
@@ -70,19 +69,6 @@ def test_sessions_end_in_an_error_where_the_control_service_is_killed(folder: Pa
     assert child.process.returncode == 0
     assert left_of(below) == []
     assert list(folder.glob("hetsim-*")) == []
-
-
-def test_who_asks_late_is_told_and_who_asks_no_more_is_not() -> None:
-    losing, heard = Losing(), []
-    forget = losing.tell(lambda error: heard.append("first"))
-    losing.tell(lambda error: heard.append("second"))
-    forget()
-    assert losing.error is None
-    losing.lose(ClusterError("gone"))
-    losing.lose(ClusterError("gone again"))
-    losing.tell(lambda error: heard.append(str(error)))
-    assert heard == ["second", "gone"]
-    assert str(losing.error) == "gone"
 
 
 def test_a_ray_that_was_joined_and_answers_no_more_is_lost(

@@ -20,7 +20,6 @@ from hetsim.execution.transports.processes import (
     descendants,
     end_abandoned,
     end_all,
-    ending_waits,
     hangup_ends,
     held_interrupts,
     owned,
@@ -125,24 +124,6 @@ def test_what_ends_a_process_is_held_back_where_python_handles_it(number: signal
             assert signal.getsignal(number) == signal.SIG_DFL
     finally:
         signal.signal(number, before)
-
-
-def test_a_handler_of_termination_stays_over_the_start_of_a_ray(ctrl_c: None) -> None:
-    def own(number: int, frame: object) -> None:
-        told.append(number)
-
-    told: list[int] = []
-    before = signal.signal(signal.SIGTERM, own)
-    try:
-        with held_interrupts(), ending_waits():
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-        assert signal.getsignal(signal.SIGTERM) is own
-        with held_interrupts():
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert told == []
 
 
 def test_a_hangup_ends_as_termination_does_where_nobody_handles_it() -> None:

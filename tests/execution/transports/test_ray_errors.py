@@ -91,12 +91,3 @@ def test_values_outlive_a_process_and_not_a_node(said: str, gone: bool) -> None:
             return said
 
     assert node_may_be_gone(Died()) is gone
-
-
-def test_an_error_of_hetsim_comes_back_as_it_was() -> None:
-    cause = ExecutionError("indices out of bounds", where="device 'gpu', subgraph g1")
-    # Ray raises it as a class of both kinds.
-    assert translated(task_error(cause).as_instanceof_cause(), "gpu") is cause
-    assert translated(task_error(cause), "gpu") is cause
-    other = translated(task_error(ValueError("no")), "gpu")
-    assert (other.what, other.where) == ("ValueError: no", "device 'gpu'")
