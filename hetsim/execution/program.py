@@ -188,15 +188,6 @@ class Program:
         return tuple(sorted({extent for proto in protos for extent in extents_of(proto)}))
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an executor gives back."""
-
-    outputs: Mapping[str, Any]
-    compile_s: float
-    wall_s: float
-
-
 def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
     """Return, by node, the element types that its device in `plan` computes in another."""
     from hetsim.device.kernels.precision import check_rounding

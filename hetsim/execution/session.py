@@ -20,7 +20,6 @@ from hetsim.execution.dispatch.requests import Request
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import Post, Transport
 from hetsim.execution.program import (
-    Outcome,
     Program,
     assemble,
     check_how,
@@ -90,13 +89,16 @@ def execute(
     address: str | None,
     timeout_s: float,
     crossing_bytes: int,
-) -> Outcome:
-    """Run a program once; ``timeout_s`` is for compiling, and again for running."""
+) -> tuple[dict[str, Any], float, float]:
+    """Run a program once; return outputs, and real seconds of compiling and running.
+
+    Each may take ``timeout_s``.
+    """
     with opened(program, executor, address, 2 * crossing_bytes, {}, Policy(timeout_s)) as loop:
         request = Request(0, loop.cancel, dict)
         loop.submit(request, inputs, timeout_s)
         outputs = request.result()
-        return Outcome(outputs, loop.start_s, request.wall_s or 0.0)
+        return outputs, loop.start_s, request.wall_s or 0.0
 
 
 class Session:

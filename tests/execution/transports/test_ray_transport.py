@@ -169,7 +169,7 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
         assert [len(program.extents(device)) for device in ("cpu", "gpu", "npu")] == [2, 0, 1]
         both = set(program.extents("cpu")) & set(program.extents("npu"))
         assert len(both) == 1
-        outcome = execute(program, inputs, "ray", None, 60.0, 0)
+        outputs, _, _ = execute(program, inputs, "ray", None, 60.0, 0)
         # Both devices are on one node: what both read goes there once.
         assert set(sent) == {*program.extents("cpu"), *program.extents("npu")}
         assert len(sent) == len(set(sent)) == 2
@@ -177,6 +177,6 @@ def test_machines_that_do_not_see_the_weights_are_sent_them(
         assert len(set(folders)) == 1
         assert folders[0] != str(inside.weights_dir)
         assert not Path(folders[0]).exists()
-    assert outcome.outputs.keys() == expected.keys()
+    assert outputs.keys() == expected.keys()
     for name, array in expected.items():
-        assert outcome.outputs[name].tobytes() == array.tobytes()
+        assert outputs[name].tobytes() == array.tobytes()
