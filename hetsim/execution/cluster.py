@@ -71,6 +71,15 @@ def nodes_of(records: Sequence[Mapping[str, Any]]) -> tuple[Node, ...]:
     return tuple(sorted(nodes, key=lambda node: (not node.alive, node.ip, node.id)))
 
 
+def on_node(kind: Any, node_id: str, **options: Any) -> Any:
+    """Return a function or class as a Ray task or actor that goes to one node."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    where = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return ray.remote(kind).options(num_cpus=0, scheduling_strategy=where, **options)
+
+
 def actor_options(devices: Sequence[str], nodes: Sequence[Node]) -> dict[str, dict[str, Any]]:
     """Ray's options that put the actor of each device where it belongs.
 

@@ -264,6 +264,8 @@ class Shipments:
         self, node_id: str, weights_dir: str, extents: Sequence[Extent], wait_for: WaitFor
     ) -> str:
         """Send `extents` of the files below `weights_dir` to a node; return the folder there."""
+        from hetsim.execution.cluster import on_node
+
         with self._lock:
             held = self._held.setdefault((node_id, weights_dir), _Held())
         with held.lock:
@@ -271,7 +273,8 @@ class Shipments:
                 if held.store is not None and not _lives(held.store):
                     _forget(held)
                 if held.store is None:
-                    held.store = _store_on(node_id)
+                    options = {"max_restarts": 0, "enable_task_events": False}
+                    held.store = on_node(WeightsStore, node_id, **options).remote()
                     held.folder = wait_for(held.store.folder.remote(), "making room for weights")
                 for extent in extents:
                     if extent not in held.pieces:
@@ -297,17 +300,6 @@ class Shipments:
         for store in stores:
             with suppress(RayError):
                 ray.kill(store, no_restart=True)
-
-
-def _store_on(node_id: str) -> Any:
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    where = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    kind = ray.remote(WeightsStore).options(
-        num_cpus=0, max_restarts=0, scheduling_strategy=where, enable_task_events=False
-    )
-    return kind.remote()
 
 
 def _send(store: Any, weights_dir: Path, extent: Extent, wait_for: WaitFor) -> None:

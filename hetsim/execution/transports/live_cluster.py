@@ -20,6 +20,7 @@ from hetsim.execution.cluster import (
     full,
     nodes_of,
     not_offered,
+    on_node,
     own_versions,
     refuse_unserved,
     used_up,
@@ -113,16 +114,10 @@ def _state() -> tuple[tuple[Node, ...], dict[str, float]]:
 
 def _ask(nodes: Sequence[Node], answer_s: float) -> tuple[NodeReport, ...]:
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     deadline = time.monotonic() + answer_s
-    task = ray.remote(version_reader())
     asked = {
-        node.id: task.options(
-            num_cpus=0,
-            max_retries=0,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
-        ).remote()
+        node.id: on_node(version_reader(), node.id, max_retries=0).remote()
         for node in nodes
         if node.alive
     }
@@ -271,8 +266,8 @@ def _measure(
     pairs = list(
         dict.fromkeys((home[p].id, home[q].id) for p in devices for q in devices if p != q)
     )
-    writers = {start: _probe(start) for start, _ in pairs}
-    readers = {end: _probe(end) for _, end in pairs}
+    writers = {start: on_node(Probe, start).remote() for start, _ in pairs}
+    readers = {end: on_node(Probe, end).remote() for _, end in pairs}
     found: dict[tuple[str, str, int], float] = {}
     try:
         for start, end in pairs:
@@ -285,14 +280,6 @@ def _measure(
         for probe in (*writers.values(), *readers.values()):
             ray.kill(probe, no_restart=True)
     return found
-
-
-def _probe(node_id: str) -> Any:
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    where = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    return ray.remote(Probe).options(num_cpus=0, scheduling_strategy=where).remote()
 
 
 def _transfer(writer: Any, reader: Any, nbytes: int) -> float:
