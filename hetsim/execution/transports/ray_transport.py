@@ -100,7 +100,6 @@ class RayTransport:
         self._post(Lost(error))
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
-        """Start the device's actor where there is none, and have it compile."""
 
         def work() -> None:
             error: ExecutionError | None = None
@@ -220,7 +219,6 @@ class RayTransport:
         _gathered({k: v for k, v in enumerate(received) if isinstance(v, ray.ObjectRef)}, here)
 
     def forget(self, device: str, version: int, request: int) -> None:
-        """Drop what a device holds for a request."""
         actor, end = self._actors.get(device), self._ends.get(device)
         if end is not None:
             end.forget(version, request)
@@ -229,7 +227,6 @@ class RayTransport:
                 actor.handle.forget.remote(version, request)
 
     def discard(self, device: str) -> None:
-        """Kill a device's actor."""
         with self._lock:
             actor, end = self._actors.pop(device, None), self._ends.pop(device, None)
         if end is not None:
@@ -261,7 +258,6 @@ class RayTransport:
         return Held.of(value, self._memory) if self._ends else stored(value)
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
-        """Bring outputs here, copied: Ray's memory ends with the connection."""
         there = {name: one for name, one in handles.items() if isinstance(one, ray.ObjectRef)}
         here = {
             name: owned(handle.value()) if isinstance(handle, Held) else handle
@@ -276,7 +272,6 @@ class RayTransport:
         _gathered(there, came)
 
     def close(self) -> None:
-        """Kill all actors, and remove the weights that nodes were sent."""
         self._unheard()
         with held_interrupts():
             with self._lock:

@@ -31,7 +31,6 @@ class ThreadTransport:
         self._ended: list[_Crew] = []
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
-        """Start the device's threads where there are none, and compile beside their calls."""
         crew = self._crews.get(device)
         if crew is None:
             # Known before its threads start: an interrupt in between would leave them behind.
@@ -50,7 +49,6 @@ class ThreadTransport:
         crew.start(work, "compiling")
 
     def call(self, call: Call, incarnation: int, step: Step, received: Sequence[Any]) -> None:
-        """Queue a step; the first free thread of the device takes it."""
         crew, post = self._crews[call.device], self._post
 
         def work() -> None:
@@ -71,13 +69,11 @@ class ThreadTransport:
         crew.tasks.put(work)
 
     def forget(self, device: str, version: int, request: int) -> None:
-        """Drop what a device holds for a request."""
         crew = self._crews.get(device)
         if crew is not None:
             crew.worker.forget(version, request)
 
     def discard(self, device: str) -> None:
-        """Leave a device's threads to end by themselves."""
         crew = self._crews.pop(device, None)
         if crew is not None:
             crew.stop()
@@ -94,11 +90,9 @@ class ThreadTransport:
             crew.worker.cancel()
 
     def hand(self, value: Any) -> Any:
-        """A value is its own handle."""
         return value
 
     def fetch(self, request: int, handles: Mapping[str, Any]) -> None:
-        """The values are here."""
         self._post(Fetched(request, handles))
 
     def close(self) -> None:
