@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from hetsim.core.room import out_of_room
@@ -30,17 +31,7 @@ from hetsim.execution.dispatch.device_states import (
     Restart,
 )
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
-from hetsim.execution.dispatch.requests import (
-    Alarms,
-    Cancel,
-    Close,
-    Expired,
-    Harm,
-    Inject,
-    Overdue,
-    Request,
-    Submit,
-)
+from hetsim.execution.dispatch.requests import Alarms, Close, Expired, Overdue, Request, Submit
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import (
     Ended,
@@ -339,11 +330,18 @@ class SessionLoop:
 
     def cancel(self, request: int) -> None:
         """Give a request up."""
-        self._events.put(Cancel(request))
+        error = Cancelled(f"request {request} was cancelled")
+        self._events.put(partial(self._requests.fail, request, error))
 
     def inject(self, failures: Sequence[Failure]) -> None:
         """Make devices fail, at their times from now on."""
-        self._events.put(Inject(tuple(failures)))
+
+        def note() -> None:
+            for failure in failures:
+                harm = partial(self._requests.harm, failure)
+                self._alarms.at(time.monotonic() + failure.at_s, harm)
+
+        self._events.put(note)
 
     def close(self) -> None:
         """End all devices; requests under way fail."""
@@ -401,17 +399,12 @@ class SessionLoop:
             raise event.error
         elif isinstance(event, Expired):
             self._requests.expired(event)
-        elif isinstance(event, Cancel):
-            self._requests.fail(event.request, Cancelled(f"request {event.request} was cancelled"))
+        elif callable(event):
+            event()
         elif isinstance(event, Restart):
             self._devices.restart(event)
         elif isinstance(event, Replanned):
             self._devices.replanned(event)
-        elif isinstance(event, Inject):
-            for failure in event.failures:
-                self._alarms.at(time.monotonic() + failure.at_s, Harm(failure))
-        elif isinstance(event, Harm):
-            self._requests.harm(event.failure)
         elif isinstance(event, Overdue) and event.incarnation == self._devices.incarnation(
             event.device
         ):

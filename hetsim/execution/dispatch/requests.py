@@ -21,7 +21,6 @@ from hetsim.errors import (
     TimedOut,
 )
 from hetsim.execution.dispatch.dispatcher import Call
-from hetsim.workload.failure import Failure
 
 Item = TypeVar("Item")
 
@@ -140,27 +139,6 @@ class Submit:
     request: Request
     inputs: Mapping[str, Any]
     timeout_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """A caller gives a request up."""
-
-    request: int
-
-
-@dataclass(frozen=True, slots=True)
-class Inject:
-    """Devices are to fail, at times from now."""
-
-    failures: tuple[Failure, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Harm:
-    """It is time for a device to fail."""
-
-    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
