@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from hetsim.core.room import out_of_room
@@ -74,14 +75,6 @@ class Replanned:
     lost: tuple[str, ...]
     program: Program | None
     error: HetsimError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """It is time to start a device again."""
-
-    device: str
-    incarnation: int
 
 
 @dataclass(slots=True)
@@ -200,14 +193,15 @@ class DeviceStates:
             state.status = "starting"
             stays_away = 0.0 if verdict is None else verdict.for_s or 0.0
             if stays_away:
-                self._later(now + stays_away, Restart(device, state.incarnation))
+                again = partial(self.restart, device, state.incarnation)
+                self._later(now + stays_away, again)
             else:
                 self._load(device)
 
-    def restart(self, event: Restart) -> None:
-        """Start a device whose time has come."""
-        if self._devices[event.device].incarnation == event.incarnation:
-            self._load(event.device)
+    def restart(self, device: str, incarnation: int) -> None:
+        """Start a device whose time has come, unless it was lost again."""
+        if self._devices[device].incarnation == incarnation:
+            self._load(device)
 
     def replanned(self, event: Replanned) -> None:
         """Have the devices compile what they run from now on."""

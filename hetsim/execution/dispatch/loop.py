@@ -28,10 +28,9 @@ from hetsim.execution.dispatch.device_states import (
     Recovery,
     Replan,
     Replanned,
-    Restart,
 )
 from hetsim.execution.dispatch.dispatcher import Call, Dispatcher
-from hetsim.execution.dispatch.requests import Alarms, Close, Expired, Overdue, Request, Submit
+from hetsim.execution.dispatch.requests import Alarms, Close, Expired, Request, Submit
 from hetsim.execution.dispatch.run_log import RunLog
 from hetsim.execution.dispatch.transport import (
     Ended,
@@ -229,8 +228,13 @@ class OpenRequests:
         if failure.kind == "hang":
             lasts = failure.for_s or 0.0
             error = unanswered((device,), "running the plan", lasts)
-            overdue = Overdue(device, self._devices.incarnation(device), error)
+            overdue = partial(self._overdue, device, self._devices.incarnation(device), error)
             self._later(time.monotonic() + lasts, overdue)
+
+    def _overdue(self, device: str, incarnation: int, error: ExecutionError) -> None:
+        """A device that hangs has done so for as long as its failure says."""
+        if incarnation == self._devices.incarnation(device):
+            self.lose(device, "hang", error, values_too=False)
 
     def fail(self, number: int, error: HetsimError) -> None:
         """Answer a request with an error, if it has not been answered."""
@@ -401,11 +405,5 @@ class SessionLoop:
             self._requests.expired(event)
         elif callable(event):
             event()
-        elif isinstance(event, Restart):
-            self._devices.restart(event)
         elif isinstance(event, Replanned):
             self._devices.replanned(event)
-        elif isinstance(event, Overdue) and event.incarnation == self._devices.incarnation(
-            event.device
-        ):
-            self._requests.lose(event.device, "hang", event.error, values_too=False)

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from hetsim.core import checks
 from hetsim.core.forking import refuse_child
 from hetsim.errors import (
-    ExecutionError,
     HetsimError,
     TimedOut,
 )
@@ -148,15 +147,6 @@ class Expired:
     request: int
     call: Call | None = None
     incarnation: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Overdue:
-    """A device that hangs has done so for as long as its failure says."""
-
-    device: str
-    incarnation: int
-    error: ExecutionError
 
 
 @dataclass(frozen=True, slots=True)
