@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.graph.reading.extension import Extension, load_extension
     from hetsim.hardware.catalog import load_device, load_platform
-    from hetsim.hardware.changing.platform import what_if
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
+    from hetsim.hardware.what_if import what_if
     from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
     from hetsim.partitioning.affinity.file import load_affinity
     from hetsim.partitioning.deconflict import deconflict
@@ -217,7 +217,7 @@ _HOMES = {
     "strategies": "hetsim.placement.registry",
     "survive": "hetsim.provisioning.rates.surviving",
     "sweep": "hetsim.sweeping.verb",
-    "what_if": "hetsim.hardware.changing.platform",
+    "what_if": "hetsim.hardware.what_if",
 }
 
 

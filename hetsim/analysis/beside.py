@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from hetsim.analysis.explanation import limits_of
 from hetsim.errors import Infeasible, UsageError
-from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, Supposed
+from hetsim.hardware.what_if import what_if
 from hetsim.placement.objective import Objective, kept_s
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -10,8 +10,8 @@ from functools import partial
 from hetsim.core import checks
 from hetsim.core.going import each
 from hetsim.errors import Infeasible, UsageError
-from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform, unnumbered
+from hetsim.hardware.what_if import what_if
 from hetsim.placement.objective import Objective, check_objective, judge
 from hetsim.placement.planning import again
 from hetsim.problem.plan import Plan

@@ -211,7 +211,7 @@ def _executed(context: click.Context) -> list[str]:
 def _runtimes(context: click.Context) -> list[str]:
     """Runtimes that a device of the platform has figures by; of the catalog where none is named."""
     from hetsim.hardware.catalog import device_names, load_device, load_platform
-    from hetsim.hardware.runtimes import runtimes_of
+    from hetsim.hardware.variants import runtimes_of
 
     name = context.find_root().obj.platform
     if name is None:

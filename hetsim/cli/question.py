@@ -55,7 +55,7 @@ def read_platform(*, as_it_is: bool = False) -> Platform:
 
 
 def _as_supposed(platform: Platform) -> Platform:
-    from hetsim.hardware.changing.platform import idle_changes, what_if
+    from hetsim.hardware.what_if import idle_changes, what_if
 
     invocation = current()
     for text in idle_changes(platform, invocation.changes):
@@ -70,9 +70,9 @@ def supposed() -> bool:
 
 def read_problem(source: str) -> Problem:
     """Build the problem of running MODEL on --platform."""
-    from hetsim.cost.default import DEFAULT_COST
+    from hetsim.cost import DEFAULT_COST
     from hetsim.cost.registry import cost_model
-    from hetsim.hardware.executing import platform_executing
+    from hetsim.hardware.variants import platform_executing
     from hetsim.problem.problem import Problem
 
     invocation = current()

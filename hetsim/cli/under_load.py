@@ -125,7 +125,7 @@ def play(load: Load) -> None:
 def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
     """Return the platform, and how models are read and priced; of a saved plan as it was made."""
     from hetsim.cli.question import read_plan, read_platform
-    from hetsim.cost.default import DEFAULT_COST
+    from hetsim.cost import DEFAULT_COST
     from hetsim.simulation.service.asked import Asked
 
     invocation = current()

@@ -1,1 +1,4 @@
-"""What nodes cost on a device: cost models, and which nodes are one kernel."""
+"""Seconds of a kernel: cost models, profiles, calibration."""
+
+DEFAULT_COST = "fitted"
+"""The cost model that prices where nobody names one."""

@@ -7,18 +7,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetsim.cost.kernels.as_fitted import executed_dtype, figures_for, model_figures
-from hetsim.cost.kernels.correction import factors
-from hetsim.cost.kernels.features import COLUMN, FORMS, PRODUCTS, features
-from hetsim.cost.kernels.form import RELATIVE, TILED, kernel_parts, streamed_share
+from hetsim.cost.kernels.as_floats import executed_dtype, figures_for, model_figures
+from hetsim.cost.kernels.form import (
+    COLUMN,
+    FORMS,
+    PRODUCTS,
+    RELATIVE,
+    TILED,
+    factors,
+    features,
+    kernel_parts,
+    streamed_share,
+)
 from hetsim.cost.kernels.likeness import said_by_kin
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.roofline import Roofline
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.work import Work
-from hetsim.hardware.kernel_figures import INDEX, KernelFigures
+from hetsim.hardware.kernel_figures import INDEX, KernelFigures, weakest
 from hetsim.hardware.kin import Likely
-from hetsim.hardware.provenance import weakest
 from hetsim.hardware.spec import DeviceSpec
 
 _ROOFLINE = Roofline()

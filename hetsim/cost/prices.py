@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from hetsim.cost.joined import Uses, joined_kernel
-from hetsim.cost.kernels.as_fitted import AsFitted, FittedPart, model_figures
-from hetsim.cost.kernels.epilogues import epilogues
+from hetsim.cost.kernels.as_floats import AsFitted, FittedPart, model_figures
+from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.kernels.layouts import copies_of, copy_work
 from hetsim.cost.model import CostModel, Kernel
 from hetsim.cost.quantized import (
@@ -35,9 +34,9 @@ from hetsim.graph.work import Work, graph_work, node_work, op_key
 from hetsim.graph.work.control import ways
 from hetsim.graph.work.layers import DEQUANTIZE as SHIFT_AND_SCALE
 from hetsim.graph.work.products import REQUANTIZE
-from hetsim.hardware.executing import INT8
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.spec import FLOATS, DeviceSpec
+from hetsim.hardware.variants import INT8
 
 _USUAL = (tuple(sorted(PRODUCTS)), ("Clip", "Relu"))
 """What is one integer kernel where all of it is quantized, whatever a device declares: the
@@ -54,13 +53,7 @@ def with_usual_chain(spec: DeviceSpec) -> DeviceSpec:
 def fused_chains(
     graph: Graph, spec: DeviceSpec, supported: Sequence[bool]
 ) -> tuple[tuple[int, ...], ...]:
-    """Match the device's fusion chains on the graph.
-
-    A chain v1, v2, ... matches where each node is of an op type the chain allows at its
-    place, is supported, and the value it hands on is read by the next node alone and is
-    no output of the graph. Nodes are tried in graph order, longer chains first; a node
-    belongs to one match at most. O(V * chains).
-    """
+    """Match the device's fusion chains on the graph."""
     consumers = graph.consumers()
     outputs = set(graph.outputs)
     chains = sorted(spec.fusions, key=len, reverse=True)
@@ -119,13 +112,7 @@ class Fused:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """One device and a cost model; it remembers what the graphs inside nodes cost.
-
-    Attributes
-    ----------
-    spec : DeviceSpec
-    cost : CostModel
-    """
+    """One device and a cost model; it remembers what the graphs inside nodes cost."""
 
     spec: DeviceSpec
     cost: CostModel
@@ -431,10 +418,7 @@ class Prices:
         return self._of(spec, kernel)
 
     def _of(self, spec: DeviceSpec, kernel: Kernel) -> float:
-        """Return the seconds of a kernel, on the device as it is or in integers.
-
-        Layers are alike, and cost models say the same of the same.
-        """
+        """Return the seconds of a kernel, on the device as it is or in integers."""
         key = spec is self.spec, kernel
         if key not in self._seconds:
             self._seconds[key] = self.cost.estimate(spec, kernel).seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hetsim.cost.kernels.epilogues import epilogues
+from hetsim.cost.kernels.fusion import epilogues
 from hetsim.cost.model import Kernel
 from hetsim.device.support.quantized import (
     DEQUANTIZE,
@@ -35,14 +35,7 @@ class KernelSet:
 
 
 def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[KernelSet, ...]:
-    """Return the disjoint sets of nodes that a device that computes integers runs as kernels.
-
-    First the integer units, then what ``epilogues`` joins where its figures are of kernels, and
-    the declared chains; then each conversion that is left joins
-    what alone reads it or alone makes what it reads, as a load or a store converts. The
-    composites of `support` are left as they are. A conversion whose neighbours are several
-    stays a kernel of its own. O((V + E) log V).
-    """
+    """Return the disjoint sets of nodes that a device that computes integers runs as kernels."""
     graph = found.graph
     state = contraction(graph)
     for match in support.composites:
@@ -136,10 +129,7 @@ def _with_first_loads(
     home: dict[int, int],
     merged: Contraction,
 ) -> tuple[int, ...]:
-    """A set with what quantizes the inputs of the graph, where it is the first that reads them.
-
-    Others read the integers that its kernel then writes, too. The set enters `merged`.
-    """
+    """A set with what quantizes the inputs of the graph, where it is the first that reads them."""
     graph = found.graph
     wanted: dict[int, None] = {}
     for v in nodes:
@@ -165,10 +155,7 @@ def _with_first_loads(
 
 
 def shared_loads(found: Quantized, sets: Sequence[KernelSet]) -> frozenset[int]:
-    """DequantizeLinear nodes that are no kernel: several read them, and convert as they load.
-
-    Where a graph is optimised each reader has a copy of its own, within its kernel. O(V + E).
-    """
+    """DequantizeLinear nodes that are no kernel: several read them, and convert as they load."""
     within = {v for one in sets for v in one.nodes}
     return frozenset(
         v
@@ -181,14 +168,7 @@ def shared_loads(found: Quantized, sets: Sequence[KernelSet]) -> frozenset[int]:
 def quantized_kernel(
     found: Quantized, works: Sequence[Work], nodes: Sequence[int], dtype: str | None
 ) -> Kernel:
-    """Return what one kernel of `nodes` does, conversions within it.
-
-    Its arithmetic is of `dtype` where that is given. It reads integers where its nodes read
-    what was dequantized, and floats where it quantizes itself; it writes what is read
-    outside. What a node touches of its inputs, as a Gather does, it touches of the integers.
-    Scaling and rounding count as they do for ops that are quantized by themselves; loads and
-    stores that only convert count by their bytes. O(operands).
-    """
+    """Return what one kernel of `nodes` does, conversions within it."""
     graph, inside = found.graph, set(nodes)
     core = [graph.nodes[v] for v in nodes if v not in found.conversions]
     done: list[Work] = []
@@ -224,11 +204,7 @@ def quantized_kernel(
 
 
 def in_integers(graph: Graph, node: Node, work: Work, *, last: bool) -> Work:
-    """Return the work of a float node with what integers add to it.
-
-    Operands of what is no product are shifted and scaled; the `last` node of a kernel rounds its
-    result. What moves without arithmetic adds none.
-    """
+    """Return the work of a float node with what integers add to it."""
     if not work.flops or work.op_class in _MOVES:
         return work
     out = sum(graph.tensors[name].elements for name in node.writes)
@@ -241,11 +217,7 @@ def in_integers(graph: Graph, node: Node, work: Work, *, last: bool) -> Work:
 def around_floats(
     graph: Graph, nodes: Sequence[Node], works: Sequence[Work], inner: Container[str] = ()
 ) -> tuple[Work, ...]:
-    """Return the conversions of a kernel that computes floats where its neighbours have integers.
-
-    It converts what it reads and what it makes as it loads and stores, counted for every float
-    but constants and the `inner` values that never leave it, whatever its neighbours are.
-    """
+    """Return the conversions of a kernel of floats whose neighbours have integers."""
     if not any(work.flops or work.read_bytes or work.write_bytes for work in works):
         return ()
     made = {name for node in nodes for name in node.writes}

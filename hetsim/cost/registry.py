@@ -21,15 +21,7 @@ GROUP = "hetsim.cost_models"
 
 
 def watched(model: CostModel, name: str) -> CostModel:
-    """Return `model`, asked so that it raises no error but hetsim's and gives what it must.
-
-    Parameters
-    ----------
-    model : CostModel
-        Of another package.
-    name : str
-        What that package calls it.
-    """
+    """Return `model`, asked so that it raises no error but hetsim's and gives what it must."""
     if isinstance(model, WholeModelCost):
         return _Whole(model, name)
     return _Watched(model, name)

@@ -62,11 +62,7 @@ class Roofline:
 
 
 def instead(device: DeviceSpec, dtype: str) -> str:
-    """The stated type that stands for one without a peak.
-
-    A narrow integer is widened: to int8, else to what has its bits at least. A float is
-    computed in one that is wider. Of several the narrowest counts, then the fastest.
-    """
+    """The stated type that stands for one without a peak."""
     rates = device.flops_per_s
     bits = ITEM_BITS.get(dtype, 0)
     wider = [
@@ -81,10 +77,7 @@ def instead(device: DeviceSpec, dtype: str) -> str:
 
 
 def scale(device: DeviceSpec, work: Work) -> float:
-    """Bytes an element where it runs over bytes an element in the graph.
-
-    A CPU without a peak for a float type converts to a wider one and back: both forms move.
-    """
+    """Bytes an element where it runs over bytes an element in the graph."""
     executed = device.execution_dtype.get(work.dtype)
     if executed is None:
         narrow = ITEM_BITS.get(work.dtype, 0)

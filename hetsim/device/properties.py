@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.spec import DeviceSpec
+from hetsim.hardware.variants import PRECISIONS
 
 PropertyValue = str | int | bool | tuple[object, ...]
 Allowed = tuple[PropertyValue, ...] | range

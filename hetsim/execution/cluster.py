@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hetsim.errors import ClusterError, InvalidInput, NotOffered, PlatformError, nearest
-from hetsim.hardware.files.complaints import broken
+from hetsim.hardware.files.schema import broken
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 
 RESOURCE_PREFIX = "hetsim_"

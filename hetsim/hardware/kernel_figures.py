@@ -7,12 +7,86 @@ the YAML, order of vectors, and what ``hetsim devices show`` prints derive from 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hetsim.core.units import GIGA, MIB, TERA, in_si
-from hetsim.hardware.kernel_correction import Correction
-from hetsim.hardware.provenance import weakest
+
+STATUSES = ("measured", "datasheet", "fitted", "secondary", "derived", "prior", "estimate")
+"""From the surest to the weakest: measured on the device itself; its maker's word; fitted to
+published measurements of the device; another's word; computed of other figures; what devices of
+its kin have; a guess."""
+
+WHAT_IF = "what if"
+"""Weaker than all of them: supposed, see ``hetsim.what_if``. No file may say so."""
+
+
+def weakest(statuses: Iterable[str]) -> str:
+    """Return the weakest of one or more statuses.
+
+    >>> weakest(["fitted", "prior", "datasheet"])
+    'prior'
+    """
+    return max(statuses, key=(*STATUSES, WHAT_IF).index)
+
+
+COORDINATES = (
+    "rows", "columns", "channels", "window", "tallness", "groups", "stride", "dilation",
+    "columns_by_64", "columns_by_16", "channels_by_16", "channels_by_4", "exponential", "others",
+    "read", "written", "weights", "model", "steps",
+)  # fmt: skip
+"""What a kernel is placed by, in octaves: sizes of its product, padding to whole vectors, elements
+that pass a function like exp, bytes, and those of all weights of the model.
+``hetsim.cost.kernels.form`` derives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """One of the coordinates by which a correction tells kernels apart.
+
+    Attributes
+    ----------
+    name : str
+        One of `COORDINATES`.
+    low, high : float
+        Where measured kernels lie; what is beyond is taken as at the end.
+    scale : float
+        How far along it a measurement tells of its neighbours.
+    slope : float
+        By what the logarithm of the factor grows along it.
+    """
+
+    name: str
+    low: float
+    high: float
+    scale: float
+    slope: float
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A factor on the formula for kernels of one form.
+
+    Its logarithm is `offset`, plus `slope` times the place along each coordinate, plus for each
+    centre its weight times ``exp(-|(place - centre) / scale|^2 / 2)``.
+
+    Attributes
+    ----------
+    form : str
+        One of ``hetsim.graph.work.form.FORMS``.
+    coordinates : tuple of Coordinate
+        In the order of `COORDINATES`.
+    centres : tuple of tuple of float
+        Places of measured kernels, by coordinate.
+    weights : tuple of float
+        One a centre.
+    """
+
+    form: str
+    offset: float
+    coordinates: tuple[Coordinate, ...]
+    centres: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +272,7 @@ class KernelFigures:
     Attributes
     ----------
     precision : str
-        One of ``hetsim.hardware.executing.PRECISIONS``.
+        One of ``hetsim.hardware.variants.PRECISIONS``.
     values : tuple of float
         In the order of `PARAMETERS`, in SI units.
     provenance : mapping of str to (status, source)
@@ -215,7 +289,7 @@ class KernelFigures:
         By what the formula's seconds are multiplied, where kernels were timed one by one on the
         device; one a form at most.
     joins : mapping of str to frozenset of str, or None
-        What joins kernels on the device, as ``hetsim.cost.kernels.epilogues`` takes it; None: as
+        What joins kernels on the device, as ``hetsim.cost.kernels.fusion`` takes it; None: as
         compilers usually do.
     channel_block : int or None
         Channels of a block, where the runtime keeps images in blocks of channels between some

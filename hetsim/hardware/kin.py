@@ -1,14 +1,147 @@
-"""What a kin knows of networks: how far the formula was from each that its devices ran."""
+"""Device families (kin): their mean figures, the networks they ran, and unmeasured members."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hetsim.hardware.datasheet import Datasheet
-from hetsim.hardware.kernel_figures import KernelFigures
-from hetsim.hardware.limits import Limits
-from hetsim.hardware.unmeasured import ByDatasheet
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.hardware.datasheet import COVARIATES, Datasheet, about, covariates
+from hetsim.hardware.kernel_figures import INDEX, PARAMETERS, FigureError, KernelFigures
+
+Floats = NDArray[np.float64]
+
+_RATE, _BANDWIDTH = INDEX["rate_tflops"], INDEX["bandwidth_gbytes_s"]
+_BEYOND, _WEIGHTS = INDEX["beyond_cache"], INDEX["weights_gbytes_s"]
+_OF_RATE = [INDEX[name] for name in ("pointwise", "depthwise", "grouped", "matmul", "batched")]
+"""Rates relative to that of a dense convolution. Winograd's algorithm saves products: what it gains
+is no rate of the unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of devices, as logarithms; infinite where nothing is known.
+
+    Attributes
+    ----------
+    flops, nbytes : array [devices]
+        Peak in FLOP/s, and the memory's bytes/s.
+    held : array [devices, parameters]
+        Values that are known from elsewhere; NaN where the parameter is free.
+    """
+
+    flops: Floats
+    nbytes: Floats
+    held: Floats
+
+    @classmethod
+    def of(cls, flops_per_s: float | None, bytes_per_s: float | None) -> Limits:
+        """Return those of one device."""
+        known = (math.inf if one is None else math.log(one) for one in (flops_per_s, bytes_per_s))
+        flops, nbytes = (np.array([one]) for one in known)
+        return cls(flops, nbytes, np.full((1, len(PARAMETERS)), np.nan))
+
+    def bounds(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the least and the most logs [devices, parameters] about `theta`.
+
+        What is bounded as a product, the rate of a form and bandwidth beyond the caches, is bounded
+        by its relative part.
+        """
+        most = np.full(theta.shape, np.inf)
+        most[:, _RATE] = self.flops
+        rate = np.minimum(theta[:, _RATE], self.flops)
+        most[:, _OF_RATE] = (self.flops - rate)[:, None]
+        most[:, _BEYOND] = self.nbytes - theta[:, _BANDWIDTH]
+        most[:, _WEIGHTS] = self.nbytes
+        known = ~np.isnan(self.held)
+        least = np.where(known, self.held, -np.inf)
+        return least, np.where(known, self.held, most)
+
+    def along(self, pushed: NDArray[np.bool_]) -> Floats:
+        """Return how parameters move together [devices, parameters, parameters] at limits.
+
+        A relative part that is `pushed` [devices, parameters] against a limit of a product gives
+        way as the other part of the product grows.
+        """
+        found = np.tile(np.eye(pushed.shape[1]), (len(pushed), 1, 1))
+        free = np.isnan(self.held)
+        for whole, parts in ((_RATE, _OF_RATE), (_BANDWIDTH, [_BEYOND])):
+            for part in parts:
+                tied = pushed[:, part] & ~pushed[:, whole] & free[:, part]
+                found[tied, part, whole] = -1.0
+        return found
+
+    def within(self, theta: Floats) -> Floats:
+        """Return logs [devices, parameters] as near as may be."""
+        least, most = self.bounds(theta)
+        return np.clip(theta, least, most)
+
+
+def together(limits: Iterable[Limits]) -> Limits:
+    """Return the limits of several devices as one."""
+    every = list(limits)
+    return Limits(
+        np.concatenate([one.flops for one in every]),
+        np.concatenate([one.nbytes for one in every]),
+        np.concatenate([one.held for one in every]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ByDatasheet:
+    """How figures of a kin follow from datasheets.
+
+    Attributes
+    ----------
+    precision : str
+        In which datasheets are read: that of the kin's rows, ``float`` among them.
+    middle : mapping of str to float
+        The usual covariate, by those of `COVARIATES` that are not 0.
+    slopes : mapping of str to mapping of str to float
+        What the log of a parameter gains by one of a covariate: by covariate and parameter.
+    errors : tuple of FigureError
+        Of chips that were left out, each predicted by its datasheet.
+    """
+
+    precision: str
+    middle: Mapping[str, float]
+    slopes: Mapping[str, Mapping[str, float]]
+    errors: tuple[FigureError, ...]
+
+    def values(
+        self, mean: tuple[float, ...], sheet: Datasheet, limits: Limits | None = None
+    ) -> tuple[float, ...]:
+        """Return the figures at `sheet` of a kin with this mean, both in SI units.
+
+        None is beyond `limits`, those of the device; absent: those of its datasheet.
+        """
+        usual = (self.middle.get(name, 0.0) for name in COVARIATES)
+        logs = [0.0] * len(PARAMETERS)
+        for name, value in zip(COVARIATES, about(usual, covariates(sheet)), strict=True):
+            for parameter, slope in self.slopes.get(name, {}).items():
+                logs[INDEX[parameter]] += value * slope
+        limits = limits or Limits.of(sheet.flops_per_s, sheet.bytes_per_s)
+        theta = np.log(mean) + logs
+        return tuple(np.exp(limits.within(theta[None, :])[0]).tolist())
+
+    def figures(
+        self, kin: str, runtime: str, source: str, precision: str, values: tuple[float, ...]
+    ) -> KernelFigures:
+        """Return the record of figures that are a prior in all."""
+        told = f"the kin's mean at the device's datasheet; {source}"
+        return KernelFigures(
+            precision=precision,
+            values=values,
+            provenance={one.name: ("prior", told) for one in PARAMETERS},
+            kin=kin,
+            runtime=runtime,
+            source=told,
+            errors=self.errors,
+        )
+
 
 TRAITS = (
     # Twice the root of the share of the time that kernels of these forms take.
@@ -29,7 +162,6 @@ class KnownNetwork:
     ----------
     name : str
         For reports; nothing is decided by it.
-    batch : int
     devices : int
         How many ran it.
     effect : float
@@ -74,7 +206,6 @@ class Kin:
 
     Attributes
     ----------
-    name, runtime, source : str
     activation_bytes, weight_bytes : float
         That one element of floats takes.
     mean : tuple of float
@@ -87,7 +218,6 @@ class Kin:
         How far along the traits a network says something of another.
     noise : float
         Standard deviation of one device's effect about the common one.
-    networks : tuple of KnownNetwork
     heard : tuple of Heard
         What kins of the same maker's runtimes say of networks that it did not run.
     by_datasheet : ByDatasheet or None

@@ -1,16 +1,17 @@
-"""What hardware costs: rented by the hour, or bought for some years. Data, with its source."""
+"""Price and availability of devices. Data, each with its source."""
 
 from __future__ import annotations
 
 import math
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from hetsim.errors import UsageError
 
 HOURS_A_YEAR = 365.25 * 24
 ASKED = "as asked"
-"""The source of a price that a user gives."""
+"""The source of what a user gives."""
 
 _TEXT = re.compile(r"([0-9.]+)(?:/h|/([0-9.]+)y)?")
 
@@ -29,7 +30,6 @@ class Price:
         For which it is bought; absent: whoever asks says it.
     of : str
         The date of the price: year, month or day.
-    source : str
     """
 
     usd_per_hour: float | None = None
@@ -76,3 +76,59 @@ def _positive(text: str) -> float | None:
     except ValueError:
         return None
     return value if 0 < value < math.inf else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceAvailability:
+    """Which share of its time a device is up.
+
+    Attributes
+    ----------
+    share : Fraction
+        Above 0, 1 at most.
+    """
+
+    share: Fraction
+    source: str = ASKED
+
+
+def of_times(mtbf: float, mttr: float) -> Fraction:
+    """Return the share of its time that a device is up which works, and is repaired, so long.
+
+    Both are means, in one unit, and taken as the decimals that they are written as.
+
+    >>> of_times(999.0, 1.0)
+    Fraction(999, 1000)
+    """
+    works, down = exactly(mtbf), exactly(mttr)
+    return works / (works + down)
+
+
+def exactly(value: float) -> Fraction:
+    """Return the number that is written so.
+
+    >>> exactly(0.995)
+    Fraction(199, 200)
+    """
+    return Fraction(repr(float(value)))
+
+
+def parse_share(text: str) -> Fraction:
+    """Read ``0.999`` or ``99.9%``, exactly.
+
+    >>> parse_share("99.9%")
+    Fraction(999, 1000)
+
+    Raises UsageError for what is no share above 0 and 1 at most.
+    """
+    number = text.strip()
+    percents = number.endswith("%")
+    try:
+        if not math.isfinite(float(number.removesuffix("%"))):
+            raise ValueError
+        share = Fraction(number.removesuffix("%")) / (100 if percents else 1)
+    except ValueError:
+        share = Fraction(0)
+    if not 0 < share <= 1:
+        raise UsageError(f"'{text}' is no share of time", hint="write 0.999 or 99.9%")
+    return share

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.availability import DeviceAvailability
 from hetsim.hardware.kernel_figures import KernelFigures
-from hetsim.hardware.price import Price
+from hetsim.hardware.price import DeviceAvailability, Price
 
 if TYPE_CHECKING:
     from hetsim.graph.patterns.pattern import Pattern
@@ -126,7 +125,6 @@ class DeviceSpec:
         Catalog name of the kind, e.g. ``nvidia-l4``.
     kind : str
         ``cpu``, ``gpu``, ``npu`` or ``dsp``.
-    full_name : str
     flops_per_s : mapping of str to float
         Dense peak by element type, FLOP/s (1 MAC = 2 FLOP).
     bytes_per_s : float
@@ -146,9 +144,8 @@ class DeviceSpec:
     execution_dtype : mapping of str to str
         Element types that the device computes in another type, e.g. float32 in float16.
     executes : str or None
-        What float models are computed in as if, see ``hetsim.hardware.executing``; None: in
+        What float models are computed in as if, see ``hetsim.hardware.variants``; None: in
         what they say, and `execution_dtype`.
-    support : SupportRule
     fusions : tuple of tuple of tuple of str
         Chains of op types that run as one kernel, longest first; each element is the
         tuple of op types allowed there, e.g. ``(("Conv",), ("Relu", "Clip"))``.
@@ -167,7 +164,7 @@ class DeviceSpec:
         Which operators outside ONNX it takes: ``function``, those with an ONNX body, and
         ``library``, those of onnxruntime custom-op libraries.
     provenance : mapping of str to (status, source)
-        Where each figure is from, see ``hetsim.hardware.provenance``; those of `kernels` say
+        Where each figure is from, see ``hetsim.hardware.kernel_figures``; those of `kernels` say
         it themselves.
     kernels : mapping of str to KernelFigures
         By precision: what its kernels take, for the cost model ``fitted``; empty where nobody
@@ -175,7 +172,7 @@ class DeviceSpec:
     runtime : str
         The runtime that `kernels` are figures of; empty where its file names none.
     runtimes : mapping of str to mapping
-        `kernels` by the other runtimes that it was measured in, see ``hetsim.hardware.runtimes``.
+        `kernels` by the other runtimes that it was measured in, see ``hetsim.hardware.variants``.
     price : Price or None
         What it costs alone; None where nothing says it.
     availability : DeviceAvailability or None
@@ -304,10 +301,8 @@ class Platform:
 
     Attributes
     ----------
-    name : str
     devices : mapping of str to DeviceSpec
         By the name that plans use (``cpu``, ``gpu.1``), in the file's order.
-    links : tuple of Link
     host : str
         The device on which inputs start and outputs end.
     source : str
@@ -327,7 +322,7 @@ class Platform:
     price : Price or None
         Of all of it, in the place of those of its devices; None where nothing says it.
     runtime : mapping of str to str
-        Runtimes that the caller chose, by device, see ``hetsim.hardware.runtimes``; those of the
+        Runtimes that the caller chose, by device, see ``hetsim.hardware.variants``; those of the
         file where it names none.
     """
 

@@ -10,8 +10,8 @@ from hetsim.device.support.rules import Support
 from hetsim.errors import InvalidInput
 from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.model import Model
-from hetsim.hardware.executing import INT8, executed, platform_executing
 from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform
+from hetsim.hardware.variants import INT8, executed, platform_executing
 from hetsim.problem.parts import Constant, Held, Value
 
 

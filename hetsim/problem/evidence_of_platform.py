@@ -9,15 +9,14 @@ from math import hypot
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.default import DEFAULT_COST
-from hetsim.cost.kernels.as_fitted import figures_for
+from hetsim.cost import DEFAULT_COST
+from hetsim.cost.kernels.as_floats import figures_for
 from hetsim.cost.model import WholeModelCost
-from hetsim.cost.profiles.record import MeasuredShare
+from hetsim.cost.profiles.prices import MeasuredShare
 from hetsim.cost.registry import cost_model
 from hetsim.graph.graph import Graph
-from hetsim.hardware.kernel_figures import KernelFigures, as_sure
+from hetsim.hardware.kernel_figures import WHAT_IF, KernelFigures, as_sure, weakest
 from hetsim.hardware.kin import Likely
-from hetsim.hardware.provenance import WHAT_IF, weakest
 from hetsim.hardware.routes import REFERENCE_BYTES
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, Route
 from hetsim.problem.evidence import Evidence

@@ -14,7 +14,7 @@ from hetsim.problem.evidence import Evidence
 from hetsim.problem.parts import Constant, Contention, FusedKernel, Held, Slower, Staging, Value
 
 if TYPE_CHECKING:
-    from hetsim.cost.profiles.record import MeasuredShare
+    from hetsim.cost.profiles.prices import MeasuredShare
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import Platform
 

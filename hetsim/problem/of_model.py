@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.default import DEFAULT_COST
+from hetsim.cost import DEFAULT_COST
 from hetsim.cost.model import WholeModelCost
 from hetsim.cost.prices import Fused, Prices
-from hetsim.cost.profiles.prices import with_profile
-from hetsim.cost.profiles.reading import load_profile
-from hetsim.cost.profiles.record import MeasuredShare, Profile
+from hetsim.cost.profiles.formats import Profile, load_profile
+from hetsim.cost.profiles.prices import MeasuredShare, with_profile
 from hetsim.cost.registry import cost_model
 from hetsim.device.registry import platform_devices
 from hetsim.errors import UnboundDimension, UsageError

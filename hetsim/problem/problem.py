@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetsim.core import checks
-from hetsim.cost.default import DEFAULT_COST
+from hetsim.cost import DEFAULT_COST
 from hetsim.graph.dag import Dag
-from hetsim.hardware.executing import executed
 from hetsim.hardware.spec import standing_for
+from hetsim.hardware.variants import executed
 from hetsim.problem.evidence import Z80, Uncertainty, uncertainty_of
 from hetsim.problem.given import Given
 from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging, shared_out

@@ -8,7 +8,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from hetsim.core.text import Record
-from hetsim.hardware.provenance import WHAT_IF, weakest
+from hetsim.hardware.kernel_figures import WHAT_IF, weakest
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem
 

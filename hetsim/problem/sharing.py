@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from hetsim.device.support.quantized import fitted_in_int8, integer_node
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import graph_work
-from hetsim.hardware.bandwidth import at_bandwidth
-from hetsim.hardware.executing import INT8
 from hetsim.hardware.spec import FLOATS, DeviceSpec
+from hetsim.hardware.variants import INT8, at_bandwidth
 from hetsim.problem.of_model import price
 from hetsim.problem.problem import Problem
 

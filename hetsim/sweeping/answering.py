@@ -14,8 +14,8 @@ from hetsim.core.text import plain
 from hetsim.errors import HetsimError, OutOfRoom
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform
+from hetsim.hardware.what_if import what_if
 from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.objective import kept_s
 from hetsim.placement.planning import plan

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.analysis.sustaining import Sustaining, overlaps, shares_something, steady
-from hetsim.cost.kernels.features import COLUMN
-from hetsim.cost.kernels.table import network_table
-from hetsim.hardware.bandwidth import at_bandwidth
+from hetsim.cost.kernels.form import COLUMN
+from hetsim.cost.kernels.networks import network_table
 from hetsim.hardware.spec import SharedMemory
+from hetsim.hardware.variants import at_bandwidth
 from hetsim.placement.objective import bottleneck
 from hetsim.problem.problem import Problem
 from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes

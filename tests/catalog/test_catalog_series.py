@@ -16,8 +16,8 @@ from catalog.measured import measured_folder, read_rows
 from catalog.points import Points, Series, points_of
 from hetsim.device.device import SimulatedDevice
 from hetsim.graph.graph import Graph
-from hetsim.hardware.executing import executing
 from hetsim.hardware.files.catalog_files import catalog_folder
+from hetsim.hardware.variants import executing
 from loaded_devices import loaded_device
 from sweeps import sweep
 

@@ -6,8 +6,7 @@ import pytest
 
 from catalog.measured import measured_folder, read_rows
 from catalog.points import Series, centre, of_cores, points_of, read_chips
-from hetsim.hardware.cores import CORES
-from hetsim.hardware.datasheet import COVARIATES, FAMILIES, Datasheet, about, covariates
+from hetsim.hardware.datasheet import CORES, COVARIATES, FAMILIES, Datasheet, about, covariates
 
 CLUSTERS = [[4, 2.0, "cortex-a76"], [4, 1.0, "cortex-a55"]]
 

@@ -22,8 +22,8 @@ from catalog.leaving_out import (
 from catalog.points import Point, Series
 from figure_builders import kin_block, kin_record
 from hetsim.cost.kernels.likeness import Likeness
-from hetsim.cost.kernels.table import KernelTable, network_table
-from hetsim.hardware.files.kin_schema import KinModel
+from hetsim.cost.kernels.networks import KernelTable, network_table
+from hetsim.hardware.files.kernels_schema import KinModel
 from hetsim.hardware.kin import TRAITS, Heard, KnownNetwork
 from kernel_graphs import chain
 

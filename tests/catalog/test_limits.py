@@ -15,10 +15,10 @@ from catalog.mixed import fit_kin
 from hetsim.cost.kernels.likeness import family_of, groups_of
 from hetsim.hardware.catalog import device_names, load_device
 from hetsim.hardware.files.catalog_files import find
-from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import DeviceModel
+from hetsim.hardware.files.reader import read_description
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from hetsim.hardware.limits import Limits, together
+from hetsim.hardware.kin import Limits, together
 from kin_builders import KIN, kin
 
 RATE, MATMUL, POINTWISE = (INDEX[name] for name in ("rate_tflops", "matmul", "pointwise"))

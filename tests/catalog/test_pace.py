@@ -10,7 +10,7 @@ import pytest
 from catalog.kin_data import KinData, Prior, prior_of
 from catalog.leaving_out import without_chip
 from catalog.mixed import SLOWER, fit_kin, slopes_of, slopes_of_parameters
-from hetsim.cost.kernels.totals import log_total
+from hetsim.cost.kernels.networks import log_total
 from hetsim.hardware.datasheet import COVARIATES, FAMILIES
 from hetsim.hardware.kernel_figures import PARAMETERS
 from kin_builders import KIN, NETWORKS, kin

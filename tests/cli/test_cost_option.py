@@ -10,7 +10,7 @@ import yaml
 
 from cli_calls import Cli
 from figure_builders import kernels_block
-from hetsim.cost.default import DEFAULT_COST
+from hetsim.cost import DEFAULT_COST
 from hetsim.hardware.files.catalog_files import catalog_folder
 
 

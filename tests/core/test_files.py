@@ -12,8 +12,7 @@ import pytest
 import hetsim
 from cli_calls import call
 from hetsim.core.files import append, create, draft_folder, whole_file
-from hetsim.cost.calibration.measuring import Journal
-from hetsim.cost.calibration.record import Setting, Taken
+from hetsim.cost.calibration.measuring import Journal, Setting, Taken
 from hetsim.errors import InvalidInput, SweepError, UsageError
 from hetsim.partitioning.export.onnx_saving import save as save_onnx
 from hetsim.reporting.output import write_file

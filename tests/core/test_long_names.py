@@ -10,7 +10,7 @@ from hetsim.device.support.rules import cause_of
 from hetsim.errors import UsageError, WorkloadError, nearest
 from hetsim.execution.transports.ray_actor import node_may_be_gone
 from hetsim.graph.reading.session import _translated, gist
-from hetsim.hardware.changing.amounts import read_amount
+from hetsim.hardware.what_if import read_amount
 from hetsim.workload.workload import parse_slo
 
 LENGTH = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import hetsim
-from hetsim.cost.default import DEFAULT_COST
+from hetsim.cost import DEFAULT_COST
 from hetsim.cost.model import CostModel, Estimate, Kernel
 from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model

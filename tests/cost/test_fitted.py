@@ -15,9 +15,8 @@ from datasheets import by_datasheet
 from figure_builders import VALUES, kernel_figures
 from hetsim.analysis.what_if import missing_ops, with_op
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.as_fitted import figures_for, model_figures
-from hetsim.cost.kernels.features import features
-from hetsim.cost.kernels.form import kernel_parts, kernel_seconds, streamed_share
+from hetsim.cost.kernels.as_floats import figures_for, model_figures
+from hetsim.cost.kernels.form import features, kernel_parts, kernel_seconds, streamed_share
 from hetsim.cost.model import CostModel, Kernel, WholeModelCost
 from hetsim.cost.registry import cost_model, cost_models
 from hetsim.cost.roofline import Roofline

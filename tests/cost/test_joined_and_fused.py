@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.cost.joined import Uses, joined_kernel
+from hetsim.cost.kernels.fusion import Uses, joined_kernel
 from hetsim.cost.prices import fused_chains, with_usual_chain
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import graph_work
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.executing import executing
+from hetsim.hardware.variants import executing
 from kernel_graphs import chain, graph_of
 from sweeps import examples
 

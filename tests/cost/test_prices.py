@@ -23,8 +23,8 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.patterns.matching import Match
 from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.executing import executing
 from hetsim.hardware.spec import DeviceSpec
+from hetsim.hardware.variants import executing
 from kernel_graphs import chain, graph_of
 
 SPEC = replace(

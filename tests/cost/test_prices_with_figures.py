@@ -9,11 +9,9 @@ import pytest
 
 from datasheets import by_datasheet
 from figure_builders import kernel_figures
-from hetsim.cost.joined import Uses, joined_kernel
-from hetsim.cost.kernels.epilogues import epilogues
-from hetsim.cost.kernels.features import COLUMN, features
-from hetsim.cost.kernels.table import network_table
-from hetsim.cost.kernels.totals import Networks, log_total
+from hetsim.cost.kernels.form import COLUMN, features
+from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
+from hetsim.cost.kernels.networks import Networks, log_total, network_table
 from hetsim.cost.prices import Prices
 from hetsim.cost.quantized import kernel_sets, quantized_kernel
 from hetsim.cost.registry import cost_model
@@ -23,7 +21,7 @@ from hetsim.device.support.rules import Support
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.executing import executing
+from hetsim.hardware.variants import executing
 from kernel_graphs import chain, graph_of
 
 SPEC = by_datasheet(load_platform("laptop").devices["npu"])

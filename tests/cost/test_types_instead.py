@@ -10,9 +10,8 @@ import pytest
 
 from figure_builders import kernel_figures
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.as_fitted import executed_dtype, figures_for, model_figures
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, PRODUCTS
-from hetsim.cost.kernels.form import kernel_parts
+from hetsim.cost.kernels.as_floats import executed_dtype, figures_for, model_figures
+from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, PRODUCTS, kernel_parts
 from hetsim.cost.model import Kernel
 from hetsim.cost.roofline import Roofline, instead, scale
 from hetsim.graph.graph import ITEM_BITS

@@ -9,7 +9,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import PlatformError, UsageError
-from hetsim.hardware.availability import DeviceAvailability, parse_share
+from hetsim.hardware.price import DeviceAvailability, parse_share
 from platforms import CPU_AND_NPU
 
 

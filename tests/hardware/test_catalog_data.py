@@ -16,12 +16,12 @@ from hetsim.hardware.catalog import (
     load_platform,
     platform_names,
 )
-from hetsim.hardware.executing import executed
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
-from hetsim.hardware.provenance import STATUSES
+from hetsim.hardware.kernel_figures import STATUSES
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
+from hetsim.hardware.variants import executed
 from loaded_devices import loaded_device
 
 """A device is read once for all tests of this file."""

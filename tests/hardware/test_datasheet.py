@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from hetsim.hardware.cores import CORES
 from hetsim.hardware.datasheet import (
+    CORES,
     COVARIATES,
     FAMILIES,
     Datasheet,
@@ -17,7 +17,7 @@ from hetsim.hardware.datasheet import (
     processor,
 )
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from hetsim.hardware.unmeasured import ByDatasheet
+from hetsim.hardware.kin import ByDatasheet
 
 CLUSTERS = [(4, 2.0, "cortex-a76"), (4, 1.0, "cortex-a55")]
 

@@ -16,13 +16,12 @@ from figure_builders import kernels_block, kin_block
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import device_names, link_names
 from hetsim.hardware.files.catalog_files import Sort, catalog_folder
-from hetsim.hardware.files.complaints import parse
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.json_schema import DIALECT, json_schema
-from hetsim.hardware.files.kernels_schema import FittedModel
-from hetsim.hardware.files.kin_schema import KinModel
+from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.reader import survey
+from hetsim.hardware.files.schema import parse
 from hetsim.hardware.files.yaml_source import Source, read_yaml
 from sweeps import examples, sweep
 

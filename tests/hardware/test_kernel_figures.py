@@ -24,16 +24,18 @@ from hetsim.hardware.catalog import device_names, load_device, load_kin, load_pl
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import digest
-from hetsim.hardware.kernel_correction import Coordinate, Correction
 from hetsim.hardware.kernel_figures import (
     BATCHES,
     INDEX,
     PARAMETERS,
+    STATUSES,
+    Coordinate,
+    Correction,
     FigureError,
     KernelFigures,
     batch_range,
+    weakest,
 )
-from hetsim.hardware.provenance import STATUSES, weakest
 
 UNITS = {
     "tflops": 1e12, "gbytes_s": 1e9, "mib": 2**20, "us": 1e-6,

@@ -11,9 +11,9 @@ from hash_seeds import QUICK, SEEDS, printed_here, printed_under
 from hetsim.core.units import GIB
 from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_platform, platform_names
-from hetsim.hardware.executing import executed, platform_executing
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.routes import build_routes
+from hetsim.hardware.variants import executed, platform_executing
 from sweeps import sweep
 
 OWN_DEVICE = """\

@@ -10,7 +10,7 @@ import hetsim
 from cli_calls import call, told
 from hetsim.errors import PlatformError, UsageError
 from hetsim.hardware.catalog import device_names, load_device, load_platform
-from hetsim.hardware.runtimes import by_runtime, runtimes_of
+from hetsim.hardware.variants import by_runtime, runtimes_of
 
 SEVERAL = [name for name in device_names() if load_device(name).runtimes]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hetsim.hardware.files.kernels_schema import KernelsModel
-from hetsim.hardware.files.kin_schema import KinModel
+from hetsim.hardware.files.kernels_schema import KernelsModel, KinModel
 from hetsim.hardware.kernel_figures import PARAMETERS, KernelFigures
 from hetsim.hardware.kin import TRAITS, Kin
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from catalog.kin_data import KinData, Prior
 from catalog.points import Point, Series
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
-from hetsim.cost.kernels.totals import Networks, log_total
+from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS
+from hetsim.cost.kernels.networks import Networks, log_total
 from hetsim.hardware.datasheet import COVARIATES
-from hetsim.hardware.limits import Limits, together
+from hetsim.hardware.kin import Limits, together
 
 KIN = "rknn-int8"
 NETWORKS, DEVICES, NOISE = 12, 6, 0.02

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from hetsim.cost.profiles.formats import TimedKernel
 from hetsim.cost.profiles.matching import match
 from hetsim.cost.profiles.names import Names
-from hetsim.cost.profiles.record import TimedKernel
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work

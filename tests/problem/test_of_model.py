@@ -10,13 +10,13 @@ import pytest
 
 import hetsim
 from datasheets import all_by_datasheet
+from hetsim.cost.calibration.calibrate import device_file
 from hetsim.cost.calibration.fitting import Fit, Overheads, prior
-from hetsim.cost.calibration.record import Setting
-from hetsim.cost.calibration.writing import device_file
+from hetsim.cost.calibration.measuring import Setting
 from hetsim.cost.kernels.layouts import copies_of
 from hetsim.errors import UnboundDimension, UsageError
 from hetsim.graph.loading import model_of
-from hetsim.hardware.kernel_correction import Correction
+from hetsim.hardware.kernel_figures import Correction
 from hetsim.problem.of_model import constants_of, values_of
 from hetsim.problem.parts import Constant, Held, Value
 from hetsim.problem.problem import Problem

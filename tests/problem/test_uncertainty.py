@@ -16,7 +16,7 @@ from full_problems import full_problems
 from hetsim.analysis.what_if import faster_device, missing_ops, wider_link, with_op
 from hetsim.errors import InvalidInput
 from hetsim.hardware.catalog import platform_names
-from hetsim.hardware.provenance import weakest
+from hetsim.hardware.kernel_figures import weakest
 from hetsim.problem.evidence import Z80, Evidence, uncertainty_of
 from hetsim.problem.evidence_of_platform import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
 from hetsim.problem.problem import Problem

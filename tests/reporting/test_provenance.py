@@ -18,8 +18,7 @@ from hetsim.cli.main import main
 from hetsim.graph.model import Model
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names, link_names, platform_names
-from hetsim.hardware.kernel_figures import PARAMETERS, FigureError
-from hetsim.hardware.provenance import STATUSES, weakest
+from hetsim.hardware.kernel_figures import PARAMETERS, STATUSES, FigureError, weakest
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.problem import Problem

@@ -18,9 +18,7 @@ from hetsim.core.units import significant
 from hetsim.hardware.datasheet import COVARIATES, about
 from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
-from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork
-from hetsim.hardware.limits import Limits
-from hetsim.hardware.unmeasured import ByDatasheet
+from hetsim.hardware.kin import TRAITS, ByDatasheet, Kin, KnownNetwork, Limits
 
 _SHARES = ("median", "p90", "spread", "sd", "common", "unseen_median", "unseen_p90")
 """Fields of an error that have as many digits as there are worth writing."""
@@ -173,19 +171,7 @@ def write_fitted(
     kins: Iterable[Kin],
     all_of_them: bool = True,
 ) -> list[Path]:
-    """Write a file for each device and kin into `folder`; return those that changed.
-
-    Parameters
-    ----------
-    folder : Path
-        Made where it is not there.
-    figures : mapping of str to iterable of (str, KernelFigures)
-        By device, each with its runtime.
-    kins : iterable of Kin
-        Go to ``kin`` below it.
-    all_of_them : bool
-        Whether files of others are out of date, and are deleted.
-    """
+    """Write a file for each device and kin into `folder`; return those that changed."""
     (folder / "kin").mkdir(parents=True, exist_ok=True)
     texts = {folder / f"{device}.yaml": fitted_text(device, of) for device, of in figures.items()}
     texts |= {folder / "kin" / f"{kin.name}.yaml": kin_text(kin) for kin in kins}

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog.measured import ITEM_BYTES, WEIGHT_BYTES
-from hetsim.cost.kernels.table import KernelTable, network_table
-from hetsim.cost.kernels.totals import Networks
+from hetsim.cost.kernels.networks import KernelTable, Networks, network_table
 from hetsim.errors import ModelError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -153,11 +152,7 @@ class Tables:
 
 
 def bytes_of(kin: str, precision: str, halves: bool = False) -> tuple[int, int]:
-    """Return the bytes of an activation and of a weight in a kin's precision.
-
-    Runtimes of ``float`` hold halves on graphics, and where processors can convert them (`halves`:
-    those of Arm), whether they compute in them or in float32; float32 elsewhere.
-    """
+    """Return the bytes of an activation and of a weight in a kin's precision."""
     if precision == "float" and (halves or "-gpu-" in kin):
         return 2, 2
     return ITEM_BYTES[precision], WEIGHT_BYTES[precision]

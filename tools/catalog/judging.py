@@ -75,14 +75,7 @@ def left_out(kin: FittedKin, with_rows: bool) -> LeftOut:
 
 
 def errors_of(kin: FittedKin, series: Series | None) -> tuple[FigureError, ...]:
-    """Return the errors of a device by range of batch sizes.
-
-    Parameters
-    ----------
-    kin : FittedKin
-    series : Series or None
-        What the device stands on; None for a device without rows.
-    """
+    """Return the errors of a device by range of batch sizes."""
     every = left_out(kin, series is not None)
     found = []
     for batch in BATCHES:
@@ -94,13 +87,7 @@ def errors_of(kin: FittedKin, series: Series | None) -> tuple[FigureError, ...]:
 
 
 def error_of(batch: str, own: LeftOut, pool: LeftOut) -> FigureError:
-    """Return the error of a device of which `own` was left out, among the `pool` of its kin.
-
-    Widths of intervals are those by which 80 % of the misses are inside, of the device and of its
-    kin weighed together on the log scale, widened by Student's t for as few networks as the kin
-    has. Of a network that nobody ran it is `sd`; where kin have run it what is left of that
-    without `common`.
-    """
+    """Return the error of a device of which `own` was left out, among the `pool` of its kin."""
     misses = _relative(own.of_device or own.of_kin)
     unseen = _relative(own.of_kin)
     spreads = [one.point.spread for one in own.of_kin if one.point.spread is not None]
@@ -125,21 +112,7 @@ def error_of(batch: str, own: LeftOut, pool: LeftOut) -> FigureError:
 def widths(
     pool: LeftOut, wanted: Collection[Series], of_device: bool, noise: float
 ) -> Iterator[tuple[Unseen, float | None]]:
-    """Give predictions of a pool the sd of their intervals, by the misses of other families alone.
-
-    None where there is no other network.
-
-    Parameters
-    ----------
-    pool : LeftOut
-        Of one range of batch sizes.
-    wanted : collection of Series
-        Whose predictions are asked for.
-    of_device : bool
-        Which of them.
-    noise : float
-        Least width of what is not in common.
-    """
+    """Give predictions of a pool the sd of their intervals, by misses of other families."""
     asked: defaultdict[tuple[str, Series], list[Unseen]] = defaultdict(list)
     for one in pool.of_device if of_device else pool.of_kin:
         if one.series in wanted:
@@ -193,7 +166,6 @@ class Run:
         Of the device or unit: choosing another run of the same one is no mistake.
     setting : str
         What else tells it from other runs, for ties.
-    measured_s, predicted_s : float
     """
 
     case: Hashable
@@ -217,7 +189,6 @@ class Best:
 
     Attributes
     ----------
-    count, right : int
     regrets : tuple of float
         Of each choice: measured time of what was taken over that of the best, less 1; sorted.
     """
@@ -279,8 +250,6 @@ class Judged:
 
     Attributes
     ----------
-    points : int
-    median, p90 : float
     within_2 : float
         Share that is off by less than a factor of 2.
     log_p90 : float
@@ -327,10 +296,7 @@ def worth_judging(unseen: Iterable[Unseen], least: int = LEAST_NETWORKS) -> list
 
 
 def coverage(every: LeftOut, of_device: bool, noise: float) -> float:
-    """Return the share of points inside of 80 % intervals that were told without their network.
-
-    `of_device`: of those that were left out of the device alone.
-    """
+    """Return the share of points inside of 80 % intervals that were told without their network."""
     inside = total = 0
     wanted = {one.series for one in every.of_kin}
     for batch in BATCHES:
@@ -356,11 +322,7 @@ def runs_of_kins(unseen: Iterable[Unseen]) -> list[Run]:
 
 
 def runs_of_units(unseen: Iterable[Unseen]) -> list[Run]:
-    """Return what units of a chip there are for a network at batch 1, as one chooses among them.
-
-    A unit is a runtime in all precisions; of the settings of a kin the one that was measured
-    fastest counts.
-    """
+    """Return what units of a chip there are for a network at batch 1, as one chooses among them."""
     fastest: dict[tuple[str, str, str], Unseen] = {}
     for one in unseen:
         if one.point.batch == 1:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from catalog.graphs import Tables, bytes_of, kin_bytes
 from catalog.points import Point, Series, centre
-from hetsim.cost.kernels.totals import Networks, log_total, log_total_and_gradient
+from hetsim.cost.kernels.networks import Networks, log_total, log_total_and_gradient
 from hetsim.hardware.datasheet import COVARIATES, about
 from hetsim.hardware.kernel_figures import PARAMETERS
-from hetsim.hardware.limits import Limits, together
+from hetsim.hardware.kin import Limits, together
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -28,9 +28,6 @@ class KinData:
 
     Attributes
     ----------
-    name : str
-    series : tuple of Series
-    points : tuple of Point [points]
     first : int array [series + 1]
         Points of series s are ``points[first[s]:first[s + 1]]``.
     owner : int array [points]
@@ -51,7 +48,6 @@ class KinData:
     middle : array [covariates]
     silicon : tuple of str [series]
         The chip, or the one that it is the same die as.
-    limits : Limits [series]
     places : Networks [keys]
         Kernels of the keys at the bytes of `kin_bytes`.
     """
@@ -94,19 +90,7 @@ def kin_data(
     silicon: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> KinData:
-    """Lay out a kin.
-
-    Parameters
-    ----------
-    name : str
-    series : mapping of Series to sequence of Point
-    tables : Tables
-    covariates : mapping of Series to sequence of float [covariates]
-        Logs as ``datasheet.covariates`` gives them, NaN where unknown.
-    silicon : mapping of str to str, optional
-        What chip another one is the same die as.
-    limits : Limits [series], optional
-    """
+    """Lay out a kin."""
     precision = next(iter(series)).precision
     pairs = [(point.network, point.batch) for found in series.values() for point in found]
     keys = sorted(set(pairs))
@@ -151,18 +135,7 @@ LEAST_NETWORKS = 20
 
 
 def chip_groups(kin: KinData) -> NDArray[np.intp]:
-    """Return a number for each series, the same for those of one chip and of its sisters.
-
-    What is left out of a chip has to be left out of its sisters too: else it is told by itself.
-    Hailo-10H and Hailo-15H are 0.9 % apart over 43 networks, a fifth of their figures the same.
-
-    Returns
-    -------
-    int array [series]
-        From 0, by the names of the chips.
-
-    O(series^2 * keys).
-    """
+    """Return a number for each series, the same for those of one chip and of its sisters."""
     names = sorted({series.chip for series in kin.series})
     chip = np.array([names.index(series.chip) for series in kin.series], dtype=np.intp)
     times = np.full((len(kin.series), len(kin.keys)), np.nan)
@@ -180,10 +153,7 @@ def chip_groups(kin: KinData) -> NDArray[np.intp]:
 
 
 def dies(kin: KinData) -> NDArray[np.str_]:
-    """Return the name of the die of each series [series], by what is known and what was measured.
-
-    A datasheet of one tells of all its cards: whole, cut, or at another clock.
-    """
+    """Return the name of the die of each series [series], as known and as measured."""
     found = np.array(kin.silicon)
     groups = chip_groups(kin)
     for group in range(int(groups.max()) + 1):

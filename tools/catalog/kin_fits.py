@@ -29,11 +29,10 @@ from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.datasheet import Datasheet
 from hetsim.hardware.datasheet import covariates as covariates_of
 from hetsim.hardware.files.catalog_files import catalog_folder
-from hetsim.hardware.files.complaints import read_file
 from hetsim.hardware.files.device_schema import DeviceModel
+from hetsim.hardware.files.schema import read_file
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
-from hetsim.hardware.kin import Kin
-from hetsim.hardware.limits import Limits, together
+from hetsim.hardware.kin import Kin, Limits, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,6 @@ class Asked:
         Name in the catalog.
     precision : str
         In which the device runs by these figures.
-    kin : str
     series : Series or None
         The measurements it stands on; None where it has what its kin have.
     model : DeviceModel
@@ -90,13 +88,7 @@ class Asked:
 
 
 def catalog_asks(points: Points, chips: Chips, folder: Path | None = None) -> list[Asked]:
-    """Return what ``measured`` of the catalog's device files asks for, by device and precision.
-
-    Raises
-    ------
-    PlatformError
-        Where a file is wrong, or names a kin or a series that no rows make.
-    """
+    """Return what ``measured`` of the catalog's device files asks for, by device and precision."""
     found = []
     for path in sorted((folder or catalog_folder()).glob("*.yaml")):
         model, wrong = read_file(DeviceModel, path, f"devices/{path.name}", catalog=True)
@@ -126,13 +118,7 @@ def catalog_asks(points: Points, chips: Chips, folder: Path | None = None) -> li
 
 
 def picked(points: Points, kin: str, chip: str, where: Mapping[str, str], place: str) -> Series:
-    """Return the one series of a kin and chip that has the settings `where`.
-
-    Raises
-    ------
-    PlatformError
-        Where none has, or several have.
-    """
+    """Return the one series of a kin and chip that has the settings `where`."""
     of_chip = [series for series in points.kin(kin) if series.chip == chip]
     if not of_chip:
         known = sorted({series.chip for series in points.kin(kin)})
@@ -152,11 +138,7 @@ def picked(points: Points, kin: str, chip: str, where: Mapping[str, str], place:
 
 
 def with_catalog(points: Points, chips: Chips, asks: list[Asked]) -> dict[Series, Datasheet]:
-    """Return the datasheets of series of chips that devices of the catalog stand on.
-
-    What the file of a device says of its unit goes before the file of chips, but of processors:
-    what threads of them ran on, that one says alone.
-    """
+    """Return the datasheets of series of chips that devices of the catalog stand on."""
     told: dict[tuple[str, str], Asked] = {}
     for asked in asks:
         if asked.series is not None:
@@ -180,9 +162,6 @@ class FittedKin:
 
     Attributes
     ----------
-    data : KinData
-    prior : Prior
-    fit : KinFit
     networks_out : list of Unseen
         Each network predicted for each device without any device's rows of its family.
     of_chip_out : list of Unseen
@@ -263,11 +242,7 @@ class Measurements:
         return asked.flops_per_s
 
     def _held(self, series: Series) -> NDArray[np.float64]:
-        """What rows in bulk say nothing of, by the same runtime's rows at batch 1 on the chip.
-
-        How long launches take, and how many outputs fill the device, is the runtime's and the
-        chip's in all precisions.
-        """
+        """What rows in bulk say nothing of, by the same runtime's rows at batch 1 on the chip."""
         held = np.full(len(PARAMETERS), np.nan)
         if any(point.batch == 1 for point in self.points.series[series]):
             return held

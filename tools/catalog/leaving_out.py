@@ -15,8 +15,8 @@ from catalog.kin_data import KinData, Prior, chip_groups, dies
 from catalog.likeness import Said, called, said
 from catalog.mixed import Floats, KinFit, refit, with_slopes
 from catalog.points import Point, Series
+from hetsim.cost.calibration.calibrate import MOST_NETWORKS
 from hetsim.cost.kernels.likeness import groups_of, traits_of
-from hetsim.hardware.files.kin_schema import MOST_NETWORKS
 from hetsim.hardware.kin import Heard, Kin, KnownNetwork
 
 STEPS = 6
@@ -33,8 +33,6 @@ class Unseen:
 
     Attributes
     ----------
-    series : Series
-    point : Point
     miss : float
         Log of predicted over measured, by the form and the device's figures alone.
     effect : float
@@ -70,13 +68,7 @@ class Unseen:
 
 
 def without_family(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
-    """Predict each family of networks for every device from a fit without any device's rows of it.
-
-    A network alone would be told by its siblings: BERT of 384 tokens by that of 128. Where all
-    networks of the kin are of one family, each network is left out alone. Mean, devices and
-    effects are fitted anew, from where the whole fit stands; variances and slopes of the datasheet
-    stay. The effect is what the other networks say of it.
-    """
+    """Predict each family of networks for every device from a fit without its rows."""
     of_key = [called(file) for file, _ in kin.keys]
     group = groups_of(of_key)
     groups = np.array([group[name] for name in of_key])
@@ -92,12 +84,7 @@ def without_family(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
 
 
 def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
-    """Predict each chip from its datasheet, by a fit that none of its rows were in.
-
-    The slopes of the datasheet are fitted without it, too; variances stay. The effects are those
-    of networks on the other chips. Chips of one die are left out together, and of more than
-    `CHIPS_AT_ONCE` some.
-    """
+    """Predict each chip from its datasheet, by a fit that none of its rows were in."""
     chips = dies(kin)
     names = sorted(set(chips.tolist()))
     found = []
@@ -115,13 +102,7 @@ def without_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
 
 
 def without_network_on_chip(kin: KinData, prior: Prior, fit: KinFit) -> list[Unseen]:
-    """Predict each network on each chip from a fit without the chip's rows of it.
-
-    Kin may have run the network: the effect is what the form misses of it on them. All series of
-    the chip and of its sisters lose it, at all batches. A part of the networks is left out of each
-    chip at once, another one of the next: of each network most chips stay. Mean, devices and
-    effects are fitted anew; variances and slopes stay.
-    """
+    """Predict each network on each chip from a fit without the chip's rows of it."""
     chip = chip_groups(kin)[kin.owner]
     network = kin.network[kin.key]
     parts = min(max(int(network.max()) + 1, 2), NETWORK_PARTS)
@@ -171,10 +152,7 @@ SHARES = (0.15, 0.7)
 
 
 def misses(unseen: Iterable[Unseen]) -> dict[Key, float]:
-    """Return by network's file and batch what was missed of it: log of measured over predicted.
-
-    By the form alone, the median over devices, with the network left out of all of them.
-    """
+    """Return by network's file and batch what was missed of it: log of measured over predicted."""
     found: defaultdict[Key, list[float]] = defaultdict(list)
     for one in unseen:
         found[one.point.network, one.point.batch].append(-one.miss)
@@ -191,12 +169,7 @@ def are_relatives(kin: str, other: str) -> bool:
 
 
 def heard_of(own: Mapping[Key, float], other: Mapping[Key, float]) -> tuple[float, float]:
-    """Return how `own` misses follow from those of `other`: a factor, and the share explained.
-
-    Twice 0 where too little is known: fewer than `LEAST_COMMON` networks in common, or misses
-    that are not alike. The share is of the variance; a regression through 0, in which one odd
-    network counts no more than `FAR` usual ones.
-    """
+    """Return how `own` misses follow from those of `other`: a factor, and the share explained."""
     common = sorted(own.keys() & other.keys())
     if len({network for network, _ in common}) < LEAST_COMMON:
         return 0.0, 0.0
@@ -217,19 +190,7 @@ def _without_far(missed: NDArray[np.float64]) -> NDArray[np.float64]:
 def with_heard(
     kin: Kin, own: Mapping[Key, float], others: Sequence[Mapping[Key, float]], tables: Tables
 ) -> Kin:
-    """Return the record of a kin with what it hears of networks that none of its devices ran.
-
-    Parameters
-    ----------
-    kin : Kin
-    own : mapping of (str, int) to float
-        Its ``misses``.
-    others : sequence of such mappings
-        Of several that ran a network the one with the largest share is heard, of equals the first.
-    tables : Tables
-
-    O(networks) tables.
-    """
+    """Return the record of a kin with what it hears of networks that none of its devices ran."""
     ran = {network for network, _ in own}
     best: dict[Key, tuple[float, float]] = {}
     for theirs in others:

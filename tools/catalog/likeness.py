@@ -11,9 +11,9 @@ from catalog.graphs import kin_bytes
 from catalog.kin_data import KinData, dies
 from catalog.mixed import Floats, KinFit
 from catalog.points import runtime_of
+from hetsim.cost.calibration.calibrate import MOST_NETWORKS
 from hetsim.cost.kernels.likeness import LENGTH, Likeness, Placed, covariance, traits
-from hetsim.cost.kernels.table import of_batch
-from hetsim.hardware.files.kin_schema import MOST_NETWORKS
+from hetsim.cost.kernels.networks import of_batch
 from hetsim.hardware.kin import Kin, KnownNetwork
 
 SHARED = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
@@ -27,12 +27,6 @@ OF_ONE_SOURCE = 0.1
 
 def agreed(effects: Sequence[float]) -> float:
     """Return what independent sources say of an effect, as far as they agree.
-
-    The mode of an effect with a normal prior about 0 and Laplace noise: a median drawn to 0. Adding
-    one source, whatever it says, moves it by `OF_ONE_SOURCE` at most, so that no row that is wrong
-    in its precision or network carries a family. The minimum of ``t^2 / 2 + c sum |t - x_i|`` is
-    the median of the x_i and of ``c (n - 2 j)``: Li, Y. and Osher, S., A new median formula with
-    applications to PDE based denoising, Communications in Mathematical Sciences 7 (2009).
 
     >>> agreed([0.7]), agreed([0.02, 0.7]), agreed([0.7, 0.72, 0.7, 0.71, 0.69, 0.7, 0.7, 0.7])
     (0.1, 0.02, 0.69)
@@ -60,15 +54,7 @@ def traits_of_keys(data: KinData, fit: KinFit) -> Placed:
 
 
 def kin_of(data: KinData, fit: KinFit, places: Placed) -> Kin:
-    """Return the record of a kin: its mean, and what its chips agree on of each network.
-
-    Parameters
-    ----------
-    data : KinData
-        Points of weight 0 count as not measured.
-    fit : KinFit
-    places : Placed [keys]
-    """
+    """Return the record of a kin: its mean, and what its chips agree on of each network."""
     left = data.log_seconds - data.logs(fit.theta(data.covariates))
     chips = {series.chip for series in data.series}
     sources = dies(data)[data.owner]
@@ -125,10 +111,7 @@ class Said:
 
 
 def said(data: KinData, fit: KinFit) -> Said:
-    """Return what those networks say that are left in `data`, of all that it names.
-
-    They are placed by the mean of `fit`, which has not seen what was left out.
-    """
+    """Return what those networks say that are left in `data`, of all that it names."""
     places = traits_of_keys(data, fit)
     known = Likeness.of(kin_of(data, fit, places))
     index = {(one.name, one.batch): at for at, one in enumerate(known.kin.networks)}

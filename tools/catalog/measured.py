@@ -139,7 +139,6 @@ class Sample:
         What else tells series of a chip apart, by name, sorted.
     network : str
         File name of the graph.
-    batch : int
     seconds : float
         Of the whole batch, on one device.
     """
@@ -213,11 +212,7 @@ def _config(row: Row) -> Mapping[str, Any]:
 
 
 def _sockets(row: Row) -> int:
-    """How many processors of the row's chip shared its rate.
-
-    Sockets are said in the name of an OpenVINO machine, ``2 x Intel Xeon``, and in the cores of one
-    of MLPerf, ``2 x 40``, which there are something else for what is no server.
-    """
+    """How many processors of the row's chip shared its rate."""
     if not _SERVERS.search(row["chip"]):
         return 1
     told = row["device"] if row["kind"] == "openvino" else str(_config(row).get("cores"))

@@ -23,20 +23,7 @@ _DAMPING = 1e-3
 def common_mean(
     kin: KinData, prior: Prior, mean: Floats, apart: Floats, tau: float, eps: float
 ) -> Floats:
-    """Return the mean [parameters] of a kin whose devices lie `apart` [series, parameters] from it.
-
-    Parameters
-    ----------
-    kin : KinData
-    prior : Prior
-    mean : array [parameters]
-        To begin from.
-    apart : array [series, parameters]
-    tau, eps : float
-        Scales of what is common to a network, and of one point about it.
-
-    Gauss-Newton with a fixed count of steps; O(points * parameters + parameters^3) each.
-    """
+    """Return the mean [parameters] of a kin whose devices lie `apart` from it."""
     seen = kin.weights > 0
     keys = len(kin.keys)
     devices = np.bincount(kin.key[seen], minlength=keys).astype(np.float64)
@@ -80,16 +67,7 @@ USUAL, USUAL_CHIPS = 0.35, 4.0
 
 
 def slopes_of(kin: KinData, prior: Prior, mean: Floats) -> tuple[Floats, Floats]:
-    """Return slopes [covariates, parameters] of a kin, and how much its series [series] count.
-
-    Parameters
-    ----------
-    kin : KinData
-        Points of weight 0 are not seen.
-    prior : Prior
-    mean : array [parameters]
-        Of the kin, at its usual covariates.
-    """
+    """Return slopes [covariates, parameters] of a kin, and how much its series [series] count."""
     left = kin.log_seconds - kin.logs(mean + kin.covariates @ prior.slopes)
     seen = kin.weights > 0
     ran = np.bincount(kin.owner, seen, len(kin.series)) > 0
@@ -104,10 +82,7 @@ def slopes_of(kin: KinData, prior: Prior, mean: Floats) -> tuple[Floats, Floats]
 
 
 def slopes_of_parameters(covariates: Floats, own: Floats, trust: Floats, prior: Prior) -> Floats:
-    """Return slopes [covariates, parameters] of what devices differ by [series, parameters].
-
-    Of figures of datasheets alone: that parameters differ between families, few chips tell.
-    """
+    """Return slopes [covariates, parameters] of what devices differ by [series, parameters]."""
     found = np.zeros((covariates.shape[1], own.shape[1]))
     if not trust.any():
         return found
@@ -178,7 +153,6 @@ class KinFit:
     sigma : array [parameters, parameters]
     effects : array [keys]
         eta.
-    tau, eps : float
     trust : array [series]
         How much a series counts for where the mean of the devices lies.
     """
@@ -224,17 +198,7 @@ class _Solved:
 
 
 def fit_kin(kin: KinData, prior: Prior, start: KinFit | None = None, rounds: int = 8) -> KinFit:
-    """Fit a kin.
-
-    Parameters
-    ----------
-    kin : KinData
-    prior : Prior
-    start : KinFit, optional
-        Of the same series, to begin from.
-    rounds : int
-        Of EM, each with its steps.
-    """
+    """Fit a kin."""
     state = _begin(kin, prior) if start is None else start
     for _ in range(rounds):
         state, solved = _turn(kin, prior, state, 3)
@@ -250,12 +214,7 @@ def refit(kin: KinData, prior: Prior, state: KinFit, steps: int = 2) -> KinFit:
 
 
 def _turn(kin: KinData, prior: Prior, state: KinFit, steps: int) -> tuple[KinFit, _Solved]:
-    """Take the mean of networks, then steps of devices and effects about it.
-
-    What devices differ by on average goes back to the mean: else each turn the mean gives up some
-    rate for less of something else, all devices take it back, and what is expected of a new
-    device drifts off.
-    """
+    """Take the mean of networks, then steps of devices and effects about it."""
     apart = state.theta(kin.covariates) - state.mean
     mean = common_mean(kin, prior, state.mean, apart, state.tau, state.eps)
     held = replace(prior, mean=mean, mean_sd=np.full_like(mean, _HELD))
@@ -273,11 +232,7 @@ def _within(kin: KinData, state: KinFit) -> KinFit:
 
 
 def _begin(kin: KinData, prior: Prior) -> KinFit:
-    """Fit each device alone about the prior's mean; the mean of them is where the kin begins.
-
-    All at once from afar, the mean would run where residuals of orders of magnitude, taken for
-    those of a good fit, push it.
-    """
+    """Fit each device alone about the prior's mean; the mean of them is where the kin begins."""
     state = KinFit(
         mean=prior.mean.copy(),
         slopes=prior.slopes.copy(),
@@ -298,10 +253,7 @@ def _begin(kin: KinData, prior: Prior) -> KinFit:
 def _steps(
     kin: KinData, prior: Prior, state: KinFit, steps: int, alone: bool = False
 ) -> tuple[KinFit, _Solved]:
-    """Take damped Gauss-Newton steps; one that makes the objective worse is cut, then left.
-
-    `alone` moves devices, and what they have in common stays.
-    """
+    """Take damped Gauss-Newton steps; one that makes the objective worse is cut, then left."""
     precision = _inverse(state.sigma)
     at = _at(kin, prior, state, precision)
     damping = 1e-3

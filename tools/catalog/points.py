@@ -34,9 +34,6 @@ class Series:
     ----------
     kin : str
         The runtime and precision that it shares with others: ``tensorrt-int8``.
-    chip : str
-    unit : str
-    precision : str
     where : tuple of (str, str)
         What else tells it from the chip's others, by name, sorted.
     """
@@ -60,10 +57,8 @@ class Point:
     ----------
     network : str
         File name of the graph.
-    batch : int
     seconds : float
         Median of the rows, for the whole batch.
-    rows : int
     lowest, highest : float
         Of the rows, in seconds.
     spread : float or None
@@ -173,10 +168,7 @@ _PIPELINED = ("hailort",)
 
 
 def is_pipelined(kin: str) -> bool:
-    """Whether rows of a kin are rates of a pipeline, the inverse of which is no latency.
-
-    Rates in bulk are another matter: all units are busy there however a request goes through.
-    """
+    """Whether rows of a kin are rates of a pipeline, the inverse of which is no latency."""
     return kin.startswith(_PIPELINED)
 
 
@@ -266,10 +258,7 @@ def of_cores(clusters: Iterable[Any], series: Series) -> Datasheet:
 
 
 def centre(raw: Iterable[Iterable[float]]) -> NDArray[np.float64]:
-    """Return the mean of each covariate over those that know it; 0 where none does.
-
-    0 of families: a device of none is as usual otherwise.
-    """
+    """Return the mean of each covariate over those that know it; 0 where none does."""
     every = np.array(list(raw))
     known = ~np.isnan(every)
     total = np.where(known, every, 0.0).sum(axis=0)

@@ -12,14 +12,14 @@ from hetsim.analysis.lint.suspects import Change, Seen, Suspect, Target, targets
 from hetsim.analysis.nodes.nodes import Nodes
 from hetsim.core.text import tally
 from hetsim.core.units import format_bytes
-from hetsim.cost.kernels.as_fitted import model_figures
+from hetsim.cost.kernels.as_floats import model_figures
 from hetsim.device.support.quantized import held_in, is_quantized
 from hetsim.device.support.rules import Kind, cause_of, without_values
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.work import Work, graph_work
-from hetsim.hardware.executing import INT8, PRECISIONS
 from hetsim.hardware.kernel_figures import INDEX
 from hetsim.hardware.spec import FLOATS
+from hetsim.hardware.variants import INT8, PRECISIONS
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import Template

@@ -11,8 +11,8 @@ from hetsim.analysis.nodes.nodes import Nodes
 from hetsim.analysis.nodes.nodes import nodes as facts_of
 from hetsim.analysis.what_if import taking, wider_link
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, UsageError
-from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import standing_for, unnumbered
+from hetsim.hardware.what_if import what_if
 from hetsim.placement.constraints import NAMES, Constrained
 from hetsim.placement.objective import Objective, judge
 from hetsim.placement.planning import for_objective, under

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from hetsim.cli.options.values import all_of, by_name, kept
-from hetsim.cost.default import DEFAULT_COST
-from hetsim.hardware.runtimes import EVERY
+from hetsim.cost import DEFAULT_COST
+from hetsim.hardware.variants import EVERY
 
 platform_option = click.option(
     "--platform",

@@ -84,7 +84,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str | None) -> Frac
     if text is None:
         return None
     from hetsim.errors import UsageError
-    from hetsim.hardware.availability import parse_share
+    from hetsim.hardware.price import parse_share
 
     try:
         return parse_share(text)

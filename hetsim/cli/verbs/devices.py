@@ -128,7 +128,7 @@ def query_device(
     from hetsim.device.registry import make_device
     from hetsim.device.support.quantized import is_quantized
     from hetsim.hardware.catalog import load_device
-    from hetsim.hardware.executing import INT8, executing
+    from hetsim.hardware.variants import INT8, executing
     from hetsim.problem.as_executed import quantized_already
     from hetsim.reporting.tables.query import answer_of, query_record, query_report
 

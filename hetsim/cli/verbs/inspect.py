@@ -34,7 +34,7 @@ def inspect(
     do not.
     """
     from hetsim.cli.question import read_model, read_platform
-    from hetsim.hardware.executing import platform_executing
+    from hetsim.hardware.variants import platform_executing
     from hetsim.problem.as_executed import platform_as_asked
     from hetsim.reporting.tables.inspection import (
         inspect_model,

@@ -103,7 +103,7 @@ def recommend(
     """
     from hetsim.cli.reports import report_of_recommendation
     from hetsim.cli.trace_and_out import check_targets
-    from hetsim.cost.default import DEFAULT_COST
+    from hetsim.cost import DEFAULT_COST
     from hetsim.errors import UsageError
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of

@@ -11,19 +11,15 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from hetsim.core.units import significant
-from hetsim.cost.calibration.fitting import Fit, undisturbed
-from hetsim.cost.calibration.points import Network, matched_nodes
-from hetsim.cost.calibration.record import Taken
-from hetsim.cost.kernels.correction import bell, coordinates
-from hetsim.cost.kernels.epilogues import joints
-from hetsim.cost.kernels.features import COLUMN, FORMS
-from hetsim.cost.kernels.form import streamed_share
+from hetsim.cost.calibration.fitting import Fit, Network, matched_nodes, undisturbed
+from hetsim.cost.calibration.measuring import Taken
+from hetsim.cost.kernels.form import COLUMN, FORMS, bell, coordinates, streamed_share
+from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.layouts import COPIES, copies_of
-from hetsim.cost.kernels.totals import kernels_seconds
+from hetsim.cost.kernels.networks import kernels_seconds
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work
-from hetsim.hardware.kernel_correction import COORDINATES, Coordinate, Correction
-from hetsim.hardware.kernel_figures import INDEX
+from hetsim.hardware.kernel_figures import COORDINATES, INDEX, Coordinate, Correction
 
 _FEWEST = 12
 _LEARNT = 300
@@ -203,10 +199,7 @@ def _spread_out(count: int, most: int) -> NDArray[np.int64]:
 def learnt_joins(
     measured: Iterable[tuple[Model, Taken]],
 ) -> Mapping[str, frozenset[str]] | None:
-    """Return by form what joins kernels in most of the places where it could.
-
-    None where the runtime told of no kernels. O(nodes).
-    """
+    """Return by form what joins kernels in most of the places where it could."""
     tries: dict[tuple[str, str], list[bool]] = {}
     told = False
     for model, taken in measured:
@@ -236,11 +229,7 @@ _BLOCKS = (4, 8, 16, 32)
 
 
 def learnt_block(measured: Iterable[tuple[Model, Taken]]) -> int | None:
-    """Return the channels of the blocks in which the runtime keeps images; see ``layouts``.
-
-    The size by which most of the copies that it made are told. None where it made none.
-    O(nodes).
-    """
+    """Return the channels of the blocks in which the runtime keeps images; see ``layouts``."""
     found = dict.fromkeys(_BLOCKS, 0)
     for model, taken in measured:
         made = Counter(

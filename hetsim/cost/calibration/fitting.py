@@ -1,21 +1,192 @@
-"""Fit of a device's figures to measured runs: its prior, the fit, its errors."""
+"""Fit of a device's figures to measured runs: points, prior, fit, errors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from hetsim.cost.calibration.points import Network, Point
-from hetsim.cost.kernels.correction import factors
-from hetsim.cost.kernels.form import streamed_share
-from hetsim.cost.kernels.totals import Networks, kernels_seconds, log_total_and_gradient
-from hetsim.hardware.kernel_correction import Correction
-from hetsim.hardware.kernel_figures import HALF_WIDTH, INDEX, PARAMETERS, FigureError
+from hetsim.cost.calibration.measuring import Taken
+from hetsim.cost.kernels.form import COLUMN, factors, row_of, streamed_share
+from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
+from hetsim.cost.kernels.layouts import COPIES, copies_of, copy_work
+from hetsim.cost.kernels.networks import Networks, kernels_seconds, log_total_and_gradient
+from hetsim.cost.profiles.formats import TimedKernel
+from hetsim.cost.profiles.matching import match
+from hetsim.cost.profiles.names import Names
+from hetsim.graph.graph import Graph
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
+from hetsim.hardware.kernel_figures import HALF_WIDTH, INDEX, PARAMETERS, Correction, FigureError
+
+_WORK = [COLUMN[name] for name in ("flops", "read_bytes", "write_bytes", "weight_bytes")]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Kernels that were measured together: mostly one.
+
+    Attributes
+    ----------
+    rows : float array [kernels, FEATURES]
+    launches : int
+        Kernels of the runtime behind it.
+    """
+
+    rows: NDArray[np.float64]
+    seconds: float
+    launches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network as kernels, with what it took.
+
+    Attributes
+    ----------
+    rows : float array [kernels, FEATURES]
+    weight_bytes, io_bytes : float
+        All weights; inputs and outputs.
+    seconds : float
+        Of a run.
+    spread : float
+        As ``Taken`` has it.
+    launches : int
+        Kernels of the runtime that were timed; 0 where none were.
+    timed_s : float
+        Of these together.
+    points : tuple of Point
+        Its kernels one by one, where the runtime tells their times.
+    """
+
+    name: str
+    rows: NDArray[np.float64]
+    weight_bytes: float
+    io_bytes: float
+    seconds: float
+    spread: float
+    launches: int
+    timed_s: float
+    points: tuple[Point, ...]
+
+
+def lowered(
+    graph: Graph, joins: Mapping[str, frozenset[str]] | None = None
+) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.float64]]:
+    """Return the kernels of a float graph, as devices with figures are priced, views left out."""
+    works, uses = graph_work(graph), Uses.of(graph)
+    sets = epilogues(graph, works, [True] * len(graph.nodes), joins=joins)
+    joined = {v for members in sets for v in members}
+    alone = [(node.id,) for node in graph.nodes if node.id not in joined]
+    kernels = sorted((*sets, *alone))
+    rows = [
+        row_of(joined_kernel(uses, members).works, lambda work: 1.0, 1.0) for members in kernels
+    ]
+    kept = [index for index, row in enumerate(rows) if row[_WORK].any()]
+    return (
+        tuple(kernels[index] for index in kept),
+        np.array([rows[index] for index in kept]).reshape(len(kept), -1),
+    )
+
+
+def network_of(
+    model: Model,
+    taken: Taken,
+    joins: Mapping[str, frozenset[str]] | None = None,
+    block: int | None = None,
+) -> Network:
+    """Put what a network took beside its kernels."""
+    graph = model.graph
+    kernels, rows = lowered(graph, joins)
+    points: tuple[Point, ...] = ()
+    if taken.kernels:
+        points = _points(model, kernels, rows, taken, block)
+    if block is not None:
+        copies = [copy_row(one.elements, block) for one in copies_of(graph, block)]
+        rows = np.array([*rows, *copies]).reshape(len(rows) + len(copies), -1)
+    return Network(
+        name=taken.network,
+        rows=rows,
+        weight_bytes=float(rows[:, COLUMN["weight_bytes"]].sum()),
+        io_bytes=float(sum(graph.tensors[name].nbytes for name in (*graph.inputs, *graph.outputs))),
+        seconds=taken.seconds,
+        spread=taken.spread,
+        launches=len(taken.kernels),
+        timed_s=sum(kernel.seconds for kernel in taken.kernels),
+        points=points,
+    )
+
+
+def copy_row(elements: int, block: int) -> NDArray[np.float64]:
+    """Return the row of a copy between orders of channels: float64 [FEATURES]."""
+    return row_of((copy_work(elements, block),), lambda work: 1.0, 1.0)
+
+
+def matched_nodes(model: Model, taken: Taken) -> tuple[list[TimedKernel], list[tuple[int, ...]]]:
+    """Return the kernels that the runtime ran, and the nodes of the graph that each did."""
+    graph = model.graph
+    timed = [
+        TimedKernel(k.name, k.seconds, k.seconds, k.seconds, op=k.op, elements=k.elements)
+        for k in taken.kernels
+    ]
+    classes = [work.op_class for work in graph_work(graph)]
+    found = match(graph, classes, Names.of(model), timed, [True] * len(timed), ordered=True)
+    return timed, found.nodes
+
+
+def _points(
+    model: Model,
+    kernels: Sequence[Sequence[int]],
+    rows: NDArray[np.float64],
+    taken: Taken,
+    block: int | None,
+) -> tuple[Point, ...]:
+    """Kernels here and kernels there, put together where they share nodes."""
+    copies: list[Point] = []
+    if block is not None:
+        copies += [
+            Point(copy_row(one.elements, block)[None], one.seconds, 1)
+            for one in taken.kernels
+            if one.op in COPIES and one.elements
+        ]
+        others = tuple(one for one in taken.kernels if one.op not in COPIES)
+        taken = replace(taken, kernels=others)
+    timed, nodes = matched_nodes(model, taken)
+    owner = {v: index for index, members in enumerate(kernels) for v in members}
+    group = list(range(len(kernels)))
+
+    def leader(index: int) -> int:
+        while group[index] != index:
+            group[index] = group[group[index]]
+            index = group[index]
+        return index
+
+    owners = [sorted({owner[v] for v in each if v in owner}) for each in nodes]
+    for each in owners:
+        for other in each[1:]:
+            a, b = sorted((leader(each[0]), leader(other)))
+            group[b] = a
+    seconds: dict[int, float] = {}
+    launches: dict[int, int] = {}
+    for each, kernel in zip(owners, timed, strict=True):
+        if each:
+            first = leader(each[0])
+            seconds[first] = seconds.get(first, 0.0) + kernel.seconds
+            launches[first] = launches.get(first, 0) + 1
+    members: dict[int, list[int]] = {}
+    for index in range(len(kernels)):
+        members.setdefault(leader(index), []).append(index)
+    found = [
+        Point(rows[indices], seconds[first], launches[first])
+        for first, indices in members.items()
+        if first in seconds
+    ]
+    return (*found, *copies)
+
 
 _FORM_OFF, _WHOLE_OFF = 0.10, 0.05
 """How far the formula may be from kernels and from networks, as a deviation of the logarithm."""
@@ -58,7 +229,6 @@ class Fit:
     ----------
     log_values : float array [PARAMETERS]
         Logarithms in SI units.
-    overheads : Overheads
     """
 
     log_values: NDArray[np.float64]
@@ -66,12 +236,7 @@ class Fit:
 
 
 def overheads(networks: Sequence[Network]) -> Overheads:
-    """Return what runs take beside their kernels, and what the profiler adds to each of those.
-
-    The time of a run without the profiler is what its kernels take under it, less what the
-    profiler adds to each of them, and a constant. By least absolute deviations, as networks that
-    others disturbed are far off. (0, 0) where no kernels were timed.
-    """
+    """Return what runs take beside their kernels, and what the profiler adds to each of those."""
     timed = [one for one in networks if one.launches]
     if len(timed) < 3:
         return Overheads(0.0, 0.0)
@@ -90,12 +255,7 @@ def overheads(networks: Sequence[Network]) -> Overheads:
 
 
 def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]:
-    """Return the points of a network with the seconds that they took while the process ran.
-
-    The profiler's clock goes on where the process has to wait for others, which hits long
-    kernels: these are scaled so that all add up to the processor's time of a run. Empty where
-    they cannot be, and where the runtime told of none.
-    """
+    """Return the points of a network with the seconds that they took while the process ran."""
     alone = [point.seconds - found.profiler_s * point.launches for point in network.points]
     of_kernels = network.timed_s - found.profiler_s * network.launches
     long_s = sum(seconds for seconds in alone if seconds > _LONG_S)
@@ -117,19 +277,7 @@ def undisturbed(network: Network, found: Overheads) -> list[tuple[Point, float]]
 def fit(
     networks: Sequence[Network], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> Fit:
-    """Fit the parameters to kernels where their times are known, and to whole networks.
-
-    Weighted least squares of logarithms, with a loss that grows linearly for what is far off,
-    and a normal prior on the logarithm of every parameter.
-
-    Parameters
-    ----------
-    networks : sequence of Network
-    mean, deviation : float array [PARAMETERS]
-        The prior.
-
-    O(evaluations * kernels * PARAMETERS).
-    """
+    """Fit the parameters to kernels where their times are known, and to whole networks."""
     found = overheads(networks)
     tables = []
     seconds: list[float] = []
@@ -251,8 +399,6 @@ class Judged:
 
     Attributes
     ----------
-    name : str
-    measured_s, predicted_s : float
     spread : float
         Relative, of the repeats.
     part : bool
@@ -306,10 +452,7 @@ def median_and_p90(judged: Sequence[Judged]) -> tuple[float, float] | None:
 
 
 def figure_errors(judged: Sequence[Judged]) -> tuple[FigureError, ...]:
-    """Return the error that the device file states: of whole networks at batch 1.
-
-    The machine stands for its whole kin: what is missed on it is missed on every copy of it.
-    """
+    """Return the error that the device file states: of whole networks at batch 1."""
     whole = [one for one in judged if not one.part]
     found = median_and_p90(whole)
     if found is None or len(whole) < _FEWEST:

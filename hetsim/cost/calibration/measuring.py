@@ -1,4 +1,4 @@
-"""Measurement of the generated networks: tasks, journal, runs."""
+"""Measurement of the generated networks: tasks, runs, and the journal that keeps them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from io import BufferedWriter
 from pathlib import Path
@@ -19,9 +19,8 @@ import numpy as np
 from hetsim.core.files import append, read_regular, whole_file
 from hetsim.core.machine import memory_bytes
 from hetsim.core.room import out_of_room
-from hetsim.cost.calibration.design.networks import networks
-from hetsim.cost.calibration.record import Kernel, Setting, Taken, taken
-from hetsim.device.kernels.timing import provider_of, time_network
+from hetsim.cost.calibration.networks import networks
+from hetsim.device.kernels.timing import TimedNetwork, provider_of, time_network
 from hetsim.errors import InvalidInput
 from hetsim.graph.extract import extract
 from hetsim.graph.inputs.samples import random_inputs
@@ -29,6 +28,130 @@ from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work
 from hetsim.graph.zoo.models import names as zoo_names
+
+_FROM, _TO = 0.1, 0.35
+"""Of the repeats in order of size, those that count: above the luckiest, below what others on the
+machine disturbed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What measurements of one journal have in common.
+
+    Attributes
+    ----------
+    provider : str
+        Execution provider, as users name it.
+    threads : int
+        That one kernel is spread over.
+    runtime : str
+        Name and version of the runtime.
+    machine : mapping of str to str
+        As ``hetsim.cost.calibration.calibrate.machine`` tells it.
+    design : int
+        Version of the generated networks.
+    """
+
+    provider: str
+    threads: int
+    runtime: str
+    machine: Mapping[str, str] = field(default_factory=dict)
+    design: int = 0
+
+    @property
+    def clock(self) -> str:
+        """What seconds are: CPU time on a CPU with one thread, else the wall clock."""
+        return "cpu" if self.provider == "cpu" and self.threads == 1 else "wall"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel of the runtime: name, op, elements of its first output, and seconds."""
+
+    name: str
+    op: str
+    elements: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a network took, measured one time.
+
+    Attributes
+    ----------
+    round : int
+        Which time it was.
+    seconds : float
+        A run, by the setting's clock.
+    spread : float
+        Relative: half of the middle 80 % of the repeats, over `seconds`.
+    waited : float
+        Share of the wall clock in which the process did not run.
+    kernels : tuple of Kernel
+        In the order of a run; empty where the runtime tells none.
+    """
+
+    network: str
+    round: int
+    seconds: float
+    spread: float
+    waited: float
+    kernels: tuple[Kernel, ...]
+
+
+def taken(network: str, round_: int, timed: TimedNetwork, setting: Setting) -> Taken:
+    """Make one figure of the repeats of everything that was timed."""
+    of = timed.cpu_s if setting.clock == "cpu" else timed.wall_s
+    ordered = sorted(of)
+    seconds = typical(ordered)
+    low, high = ordered[len(ordered) // 10], ordered[-1 - len(ordered) // 10]
+    waited = 1.0 - sum(timed.cpu_s) / max(sum(timed.wall_s), 1e-12)
+    return Taken(
+        network=network,
+        round=round_,
+        seconds=seconds,
+        spread=(high - low) / 2 / seconds,
+        waited=max(0.0, waited) if setting.clock == "cpu" else 0.0,
+        kernels=tuple(
+            Kernel(kernel.name, kernel.op, kernel.elements, typical(kernel.seconds))
+            for kernel in timed.kernels
+            if kernel.seconds
+        ),
+    )
+
+
+def typical(values: Sequence[float]) -> float:
+    """Return the mean of the repeats that nothing disturbed: the 10th to the 35th percentile."""
+    ordered = sorted(values)
+    first = int(len(ordered) * _FROM)
+    chosen = ordered[first : max(first + 1, int(len(ordered) * _TO))]
+    return sum(chosen) / len(chosen)
+
+
+def merged(times: Sequence[Taken]) -> Taken:
+    """Return one measurement of several of the same network: by kernel, the typical one."""
+    if len(times) == 1:
+        return times[0]
+    by_name: dict[tuple[str, str], list[Kernel]] = {}
+    for one in times:
+        for kernel in one.kernels:
+            by_name.setdefault((kernel.name, kernel.op), []).append(kernel)
+    seconds = typical([one.seconds for one in times])
+    apart = (max(one.seconds for one in times) - min(one.seconds for one in times)) / 2 / seconds
+    return Taken(
+        network=times[0].network,
+        round=len(times),
+        seconds=seconds,
+        spread=max(apart, min(one.spread for one in times)),
+        waited=min(one.waited for one in times),
+        kernels=tuple(
+            Kernel(name, op, found[0].elements, typical([kernel.seconds for kernel in found]))
+            for (name, op), found in by_name.items()
+            if len(found) == len(times)
+        ),
+    )
+
 
 BLOCK = 60
 """Generated networks that are measured one after the other before they are measured again."""
@@ -43,7 +166,6 @@ class Task:
 
     Attributes
     ----------
-    name : str
     load : callable
         Gives it as a Model.
     fitted : bool
@@ -83,12 +205,7 @@ def judged(names: Sequence[str] | None = None) -> tuple[Task, ...]:
 def rounds(
     most: int | None = None, names: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Task]]:
-    """Yield (round, task) in the order of measuring, without end unless `most` networks are.
-
-    A block of generated networks, what is judged, both again, then further blocks two times
-    each: wherever it is broken off, what was measured has all kinds in it, and most of it was
-    measured two times, some time apart.
-    """
+    """Yield (round, task) in the order of measuring, without end unless `most` networks are."""
     first = 0
     while most is None or first < most:
         last = first + BLOCK if most is None else min(first + BLOCK, most)
@@ -100,10 +217,7 @@ def rounds(
 
 
 def part_of(source: str, part: int, parts: int, seed: int) -> Model:
-    """Return one of `parts` subgraphs that model `source` is cut into, as a model of its own.
-
-    Cuts are drawn by `seed` in the order of the nodes, where a part has work to do.
-    """
+    """Return one of `parts` subgraphs that model `source` is cut into, as a model of its own."""
     model = load_model(source)
     nodes = _cut(model, parts, seed)[part]
     alone = extract(model, nodes)
@@ -149,7 +263,6 @@ class Journal:
     ----------
     path : path
         Made where it is not there; a last line that was cut off is dropped.
-    setting : Setting
 
     Raises
     ------
@@ -297,23 +410,7 @@ def measure(
     *,
     fewest: int,
 ) -> bool:
-    """Measure what the journal does not have yet, until the budget is used up or all is there.
-
-    Parameters
-    ----------
-    tasks : iterable of (round, Task)
-    journal : Journal
-        Each measurement is added to it at once.
-    setting : Setting
-    budget_s : float
-        Of this call, by the wall clock. It ends no earlier than `fewest` measurements in all.
-    report : callable
-
-    Returns
-    -------
-    bool
-        Whether all tasks were done.
-    """
+    """Measure what the journal does not have yet, until the budget is used up or all is there."""
     provider = provider_of(setting.provider)
     begin = time.monotonic()
     for round_, task in tasks:

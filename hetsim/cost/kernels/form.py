@@ -1,4 +1,4 @@
-r"""The seconds of a kernel by a device's figures: one formula, every term of it something physical.
+"""The seconds of a kernel by a device's figures: one formula, every term of it something physical.
 
 A kernel does arithmetic, moves activations and reads weights, partly at once, and is launched::
 
@@ -34,20 +34,137 @@ p-th powers in place of the maximum of a roofline: Williams, Waterman, Patterson
 take p to infinity; p = 1 is one after the other. Half of the rate at a size: R. W. Hockney,
 C. R. Jesshope, Parallel Computers 2, 1988, section 1.3.2 (n_1/2). Winograd: A. Lavin, S. Gray,
 Fast Algorithms for Convolutional Neural Networks, CVPR 2016. Tiles: Hexagon's layout of bytes,
-``nhwc-8h8w32c`` in Apache TVM's ``topi/hexagon``.
-"""
+``nhwc-8h8w32c`` in Apache TVM's ``topi/hexagon``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.cost.kernels.features import COLUMN, FORMS, PRODUCTS
-from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
+from hetsim.cost.model import Kernel
+from hetsim.cost.roofline import scale
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.work import Work
+from hetsim.graph.work.rule import FORMS as FORMS
+from hetsim.graph.work.rule import Product
+from hetsim.hardware.kernel_figures import COORDINATES, INDEX, PARAMETERS, Correction
+from hetsim.hardware.spec import DeviceSpec
+
+PRODUCTS = FORMS[: FORMS.index("normalization")]
+"""Forms whose ``flops`` are those of a product of ``rows``, ``columns`` and ``depth``."""
+
+FEATURES = (
+    "form",  # index into FORMS
+    "flops",  # of products alone, 1 MAC = 2 FLOP, of several the sum; 0 for other forms. Attention
+    # and recurrent layers count whole
+    "rows",  # M: positions that share weights, batch included
+    "columns",  # N: results at each of them, a group
+    "depth",  # K: terms of each sum
+    "groups",  # G: products of that size; for batched ones batch included
+    "window_h", "window_w", "stride", "dilation",  # of a convolution or pooling, else 1
+    "read_bytes",  # activations read, as the device holds them
+    "write_bytes",  # and written
+    "weight_bytes",  # constants read
+    "exp_bytes",  # bytes of elements that pass a function like exp on their way
+    "largest_read_bytes",  # of a product the operand that its rows are from, else all that is read
+    "steps",  # launches one after the other: the length of a recurrent sequence, else 1
+    "positions",  # of a convolution the rows of one sample, else 1
+)  # fmt: skip
+"""Names of a row's columns, in order. Sizes that a form does not have are 1, bytes and FLOP 0."""
+
+COLUMN = {name: index for index, name in enumerate(FEATURES)}
+"""Index of a feature in a row, by its name."""
+
+_WHOLE = frozenset({"recurrent", "attention"})
+
+
+def features(kernel: Kernel, device: DeviceSpec) -> NDArray[np.float64]:
+    """Return the row of a kernel on a device: float64 [len(FEATURES)], by `COLUMN`."""
+    row = row_of(kernel.works, lambda work: scale(device, work), 1.0)
+    row[COLUMN["rows"]] *= _served(kernel.works, row, lambda work: scale(device, work))
+    return row
+
+
+def _served(
+    works: Sequence[Work], row: NDArray[np.float64], held: Callable[[Work], float]
+) -> float:
+    """Bytes of weights in the arithmetic's type that one stored byte stands for."""
+    if not any(work.integer_bytes for work in works):
+        return 1.0
+    main = max(works, key=_weight)
+    if main.form not in PRODUCTS or "float" not in main.dtype:
+        return 1.0
+    weights = row[COLUMN["columns"]] * row[COLUMN["depth"]] * row[COLUMN["groups"]]
+    loaded = row[COLUMN["weight_bytes"]]
+    wide = weights * _item_bytes(main) * held(main)
+    return float(max(1.0, wide / loaded)) if loaded else 1.0
+
+
+def row_of(
+    works: Sequence[Work], held: Callable[[Work], float], integers: float
+) -> NDArray[np.float64]:
+    """Return a row where each byte of a work counts `held`, each of stored integers `integers`."""
+    read = written = weights = exps = flops = 0.0
+    for work in works:
+        each = held(work)
+        read += work.read_bytes * each
+        written += work.write_bytes * each
+        weights += (work.weight_bytes - work.integer_bytes) * each + work.integer_bytes * integers
+        exps += work.exp_elements * _item_bytes(work) * each
+        flops += _product_flops(work)
+    main = max(works, key=_weight) if works else _NOTHING
+    sizes = main.product if main.product is not None else _NO_SIZES
+    operand = read
+    if main.form in PRODUCTS:
+        operand = sizes.operand_elements * _item_bytes(main) * held(main)
+    window = (1, 1, *sizes.window)
+    return np.array(
+        (
+            _FORM_INDEX[main.form],
+            flops,
+            max(1, sizes.rows),
+            max(1, sizes.columns),
+            max(1, sizes.depth),
+            max(1, sizes.groups),
+            window[-2],
+            window[-1],
+            sizes.strides[0] if sizes.strides else 1,
+            sizes.dilations[0] if sizes.dilations else 1,
+            read,
+            written,
+            weights,
+            exps,
+            operand,
+            sizes.steps,
+            max(1, sizes.positions),
+        ),
+        dtype=np.float64,
+    )
+
+
+_FORM_INDEX = {name: float(index) for index, name in enumerate(FORMS)}
+_NO_SIZES = Product("other", 1, 1, 1, 1)
+_NOTHING = Work(0, 0, 0, 0, "other", "float32", True)
+
+
+def _weight(work: Work) -> tuple[int, bool, int, int]:
+    moved = work.read_bytes + work.write_bytes + work.weight_bytes
+    return _product_flops(work), work.form != "elementwise", work.flops, moved
+
+
+def _product_flops(work: Work) -> int:
+    if work.form in _WHOLE:
+        return work.flops
+    return 2 * work.product.macs if work.form in PRODUCTS and work.product is not None else 0
+
+
+def _item_bytes(work: Work) -> float:
+    return ITEM_BITS.get(work.dtype, 8) / 8
+
 
 LEAST_STREAMED = 0.03
 """Share of the weights that is read at every run even where all of them stay on the chip."""
@@ -113,23 +230,7 @@ def kernel_parts(
     slopes: Any = None,
     count: float = 1.0,
 ) -> Parts:
-    """Return the seconds of one kernel and what they are made of.
-
-    One source serves two ways: called as it stands on lists and tuples for prices, compiled by
-    numba on arrays for fits.
-
-    Parameters
-    ----------
-    values : sequence of float [PARAMETERS]
-        Figures in SI units.
-    row : sequence of float [FEATURES]
-    streamed : float
-        Share of the weights that is read at this run; see ``streamed_share``.
-    slopes : float array [PARAMETERS], optional
-        `count` times the derivatives of the whole by the logarithm of each parameter are added
-        to it, that by ``weights_on_chip_mib`` apart, which is in `streamed`.
-    count : float
-    """
+    """Return the seconds of one kernel and what they are made of."""
     form = int(row[_FORM])
     product = form < _PRODUCTS
     relative = _RELATIVE_OF[form]
@@ -279,13 +380,6 @@ def kernel_parts(
 def streamed_share(on_chip_bytes: float, weight_bytes: float) -> float:
     """Return the share of a model's weights that is read at every run.
 
-    Parameters
-    ----------
-    on_chip_bytes : float
-        Weights that stay on the chip between runs, ``weights_on_chip_mib`` in bytes.
-    weight_bytes : float
-        All weights of the model, as the device holds them.
-
     >>> streamed_share(6e6, 24e6), streamed_share(6e6, 4e6)
     (0.75, 0.03)
     """
@@ -301,3 +395,101 @@ def kernel_seconds(
 ) -> float:
     """Return the seconds of one kernel, launch included; arguments as ``kernel_parts``."""
     return kernel_parts(values, row, streamed)[0]
+
+
+_ITEM_BYTES = 4.0
+_LEAST_WEIGHTS = 2.0**18
+"""Below, all weights are in the nearest cache."""
+
+_LIMIT = np.log(100.0)
+"""Of the logarithm of a factor: what is beyond is no correction."""
+
+
+def coordinates(
+    rows: NDArray[np.float64], weight_bytes: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return where kernels lie: float array [kernels, `COORDINATES`], most in octaves."""
+
+    def column(name: str) -> NDArray[np.float64]:
+        return np.maximum(rows[:, COLUMN[name]], 0.0)
+
+    def octaves(size: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.log2(np.maximum(size, 1.0)), dtype=np.float64)
+
+    def padding(size: NDArray[np.float64], granule: int) -> NDArray[np.float64]:
+        least = np.maximum(size, 1.0)
+        return np.asarray(4 * np.log2(np.ceil(least / granule) * granule / least), dtype=np.float64)
+
+    window = np.maximum(column("window_h") * column("window_w"), 1.0)
+    channels = np.maximum(column("depth") / window, 1.0)
+    groups = np.maximum(column("groups"), 1.0)
+    # The channels of all groups lie side by side, and are padded together.
+    own = rows[:, COLUMN["form"]] == FORMS.index("depthwise")
+    columns = column("columns") * np.where(own, groups, 1.0)
+    inner = channels * np.where(own, groups, 1.0)
+    written = np.maximum(column("write_bytes"), _ITEM_BYTES)
+    others = column("read_bytes") - column("largest_read_bytes")
+    found = {
+        "rows": octaves(column("rows")),
+        "columns": octaves(column("columns")),
+        "channels": octaves(channels),
+        "window": octaves(window),
+        "tallness": octaves(column("window_h")) - octaves(column("window_w")),
+        "groups": octaves(groups),
+        "stride": octaves(column("stride")),
+        "dilation": octaves(column("dilation")),
+        "columns_by_64": padding(columns, 64),
+        "columns_by_16": padding(columns, 16),
+        "channels_by_16": padding(inner, 16),
+        "channels_by_4": padding(inner, 4),
+        "exponential": 4 * np.log2(1 + column("exp_bytes") / written),
+        "others": 2 * np.log2(1 + others / written),
+        "read": octaves(column("largest_read_bytes")),
+        "written": octaves(written),
+        "weights": octaves(column("weight_bytes")),
+        "model": octaves(np.maximum(weight_bytes, _LEAST_WEIGHTS)),
+        "steps": octaves(column("steps")),
+    }
+    return np.stack([found[name] for name in COORDINATES], axis=1)
+
+
+def factors(
+    corrections: Sequence[Correction], rows: NDArray[np.float64], weight_bytes: float
+) -> NDArray[np.float64]:
+    """Return the factors on the seconds of kernels: float array [kernels], 1 without any."""
+    found = np.ones(len(rows))
+    if not corrections:
+        return found
+    forms = rows[:, COLUMN["form"]].astype(np.int64)
+    for one in corrections:
+        chosen = np.flatnonzero(forms == FORMS.index(one.form))
+        if len(chosen):
+            found[chosen] = np.exp(
+                np.clip(_log_factor(one, rows[chosen], weight_bytes), -_LIMIT, _LIMIT)
+            )
+    return found
+
+
+def _log_factor(
+    one: Correction, rows: NDArray[np.float64], weight_bytes: float
+) -> NDArray[np.float64]:
+    used = [COORDINATES.index(axis.name) for axis in one.coordinates]
+    scales = np.array([axis.scale for axis in one.coordinates])
+    places = coordinates(rows, np.full(len(rows), weight_bytes))[:, used]
+    places = np.clip(
+        places,
+        [axis.low for axis in one.coordinates],
+        [axis.high for axis in one.coordinates],
+    )
+    found = one.offset + places @ np.array([axis.slope for axis in one.coordinates])
+    if one.centres:
+        found = found + bell(places / scales, np.array(one.centres) / scales) @ np.array(
+            one.weights
+        )
+    return np.asarray(found, dtype=np.float64)
+
+
+def bell(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``exp(-|a - b|^2 / 2)`` of all pairs: float array [len(a), len(b)]."""
+    apart = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2.0 * (a @ b.T)
+    return np.asarray(np.exp(-0.5 * np.maximum(apart, 0.0)), dtype=np.float64)

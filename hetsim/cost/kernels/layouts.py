@@ -49,18 +49,12 @@ class Copy:
 
 
 def copies_of(graph: Graph, block: int) -> tuple[Copy, ...]:
-    """Return the copies that a runtime with blocks of `block` channels makes in a run.
-
-    One of each value and order at most. O(V + E).
-    """
+    """Return the copies that a runtime with blocks of `block` channels makes in a run."""
     return _Search(graph, block).found()
 
 
 def copy_work(elements: int, block: int) -> Work:
-    """Return the work of a copy of `elements` floats into blocks of `block` channels, or back.
-
-    A movement that is told from others by its groups: the channels of a block.
-    """
+    """Return the work of a copy of `elements` floats into blocks of `block` channels, or back."""
     nbytes = 4 * elements
     sizes = Product("movement", 1, 1, 1, block)
     return Work(

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.cost.kernels.as_floats import as_floats
-from hetsim.cost.kernels.features import COLUMN, FORMS
-from hetsim.cost.kernels.form import kernel_seconds, streamed_share
-from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.cost.kernels.form import COLUMN, FORMS, kernel_seconds, streamed_share
+from hetsim.cost.kernels.networks import KernelTable, network_table
 from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph
 from hetsim.hardware.catalog import load_kin
@@ -49,8 +48,6 @@ _PATTERNS = tuple((family, re.compile(pattern)) for family, pattern in _FAMILIES
 
 def family_of(network: str) -> str:
     """Return the family of the network called `network`; the name itself where it has none.
-
-    Detectors and segmenters are of the family of their backbone: that is where their kernels are.
 
     >>> family_of("bert_large_384"), family_of("ncnn_mobilenet_yolo"), family_of("hrnet_w18")
     ('bert', 'mobilenet', 'hrnet_w18')
@@ -121,7 +118,6 @@ def traits(rows: Floats, counts: Floats, weight_bytes: float, mean: Sequence[flo
         How often each is launched.
     weight_bytes : float
         All weights.
-    mean : sequence of float [PARAMETERS]
     """
     if not len(rows):
         return np.zeros(len(TRAITS))
@@ -195,8 +191,6 @@ class Likeness:
 
     Attributes
     ----------
-    kin : Kin
-    places : Placed
     weights : float array [n]
         Of each network's covariance with another, in that one's effect.
     beyond : float array [n]
@@ -325,21 +319,7 @@ _KEPT = "kernel table"
 
 
 def said_by_kin(graph: Graph, figures: KernelFigures, batch: int) -> Likely | None:
-    """Return what the networks of the kin of `figures` say of `graph`.
-
-    None where their file is not there, or shapes inside a node are open: it is not priced then.
-
-    The network is told by its kernels as a device of the kin runs it whole, whatever part of it
-    the device takes, and as if it were not quantized, as those of the kin are. `batch` is how many
-    samples it takes at once.
-
-    Raises
-    ------
-    PlatformError
-        Where the kin's file is broken, or gone since the device was read.
-
-    O(V + E) for the first kin that is asked of a graph, then O(kernels + networks^2).
-    """
+    """Return what the networks of the kin of `figures` say of `graph`."""
     if not figures.likeness:
         return None
     known = likeness_of(figures.kin, figures.likeness)

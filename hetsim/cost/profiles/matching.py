@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hetsim.cost.profiles.formats import TimedKernel
 from hetsim.cost.profiles.names import Names
-from hetsim.cost.profiles.record import TimedKernel
 from hetsim.graph.dag import Dag, joined
 from hetsim.graph.graph import Graph
 
@@ -18,10 +18,8 @@ class Claims:
 
     Attributes
     ----------
-    graph, dag : Graph, Dag
     classes : sequence of str
         Op class by node.
-    kernels : sequence of TimedKernel
     nodes : list of list of int
         Nodes by kernel.
     homes : list of list of int
@@ -129,11 +127,7 @@ def dense_class(kernel: TimedKernel) -> str | None:
 
 
 def own(kernels: tuple[TimedKernel, ...], kind: str) -> tuple[bool, ...]:
-    """Say of each kernel whether a device of `kind` ran it.
-
-    Where the profile names one unit or none, all are its own: the user says so. Where it names
-    several, a CPU has those of CPUs, every other device the rest.
-    """
+    """Say of each kernel whether a device of `kind` ran it."""
     units = {kernel.unit for kernel in kernels if kernel.unit}
     if len(units) < 2:
         return (True,) * len(kernels)
@@ -146,10 +140,7 @@ _TOKEN = re.compile(r"_token_\d+$")
 
 
 def by_place(claims: Claims, own: Sequence[bool], *, sure: bool) -> set[int]:
-    """Match kernels without a name by where they stand; return them.
-
-    `sure`: the profile is of this model; else only compiled subgraphs are taken to be.
-    """
+    """Match kernels without a name by where they stand; return them."""
     count = len(claims.kernels)
     named = [bool(nodes) for nodes in claims.nodes]
     lower, upper = _windows(claims, count)
@@ -290,23 +281,7 @@ def match(
     *,
     ordered: bool,
 ) -> Matched:
-    """Match `kernels` to the nodes of `graph`.
-
-    Parameters
-    ----------
-    graph : Graph
-    classes : sequence of str
-        Op class by node.
-    names : Names
-        Of the model that the graph is of.
-    kernels : sequence of TimedKernel
-    own : sequence of bool
-        By kernel: whether the device itself ran it. Others only say what ran elsewhere.
-    ordered : bool
-        Whether the kernels stand in the order of a run; else none is matched by its place.
-
-    Complexity: O(V + E) a gap between named kernels with unnamed ones in it, O(V + E + K) else.
-    """
+    """Match `kernels` to the nodes of `graph`."""
     claims = Claims(
         graph,
         Dag.from_edges(len(graph.nodes), graph.edges()),
@@ -402,10 +377,7 @@ def _with_gate(claims: Claims, index: int) -> None:
 
 
 def _speaks_of_this(claims: Claims, own: Sequence[bool]) -> bool:
-    """Whether most kernels that have names of their own name nodes of this model.
-
-    A few are alike in many models: places mean nothing then.
-    """
+    """Whether most kernels that have names of their own name nodes of this model."""
     telling = [
         bool(claims.nodes[index]) or index in claims.folded
         for index, kernel in enumerate(claims.kernels)
@@ -415,10 +387,7 @@ def _speaks_of_this(claims: Claims, own: Sequence[bool]) -> bool:
 
 
 def _with_next(claims: Claims, own: Sequence[bool]) -> None:
-    """Count a conversion that is no node to the kernel that runs next, the last to the one before.
-
-    The kernel gets the nodes of that one: its time is spread over them.
-    """
+    """Count a conversion that is no node to the kernel that runs next, else to the one before."""
     originally = [bool(claimed) for claimed in claims.nodes]
     following: list[int | None] = [None] * len(claims.kernels)
     after: int | None = None

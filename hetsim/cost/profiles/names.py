@@ -108,16 +108,7 @@ class Names:
         )
 
     def spoken(self, name: str, *, op: str = "", index: int | None = None) -> Spoken | None:
-        """Return what `name` speaks of; None where that is no node of the model.
-
-        Parameters
-        ----------
-        name : str
-        op, index : str, int or None
-            The runtime's op type and number of the node, by which ONNX Runtime calls those
-            that have no name. O(len(name)), and quadratic in its parts where it is pieced
-            together.
-        """
+        """Return what `name` speaks of; None where that is no node of the model."""
         if index is not None and name == f"{op}_{index}":
             here = self.nameless.get(name)
             return None if here is None else Spoken(self.nodes[here], exact=True)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.cost.prices import Fused
+from hetsim.cost.profiles.formats import Profile, TimedKernel
 from hetsim.cost.profiles.matching import Matched, elements_of, is_copy, match, own
 from hetsim.cost.profiles.names import Names
-from hetsim.cost.profiles.record import MeasuredShare, Profile, TimedKernel, Unmatched
 from hetsim.errors import InvalidInput
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work
@@ -23,6 +23,64 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Unmatched:
+    """A kernel that no price has, what it takes, and why it has no node."""
+
+    name: str
+    seconds: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredShare:
+    """How much of a device's prices a profile gave, and what of the profile was not used.
+
+    Attributes
+    ----------
+    measured : tuple of bool
+        By node of the problem: whether its price is measured.
+    nodes : int
+        Nodes that the device can run.
+    measured_s, modelled_s : float
+        What all of them take on the device, by where their price is from.
+    by_name_s, by_place_s : float
+        What of the measured time was matched by names, and by the place of a kernel without one
+        among those that have one.
+    inside : int
+        Measured nodes without a kernel of their own, which run inside that of a neighbour.
+    unmatched : tuple of Unmatched
+        Kernels that match no node that the device can run, those that take most first.
+    elsewhere_s : float
+        Time of the kernels that another unit ran; part of no price of this device.
+    moved_s : float
+        Time of copies between host and device: links are priced for them.
+    """
+
+    profile: Profile
+    measured: tuple[bool, ...]
+    nodes: int
+    measured_s: float
+    modelled_s: float
+    by_name_s: float
+    by_place_s: float
+    inside: int
+    unmatched: tuple[Unmatched, ...]
+    elsewhere_s: float
+    moved_s: float
+
+    @property
+    def share(self) -> float:
+        """Part of the device's time that is measured, from 0 to 1."""
+        whole = self.measured_s + self.modelled_s
+        return self.measured_s / whole if whole > 0 else float(any(self.measured))
+
+    @property
+    def unmatched_s(self) -> float:
+        """Time of the kernels that match no node."""
+        return float(sum(kernel.seconds for kernel in self.unmatched))
+
+
+@dataclass(frozen=True, slots=True)
 class Priced:
     """What a device's nodes take, measured where they are.
 
@@ -30,8 +88,6 @@ class Priced:
     ----------
     seconds, least : float array [n]
         Time of the nodes alone, and the least of it; inf where unsupported.
-    fused : tuple of Fused
-    share : MeasuredShare
     """
 
     seconds: NDArray[np.float64]
@@ -57,8 +113,6 @@ def with_profile(
 
     Parameters
     ----------
-    profile : Profile
-    model : Model
     kind : str
         The device's: of a profile of several units it has its own part.
     seconds, least : float array [n]

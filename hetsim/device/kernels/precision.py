@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import ITEM_BITS
-from hetsim.hardware.executing import PRECISIONS
 from hetsim.hardware.spec import FLOATS
+from hetsim.hardware.variants import PRECISIONS
 
 if TYPE_CHECKING:
     import onnx

@@ -9,8 +9,8 @@ from hetsim.graph.contraction import Contraction
 from hetsim.graph.dag import Dag
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
 from hetsim.graph.work import op_key, ops_of
-from hetsim.hardware.executing import INT8
 from hetsim.hardware.spec import FLOATS, DeviceSpec
+from hetsim.hardware.variants import INT8
 
 DEQUANTIZE = frozenset({"DequantizeLinear", "com.microsoft:DequantizeLinear"})
 QUANTIZE = frozenset({"QuantizeLinear", "com.microsoft:QuantizeLinear"})

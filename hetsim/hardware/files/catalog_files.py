@@ -56,7 +56,6 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
 
     Parameters
     ----------
-    sort : "device", "platform", "link", "fitted" or "kin"
     given : str
         A catalog name or a path.
     base : Path, optional

@@ -12,13 +12,11 @@ from pydantic import BaseModel
 
 from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import Sort, in_catalog
-from hetsim.hardware.files.complaints import Broken, broken, parse
-from hetsim.hardware.files.description import read_description
 from hetsim.hardware.files.device_schema import DeviceModel
-from hetsim.hardware.files.kernels_schema import FittedModel
-from hetsim.hardware.files.kin_schema import KinModel
+from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel, PlatformModel
-from hetsim.hardware.files.reader import survey
+from hetsim.hardware.files.reader import read_description, survey
+from hetsim.hardware.files.schema import Broken, broken, parse
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.spec import DeviceSpec, Platform
 
@@ -103,11 +101,7 @@ def check_file(given: str) -> Checked:
 
 
 def sort_of(data: Mapping[str, object]) -> Sort | None:
-    """Return what a file with the keys of `data` is meant to describe, or None.
-
-    Keys that one sort alone has decide, then all its keys, then the order of the sorts;
-    misspelt ones count for the nearest.
-    """
+    """Return what a file with the keys of `data` is meant to describe, or None."""
     every = sorted(frozenset().union(*_KEYS.values()))
     keys = set()
     for key in data:

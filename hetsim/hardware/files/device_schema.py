@@ -1,11 +1,14 @@
-"""What a device file may say, and its turning into a record in SI units."""
+"""Schema of device files, prices and availability, and the records in SI units that they become."""
 
 from __future__ import annotations
 
+import datetime
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     StrictBool,
     StrictFloat,
@@ -18,10 +21,9 @@ from pydantic import (
 
 from hetsim.core.units import GIB, GIGA, MIB, TERA
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.cores import CORES
-from hetsim.hardware.datasheet import FAMILIES, Datasheet, has_matrices, peak_of, processor
-from hetsim.hardware.files.availability_schema import AvailabilityModel
-from hetsim.hardware.files.figures import (
+from hetsim.hardware.datasheet import CORES, FAMILIES, Datasheet, has_matrices, peak_of, processor
+from hetsim.hardware.files.kernels_schema import Kernels, MeasuredModel, Precision, RuntimeModel
+from hetsim.hardware.files.schema import (
     AtOnce,
     AtOnceFigure,
     Chain,
@@ -30,6 +32,7 @@ from hetsim.hardware.files.figures import (
     Efficiencies,
     Figure,
     ForeignOp,
+    Fraction,
     FractionFigure,
     Kind,
     Name,
@@ -45,12 +48,83 @@ from hetsim.hardware.files.figures import (
     refusal,
     refusals,
 )
-from hetsim.hardware.files.kernels_schema import Kernels, MeasuredModel, Precision, RuntimeModel
-from hetsim.hardware.files.price_schema import PriceModel
+from hetsim.hardware.price import DeviceAvailability, Price, exactly, of_times
 from hetsim.hardware.spec import CUSTOM_OPS, QUANTIZED, DeviceSpec, SupportRule
 
 if TYPE_CHECKING:
     from hetsim.graph.patterns.pattern import Pattern
+
+_DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
+
+
+def _date(value: Any) -> Any:
+    """YAML reads a whole date as one, and a year as a number."""
+    text = str(value) if isinstance(value, datetime.date | int | str) else ""
+    if isinstance(value, bool) or not _DATE.fullmatch(text):
+        raise refusal(f"'{value}' is no date of a price", "write e.g. 2024-06 or 2024")
+    return text
+
+
+class PriceModel(Strict):
+    """The price of a device or a whole platform: rented by the hour, or bought."""
+
+    usd_per_hour: Positive | None = None
+    """Rented, with its electricity: US dollars an hour."""
+    usd: Positive | None = None
+    """Bought: US dollars."""
+    years: Positive | None = None
+    """For how long it is bought; absent: --lifetime says it."""
+    of: Annotated[Text, BeforeValidator(_date)]
+    """The date of the price, e.g. 2024-06."""
+    source: Text
+    """Where the price is from."""
+
+    @model_validator(mode="after")
+    def _one(self) -> PriceModel:
+        if (self.usd_per_hour is None) == (self.usd is None):
+            raise refusal(
+                "a price has one of 'usd_per_hour' and 'usd'",
+                "write what an hour or what all costs",
+            )
+        if self.years is not None and self.usd is None:
+            raise refusal("'years' are of what is bought", "write usd:, or leave years: out")
+        return self
+
+    def to_price(self) -> Price:
+        """Return the record."""
+        return Price(self.usd_per_hour, self.usd, self.years, self.of, self.source)
+
+
+class AvailabilityModel(Strict):
+    """A share, or mean times: until it fails, and until it is back."""
+
+    share: Fraction | None = None
+    """Of its time that it is up."""
+    mtbf_hours: Positive | None = None
+    """In place of it: the mean time that it works until it fails."""
+    mttr_hours: Positive | None = None
+    """The mean time until it is back."""
+    source: Text
+    """Where that is from."""
+
+    @model_validator(mode="after")
+    def _one(self) -> AvailabilityModel:
+        times = (self.mtbf_hours, self.mttr_hours)
+        if (self.share is None) == (times == (None, None)) or times.count(None) == 1:
+            raise refusal(
+                "an availability has either 'share', or 'mtbf_hours' and 'mttr_hours'",
+                "write which share of its time it is up, or both times",
+            )
+        return self
+
+    def to_availability(self) -> DeviceAvailability:
+        """Return the record."""
+        if self.share is not None:
+            return DeviceAvailability(exactly(self.share), self.source)
+        assert self.mtbf_hours is not None
+        assert self.mttr_hours is not None
+        return DeviceAvailability(of_times(self.mtbf_hours, self.mttr_hours), self.source)
+
 
 MICROSECONDS = 1e6
 """In a second. Dividing rounds right: 5 / 1e6 is 5e-06, 5 * 1e-6 is just below it."""

@@ -21,8 +21,7 @@ from pydantic_core import core_schema
 
 from hetsim.hardware.files.catalog_files import Sort, names
 from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
-from hetsim.hardware.files.kernels_schema import FittedModel
-from hetsim.hardware.files.kin_schema import KinModel
+from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import (
     TABLES,
     DeviceUse,
@@ -105,11 +104,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def _meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the text below each field of a model in its source, by field.
-
-    Pydantic reads it itself (``use_attribute_docstrings``), but at each start, and not of models
-    with parameters.
-    """
+    """Return the text below each field of a model in its source, by field."""
     if model.__pydantic_generic_metadata__["origin"] is not None:
         return {}
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body

@@ -15,8 +15,9 @@ from pydantic import (
     model_validator,
 )
 
-from hetsim.hardware.files.device_schema import DeviceModel
-from hetsim.hardware.files.figures import (
+from hetsim.hardware.files.device_schema import DeviceModel, PriceModel
+from hetsim.hardware.files.kernels_schema import Precision
+from hetsim.hardware.files.schema import (
     Figure,
     FractionFigure,
     Name,
@@ -29,8 +30,6 @@ from hetsim.hardware.files.figures import (
     refusals,
     spread,
 )
-from hetsim.hardware.files.kernels_schema import Precision
-from hetsim.hardware.files.price_schema import PriceModel
 
 TABLES = ("peak_tflops", "efficiency", "execution_dtype")
 """Keys of a device that overrides change entry by entry; all others they change whole."""
@@ -150,10 +149,7 @@ class PlatformModel(Strict):
 
 
 def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the device file that `base` becomes with `changes` laid over it.
-
-    Those of TABLES change entry by entry, all else whole.
-    """
+    """Return the device file that `base` becomes with `changes` laid over it."""
     merged: dict[str, Any] = dict(base.model_dump(by_alias=True, exclude_none=True))
     for key, change in changes.items():
         table = spread(change)

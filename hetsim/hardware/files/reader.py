@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +15,16 @@ from pydantic import BaseModel
 from hetsim.core.files import sha256_of
 from hetsim.core.units import GIGA
 from hetsim.errors import PlatformError, UsageError, nearest
-from hetsim.hardware.executing import executing
-from hetsim.hardware.files.catalog_files import Sort, find, in_catalog, kin_file, names
-from hetsim.hardware.files.complaints import Broken, broken, parse
-from hetsim.hardware.files.description import read_description
+from hetsim.hardware.files.catalog_files import (
+    Sort,
+    find,
+    fitted_beside,
+    in_catalog,
+    kin_file,
+    names,
+)
 from hetsim.hardware.files.device_schema import MICROSECONDS, DeviceModel
-from hetsim.hardware.files.kernels_schema import MeasuredModel
-from hetsim.hardware.files.kin_schema import KinModel
+from hetsim.hardware.files.kernels_schema import FittedModel, KinModel, MeasuredModel
 from hetsim.hardware.files.platform_schema import (
     DeviceUse,
     LinkModel,
@@ -29,21 +32,140 @@ from hetsim.hardware.files.platform_schema import (
     PlatformModel,
     overridden,
 )
-from hetsim.hardware.files.topology import (
-    link_complaints,
-    link_name,
-    memory_complaints,
-    unreachable,
-)
+from hetsim.hardware.files.schema import Broken, broken, parse, read_file
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.kernel_figures import KernelFigures
-from hetsim.hardware.kin import Kin
-from hetsim.hardware.limits import Limits
-from hetsim.hardware.rescaled import rescaled
-from hetsim.hardware.runtimes import by_runtime
+from hetsim.hardware.kin import Kin, Limits
+from hetsim.hardware.routes import unreached
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, SharedMemory
+from hetsim.hardware.variants import by_runtime, executing, rescaled
 
 M = TypeVar("M", bound=BaseModel)
+
+
+def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, Broken | None]:
+    """Read the file at `path` as a `model`: return it, or what is wrong."""
+    read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
+    beside = fitted_beside(path) if model is DeviceModel else None
+    if beside is None:
+        return read, wrong
+    name = (Path(shown).parent / beside.relative_to(path.resolve().parent)).as_posix()
+    fitted, fit_wrong = _read_fitted(beside, name, read)
+    if wrong is not None or fit_wrong is not None:
+        each = [error for one in (wrong, fit_wrong) if one is not None for error in one.each]
+        first = wrong or fit_wrong
+        assert first is not None
+        return None, Broken(first.whole, tuple(each))
+    assert isinstance(read, DeviceModel)
+    assert fitted is not None
+    runtimes = {
+        name: one.model_copy(update={"kernels": {**one.kernels, **fitted.runtimes[name].kernels}})
+        if name in fitted.runtimes
+        else one
+        for name, one in read.runtimes.items()
+    }
+    kernels = {**read.kernels, **fitted.kernels}
+    return read.model_copy(update={"kernels": kernels, "runtimes": runtimes}), None
+
+
+def _read_fitted(
+    path: Path, shown: str, device: BaseModel | None
+) -> tuple[FittedModel | None, Broken | None]:
+    """Read what was fitted for `device`, which states no figures of the same precisions."""
+    try:
+        source = read_yaml(path, shown, holds="what was fitted for a device")
+    except PlatformError as error:
+        return None, Broken(error, (error,))
+    fitted, complaints = parse(FittedModel, source, source.data, catalog=True)
+    if fitted is not None and isinstance(device, DeviceModel):
+        complaints += [
+            Complaint(
+                source.line(("kernels", precision)),
+                f"'kernels.{precision}' is stated by devices/{path.name} too",
+                "keep what is fitted out of files that are written by hand",
+            )
+            for precision in fitted.kernels
+            if precision in device.kernels
+        ]
+    wrong = broken(source, complaints)
+    return (fitted, None) if wrong is None else (None, wrong)
+
+
+def link_complaints(
+    source: Source, entries: Sequence[Any], devices: Collection[str]
+) -> list[Complaint]:
+    """Return what is wrong with the ends and names of the entries of ``links:``."""
+    complaints: list[Complaint] = []
+    lines_by_name: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        at: YamlPath = ("links", index)
+        ends = _ends(entry)
+        if ends is None:
+            continue
+        for position, end in enumerate(ends):
+            if devices and end not in devices:
+                line = source.line((*at, "between", position))
+                what = f"link to an unknown device '{end}'"
+                complaints.append(Complaint(line, what, nearest(end, devices)))
+        if ends[0] == ends[1]:
+            line = source.line((*at, "between"))
+            what = f"link of '{ends[0]}' with itself"
+            complaints.append(Complaint(line, what, "name two devices that differ"))
+        name = entry.get("name") or link_name(ends)
+        if not isinstance(name, str):
+            continue
+        line = source.line((*at, "name"))
+        if name in lines_by_name:
+            hint = f"the other is on line {lines_by_name[name]}: give each a 'name' of its own"
+            complaints.append(Complaint(line, f"two links named '{name}'", hint))
+        lines_by_name.setdefault(name, line)
+    return complaints
+
+
+def memory_complaints(source: Source, entries: Any, devices: Collection[str]) -> list[Complaint]:
+    """Return what is wrong with the devices of the entries of ``memories:``."""
+    complaints: list[Complaint] = []
+    lines: dict[str, int] = {}
+    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+        names = entry.get("devices") if isinstance(entry, Mapping) else None
+        for position, name in enumerate(names if isinstance(names, list) else ()):
+            if not isinstance(name, str):
+                continue
+            line = source.line(("memories", index, "devices", position))
+            if devices and name not in devices:
+                what = f"memory of an unknown device '{name}'"
+                complaints.append(Complaint(line, what, nearest(name, devices)))
+            elif name in lines:
+                what = f"'{name}' has a memory already, on line {lines[name]}"
+                complaints.append(Complaint(line, what, "name each device once"))
+            lines.setdefault(name, line)
+    return complaints
+
+
+def _ends(entry: Any) -> list[str] | None:
+    ends = entry.get("between") if isinstance(entry, Mapping) else None
+    if not isinstance(ends, list) or len(ends) != 2:
+        return None
+    return ends if all(isinstance(end, str) for end in ends) else None
+
+
+def link_name(ends: Sequence[str]) -> str:
+    """Return the name of a link that states none."""
+    return "-".join(ends)
+
+
+def unreachable(
+    source: Source, host: str, devices: Mapping[str, Any], links: Sequence[Link]
+) -> list[Complaint]:
+    """Return a complaint for each device that no chain of links joins to `host`. O(P + L)."""
+    return [
+        Complaint(
+            source.line(("devices", name)),
+            f"no link leads from the host '{host}' to '{name}'",
+            f"add a link with between: [{host}, {name}]",
+        )
+        for name in unreached(host, devices, links)
+    ]
 
 
 def read_device(path: Path, shown: str) -> DeviceSpec:
@@ -63,17 +185,7 @@ def read_kin(path: Path, shown: str) -> Kin:
 
 
 def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: str) -> DeviceSpec:
-    """Return the device that `model` describes with what its kin say of it.
-
-    A device of the catalog, at `path`, has its kin's files, which are not read as YAML yet: a list
-    of devices needs none of what they say. Any other has its kin's figures at its datasheet where
-    it names kin and states no figures of its own.
-
-    Raises
-    ------
-    PlatformError
-        Where there are no such kin.
-    """
+    """Return the device that `model` describes with what its kin say of it."""
 
     def completed(
         kernels: Mapping[str, KernelFigures], measured: Mapping[str, MeasuredModel], key: str
@@ -108,10 +220,7 @@ def _with_likeness(figures: KernelFigures, file: Path) -> KernelFigures:
 def _by_kin(
     model: DeviceModel, precision: str, told: MeasuredModel, where: str
 ) -> KernelFigures | None:
-    """Return the figures of a device that nobody measured: those of its kin at its datasheet.
-
-    None where these do not say how they follow from one: it has a roofline then.
-    """
+    """Return the figures of a device that nobody measured: those of its kin at its datasheet."""
     name = told.kin
     if name not in names("kin"):
         raise PlatformError(
@@ -136,22 +245,7 @@ def _read(model: type[M], path: Path, shown: str) -> M:
 
 
 def read_platform(path: Path, shown: str, given: str) -> Platform:
-    """Return the platform that the file at `path` describes.
-
-    Parameters
-    ----------
-    path : Path
-    shown : str
-        The file's name in errors.
-    given : str
-        How the user named it, for ``Platform.source``.
-
-    Raises
-    ------
-    PlatformError
-        For everything that is wrong in this file at once; else for the first device or
-        link file that it names and that is broken.
-    """
+    """Return the platform that the file at `path` describes."""
     source = read_yaml(path, shown)
     if describes_device(source.data):
         return alone(read_device(path, shown), given)
@@ -226,10 +320,7 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
 
 
 def digest(platform: Platform) -> str:
-    """SHA-256, in hex, of all in `platform` but where it was read from, prices, availabilities.
-
-    No plan depends on these.
-    """
+    """SHA-256, in hex, of all in `platform` but where it was read from, prices, availabilities."""
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
@@ -358,10 +449,7 @@ class _Parts:
         return links
 
     def link(self, index: int, use: LinkUse) -> Link | None:
-        """Return the link that an entry of ``links:`` means.
-
-        What the entry states goes before what its catalog link states.
-        """
+        """Return the link that an entry of ``links:`` means."""
         known: LinkModel | None = None
         if use.link is not None:
             path = self.find("link", use.link, ("links", index))

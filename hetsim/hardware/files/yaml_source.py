@@ -70,7 +70,6 @@ class Source:
 
     Attributes
     ----------
-    path : Path
     shown : str
         The file's name in errors.
     data : mapping
@@ -128,7 +127,6 @@ def read_yaml(
 
     Parameters
     ----------
-    path : Path
     shown : str, optional
         What errors call it; absent: the path itself.
     holds : str

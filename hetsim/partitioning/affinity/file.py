@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field, StrictStr
 
 from hetsim.core import checks
 from hetsim.errors import UsageError, closest
-from hetsim.hardware.files.complaints import parse, parse_file
-from hetsim.hardware.files.figures import Strict, refusal
+from hetsim.hardware.files.schema import Strict, parse, parse_file, refusal
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import parse_priority

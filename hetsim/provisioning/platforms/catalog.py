@@ -23,18 +23,19 @@ from hetsim.core.checks import path, takes
 from hetsim.core.files import sha256_of
 from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import find, is_path, names
-from hetsim.hardware.files.complaints import broken, parse
-from hetsim.hardware.files.figures import (
+from hetsim.hardware.files.device_schema import PriceModel
+from hetsim.hardware.files.json_schema import definitions_of, document
+from hetsim.hardware.files.schema import (
     FractionFigure,
     Name,
     NotNegativeFigure,
     PositiveFigure,
     Strict,
     Text,
+    broken,
+    parse,
     refusal,
 )
-from hetsim.hardware.files.json_schema import definitions_of, document
-from hetsim.hardware.files.price_schema import PriceModel
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
 from hetsim.hardware.price import Price
 

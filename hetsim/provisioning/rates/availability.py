@@ -11,7 +11,7 @@ from itertools import product
 
 from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
-from hetsim.hardware.availability import DeviceAvailability, exactly, of_times
+from hetsim.hardware.price import DeviceAvailability, exactly, of_times
 from hetsim.hardware.spec import Platform, numbered
 from hetsim.provisioning.rates.impossible import impossible_as
 from hetsim.provisioning.rates.redundancy.answer import (

@@ -9,8 +9,8 @@ from shlex import join
 
 from hetsim.core.text import Record, plain
 from hetsim.errors import HetsimError
-from hetsim.hardware.changing.platform import what_if
 from hetsim.hardware.spec import Platform
+from hetsim.hardware.what_if import what_if
 from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.repriced import repriced

@@ -10,14 +10,13 @@ from rich.table import Table
 
 from hetsim.core.text import fields
 from hetsim.core.units import GIGA, format_bytes, format_seconds
-from hetsim.hardware.executing import executed
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.device_schema import MICROSECONDS
-from hetsim.hardware.files.figures import Figure
-from hetsim.hardware.files.kernels_schema import FittedModel
-from hetsim.hardware.files.kin_schema import KinModel
+from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
+from hetsim.hardware.files.schema import Figure
 from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.hardware.variants import executed
 from hetsim.problem.evidence import Evidence
 from hetsim.problem.evidence_of_platform import float_evidence, link_evidence
 from hetsim.problem.record import evidence_record, figures_record

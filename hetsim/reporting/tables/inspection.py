@@ -16,7 +16,7 @@ from hetsim.errors import UnboundDimension
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.shapes.open_shapes import binding_flags, open_dims, open_ranks, unbound
 from hetsim.graph.work import node_work, op_key
-from hetsim.hardware.executing import executed
+from hetsim.hardware.variants import executed
 from hetsim.problem.record import seen_record, supposed_record
 from hetsim.reporting.tables.question import as_if, shape_rows
 from hetsim.reporting.words.console import Heading, cell, pairs, stack, table

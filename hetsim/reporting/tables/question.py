@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hetsim.core.text import plain, tally
 from hetsim.core.units import GIGA, format_seconds
-from hetsim.cost.profiles.record import MeasuredShare
+from hetsim.cost.profiles.prices import MeasuredShare
 from hetsim.hardware.spec import Platform
 from hetsim.problem.evidence import Z80, Evidence
 from hetsim.problem.parts import Slower

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
-from hetsim.hardware.provenance import weakest
+from hetsim.hardware.kernel_figures import weakest
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.words.console import Cell, pairs, stack, table
 from hetsim.reporting.words.text import (

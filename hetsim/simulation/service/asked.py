@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hetsim.cost.default import DEFAULT_COST
+from hetsim.cost import DEFAULT_COST
 from hetsim.graph.shapes.observed import Observed
 from hetsim.placement.objective import Objective
 from hetsim.problem.parts import Contention

@@ -15,11 +15,10 @@ from hetsim.core import checks
 from hetsim.core.text import to_json
 from hetsim.errors import HetsimError, InvalidInput, SweepError
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.changing.platform import what_if
-from hetsim.hardware.executing import platform_executing
 from hetsim.hardware.files.catalog_files import is_path
-from hetsim.hardware.files.complaints import parse_file
-from hetsim.hardware.files.figures import (
+from hetsim.hardware.files.json_schema import definitions_of, document
+from hetsim.hardware.files.kernels_schema import Precision
+from hetsim.hardware.files.schema import (
     Name,
     NotNegative,
     OneOf,
@@ -27,11 +26,12 @@ from hetsim.hardware.files.figures import (
     Positive,
     Strict,
     Text,
+    parse_file,
     refusal,
 )
-from hetsim.hardware.files.json_schema import definitions_of, document
-from hetsim.hardware.files.kernels_schema import Precision
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
+from hetsim.hardware.variants import platform_executing
+from hetsim.hardware.what_if import what_if
 from hetsim.placement.objective import OBJECTIVES
 from hetsim.sweeping.grid import STREAM, Grid, LoadAxis, ModelAxis, PlatformAxis, WhatIfAxis
 from hetsim.workload.arrivals import MAX_SEED

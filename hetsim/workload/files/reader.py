@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from hetsim.core.checks import path, takes
 from hetsim.errors import InvalidInput, WorkloadError
-from hetsim.hardware.files.complaints import Broken, broken, parse
 from hetsim.hardware.files.json_schema import definitions_of, document
+from hetsim.hardware.files.schema import Broken, broken, parse
 from hetsim.hardware.files.yaml_source import Source, YamlPath, read_yaml
 from hetsim.workload.arrivals import KINDS, Replay
 from hetsim.workload.autoscaling import Autoscaling

@@ -13,7 +13,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from hetsim.errors import HetsimError, InvalidInput
-from hetsim.hardware.files.figures import (
+from hetsim.hardware.files.schema import (
     Name,
     NotNegative,
     OneOf,

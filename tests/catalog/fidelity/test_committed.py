@@ -19,7 +19,7 @@ from catalog.graphs import Graphs, read_graphs
 from catalog.kin_fits import catalog_asks
 from catalog.measured import ITEM_BYTES, measured_folder
 from catalog.points import Chips, points_of
-from hetsim.cost.kernels.table import KernelTable, network_table
+from hetsim.cost.kernels.networks import KernelTable, network_table
 from hetsim.hardware.kernel_figures import BATCHES, INDEX, batch_range
 from hetsim.hardware.spec import DeviceSpec
 from sweeps import sweep

@@ -13,7 +13,7 @@ from catalog.fidelity.judged import read_tables, tables_bytes
 from catalog.fidelity.points import Predicted, points_text, read_points
 from catalog.fidelity.sections import Summary, spread
 from fidelity_builders import point
-from hetsim.cost.kernels.table import network_table
+from hetsim.cost.kernels.networks import network_table
 from hetsim.errors import UsageError
 from kernel_graphs import chain
 

@@ -14,8 +14,7 @@ from catalog.measured import ITEM_BYTES, measured_folder
 from cost.kernels.test_as_floats import quantized_model
 from hetsim.cost.kernels.as_floats import floats_of
 from hetsim.cost.kernels.likeness import likeness_of
-from hetsim.cost.kernels.table import KernelTable, network_table
-from hetsim.cost.kernels.totals import Networks, log_total
+from hetsim.cost.kernels.networks import KernelTable, Networks, log_total, network_table
 from hetsim.errors import HetsimError
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import device_names, load_platform

@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
-from hetsim.cost.calibration.design.builder import KINDS, single
-from hetsim.cost.calibration.design.networks import networks
+from hetsim.cost.calibration.builder import KINDS, single
+from hetsim.cost.calibration.fitting import lowered
 from hetsim.cost.calibration.measuring import BLOCK, generated, judged, part_of, rounds
-from hetsim.cost.calibration.points import lowered
-from hetsim.cost.kernels.features import FORMS
+from hetsim.cost.calibration.networks import networks
+from hetsim.cost.kernels.form import FORMS
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model, model_of

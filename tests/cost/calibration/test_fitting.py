@@ -10,10 +10,13 @@ import pytest
 from hetsim.cost.calibration.correcting import corrections
 from hetsim.cost.calibration.fitting import (
     Fit,
+    Network,
     Overheads,
+    Point,
     figure_errors,
     fit,
     judge,
+    lowered,
     median_and_p90,
     overheads,
     predicted_s,
@@ -21,11 +24,8 @@ from hetsim.cost.calibration.fitting import (
     undisturbed,
 )
 from hetsim.cost.calibration.measuring import generated
-from hetsim.cost.calibration.points import Network, Point, lowered
-from hetsim.cost.kernels.correction import factors
-from hetsim.cost.kernels.features import COLUMN, FORMS
-from hetsim.cost.kernels.form import streamed_share
-from hetsim.cost.kernels.totals import kernels_seconds
+from hetsim.cost.kernels.form import COLUMN, FORMS, factors, streamed_share
+from hetsim.cost.kernels.networks import kernels_seconds
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 
 MEAN, DEVIATION = prior("cpu", 1)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from hetsim.cost.calibration.correcting import learnt_joins
-from hetsim.cost.calibration.measuring import generated
-from hetsim.cost.calibration.points import lowered, matched_nodes, network_of
-from hetsim.cost.calibration.record import Setting, Taken, taken
-from hetsim.cost.kernels.epilogues import epilogues, joints
+from hetsim.cost.calibration.fitting import lowered, matched_nodes, network_of
+from hetsim.cost.calibration.measuring import Setting, Taken, generated, taken
+from hetsim.cost.kernels.fusion import epilogues, joints
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.model import Model

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.cost.calibration.measuring import Journal
-from hetsim.cost.calibration.record import Kernel, Setting, Taken, merged, taken, typical
+from hetsim.cost.calibration.measuring import (
+    Journal,
+    Kernel,
+    Setting,
+    Taken,
+    merged,
+    taken,
+    typical,
+)
 from hetsim.device.kernels.timing import TimedKernelRuns, TimedNetwork
 from hetsim.errors import InvalidInput
 

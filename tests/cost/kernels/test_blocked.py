@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hetsim.cost.kernels.features import COLUMN, FORMS, row_of
+from hetsim.cost.kernels.form import COLUMN, FORMS, row_of
 from hetsim.cost.kernels.layouts import copies_of, copy_work
 from hetsim.graph.graph import Graph
 from kernel_graphs import graph_of

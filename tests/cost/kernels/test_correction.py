@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from figure_builders import kernel_figures
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.correction import coordinates, factors
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
+from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, coordinates, factors
 from hetsim.cost.model import Kernel
 from hetsim.graph.work import Work
 from hetsim.hardware.catalog import load_device
-from hetsim.hardware.kernel_correction import COORDINATES, Coordinate, Correction
+from hetsim.hardware.kernel_figures import COORDINATES, Coordinate, Correction
 from sweeps import examples
 
 MODEL_BYTES = 2.0**24

@@ -6,8 +6,7 @@ import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.cost.joined import Uses
-from hetsim.cost.kernels.epilogues import epilogues
+from hetsim.cost.kernels.fusion import Uses, epilogues
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work

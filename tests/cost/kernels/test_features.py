@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.cost.joined import Uses, joined_kernel
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, PRODUCTS, features
+from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, PRODUCTS, features
+from hetsim.cost.kernels.fusion import Uses, joined_kernel
 from hetsim.cost.model import Kernel
 from hetsim.cost.registry import cost_model
 from hetsim.device.support.quantized import as_int8

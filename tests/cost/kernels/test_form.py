@@ -13,9 +13,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS, PRODUCTS
-from hetsim.cost.kernels.form import LEAST_STREAMED, kernel_parts, kernel_seconds, streamed_share
-from hetsim.cost.kernels.totals import Networks, kernels_seconds, log_total, log_total_and_gradient
+from hetsim.cost.kernels.form import (
+    COLUMN,
+    FEATURES,
+    FORMS,
+    LEAST_STREAMED,
+    PRODUCTS,
+    kernel_parts,
+    kernel_seconds,
+    streamed_share,
+)
+from hetsim.cost.kernels.networks import (
+    Networks,
+    kernels_seconds,
+    log_total,
+    log_total_and_gradient,
+)
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 from sweeps import examples
 

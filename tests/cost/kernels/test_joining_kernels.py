@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hetsim.cost.kernels.epilogues import epilogues, joints
+from hetsim.cost.kernels.fusion import epilogues, joints
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import graph_work
 from kernel_graphs import graph_of

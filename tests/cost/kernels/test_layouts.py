@@ -9,20 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hetsim.cost.calibration.calibrate import device_file
 from hetsim.cost.calibration.correcting import learnt_block
-from hetsim.cost.calibration.fitting import Fit, Overheads, predicted_s, prior
-from hetsim.cost.calibration.measuring import generated
-from hetsim.cost.calibration.points import network_of
-from hetsim.cost.calibration.record import Kernel, Setting, Taken, taken
-from hetsim.cost.calibration.writing import device_file
+from hetsim.cost.calibration.fitting import Fit, Overheads, network_of, predicted_s, prior
+from hetsim.cost.calibration.measuring import Kernel, Setting, Taken, generated, taken
 from hetsim.cost.kernels.layouts import COPIES, Copy, copies_of
 from hetsim.device.kernels.timing import time_network
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.kernel_correction import Correction
-from hetsim.hardware.kernel_figures import INDEX
+from hetsim.hardware.kernel_figures import INDEX, Correction
 from hetsim.problem.problem import Problem
 from kernel_graphs import graph_of
 

@@ -15,8 +15,7 @@ import yaml
 import hetsim
 from figure_builders import kernel_figures, kin_block, kin_record
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.features import COLUMN, FORMS
-from hetsim.cost.kernels.form import kernel_seconds, streamed_share
+from hetsim.cost.kernels.form import COLUMN, FORMS, kernel_seconds, streamed_share
 from hetsim.cost.kernels.likeness import (
     BATCHES,
     SAME,
@@ -26,7 +25,7 @@ from hetsim.cost.kernels.likeness import (
     said_by_kin,
     traits_of,
 )
-from hetsim.cost.kernels.table import network_table, of_batch
+from hetsim.cost.kernels.networks import network_table, of_batch
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_device

@@ -12,16 +12,14 @@ import onnx.parser
 import pytest
 
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
-from hetsim.cost.kernels.form import streamed_share
-from hetsim.cost.kernels.table import network_table
-from hetsim.cost.kernels.totals import kernels_seconds
+from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, streamed_share
+from hetsim.cost.kernels.networks import kernels_seconds, network_table
 from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.work import graph_work, node_work
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import load_platform
-from hetsim.hardware.executing import executing
 from hetsim.hardware.spec import Platform, SupportRule
+from hetsim.hardware.variants import executing
 from hetsim.problem.problem import Problem
 from kernel_graphs import chain, graph_of
 from onnx_builders import if_model

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figure_builders import VALUES, kernel_figures, kin_record
-from hetsim.cost.kernels.features import COLUMN, FEATURES, FORMS
-from hetsim.cost.kernels.form import kernel_seconds, streamed_share
+from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, kernel_seconds, streamed_share
 from hetsim.cost.kernels.likeness import SAME, Likeness, traits
 from hetsim.hardware.kin import TRAITS, Heard
 from sweeps import examples

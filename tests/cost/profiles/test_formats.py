@@ -13,9 +13,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from hetsim.cost.profiles import checked
-from hetsim.cost.profiles.reading import load_profile
-from hetsim.cost.profiles.record import Profile
+from hetsim.cost.profiles import formats
+from hetsim.cost.profiles.formats import Profile, load_profile
 from hetsim.errors import InvalidInput
 from profile_builders import ai_hub_profile, openvino_table, ort_event, ort_run, written
 from sweeps import examples
@@ -285,7 +284,7 @@ def test_a_time_is_from_nothing_to_a_day(read: Any, value: Any, fine: bool) -> N
 
 
 def test_a_name_is_as_long_as_it_may_be(read: Any) -> None:
-    for length, fine in ((checked.LONGEST_NAME, True), (checked.LONGEST_NAME + 1, False)):
+    for length, fine in ((formats.LONGEST_NAME, True), (formats.LONGEST_NAME + 1, False)):
         content = {"execution_detail": [layer("n" * length, execution_time=1)]}
         if fine:
             assert len(read(content).kernels[0].name) == length

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.cost.profiles.record import MeasuredShare, Profile
+from hetsim.cost.profiles.formats import Profile
+from hetsim.cost.profiles.prices import MeasuredShare
 from hetsim.errors import InvalidInput, UsageError
 from odd_graphs import loops_within_branches
 from onnx_builders import make_model, op, save, value

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.cost.profiles import reading
-from hetsim.cost.profiles.reading import load_profile
+from hetsim.cost.profiles import formats
+from hetsim.cost.profiles.formats import load_profile
 from hetsim.errors import InvalidInput
 from profile_builders import (
     ai_hub_profile,
@@ -209,11 +209,11 @@ def test_hostile_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidInput, match="no regular file"):
         load_profile(tmp_path / "pipe")
-    monkeypatch.setattr(reading, "LIMIT_BYTES", 100)
+    monkeypatch.setattr(formats, "LIMIT_BYTES", 100)
     with pytest.raises(InvalidInput, match="larger than 100 bytes"):
         load_profile(written(tmp_path, ort_profile([("a", 1.0, "Conv")])))
     monkeypatch.undo()
-    monkeypatch.setattr(reading, "MOST_KERNELS", 2)
+    monkeypatch.setattr(formats, "MOST_KERNELS", 2)
     with pytest.raises(InvalidInput, match="3 kernels"):
         load_profile(written(tmp_path, trt_profile({"a": 1.0, "b": 1.0, "c": 1.0})))
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hetsim.cost.prices import Fused
+from hetsim.cost.profiles.formats import Profile, TimedKernel
 from hetsim.cost.profiles.prices import MOST_FUSED, Priced, with_profile
-from hetsim.cost.profiles.record import Profile, TimedKernel
 from hetsim.errors import InvalidInput
 from matched_kernels import model
 from onnx_builders import op

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hetsim.cost.profiles.formats import TimedKernel
 from hetsim.cost.profiles.matching import (
     Claims,
     dense_class,
@@ -16,7 +17,6 @@ from hetsim.cost.profiles.matching import (
     own,
     parts_of,
 )
-from hetsim.cost.profiles.record import TimedKernel
 from hetsim.graph.dag import Dag
 from hetsim.graph.graph import Tensor
 from kernel_graphs import chain

@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import UsageError
 from hetsim.hardware.catalog import device_names, load_device
-from hetsim.hardware.changing.amounts import UNITS, Amount
-from hetsim.hardware.changing.device import changed_device
-from hetsim.hardware.changing.figures import OF_DEVICE
-from hetsim.hardware.changing.platform import idle_changes, what_if
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.spec import Platform, Supposed
+from hetsim.hardware.what_if import OF_DEVICE, UNITS, Amount, changed_device, idle_changes, what_if
 from sweeps import sweep
 
 LAPTOP = hetsim.load_platform("laptop")
@@ -94,11 +91,11 @@ def test_kernels_follow_the_datasheet(name: str) -> None:
     """All that times are made of is as much faster; what relates to it stays."""
     spec = load_device(name)
     amount = Amount("x", 4.0, "")
-    fast = changed_device(spec, "speed", amount, "")
+    fast = changed_device(spec, "speed", amount)
     assert fast.launch_s * 4 == spec.launch_s
     assert fast.memory_bytes == spec.memory_bytes
-    wide = changed_device(spec, "bandwidth", amount, "")
-    strong = changed_device(spec, "peak", amount, "")
+    wide = changed_device(spec, "bandwidth", amount)
+    strong = changed_device(spec, "peak", amount)
     for precision, figures in spec.kernels.items():
         for made, faster, sooner in (
             (fast, {"rate_tflops", "bandwidth_gbytes_s", "weights_gbytes_s", "io_gbytes_s"},

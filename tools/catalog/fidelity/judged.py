@@ -20,15 +20,14 @@ from catalog.leaving_out import Unseen
 from catalog.measured import ITEM_BYTES
 from catalog.points import Series
 from hetsim.cost.kernels.likeness import likeness_of
-from hetsim.cost.kernels.table import KernelTable
-from hetsim.cost.kernels.totals import Networks, log_total
+from hetsim.cost.kernels.networks import KernelTable, Networks, log_total
 from hetsim.errors import HetsimError
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import device_names, load_device, load_platform
 from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, KernelFigures, batch_range
 from hetsim.hardware.kin import Likely
-from hetsim.hardware.runtimes import EVERY, by_runtime
 from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.hardware.variants import EVERY, by_runtime
 from hetsim.placement.planning import plan
 from hetsim.problem.evidence_of_platform import DATASHEET_SD, device_evidence
 from hetsim.problem.problem import Problem
@@ -39,11 +38,7 @@ _Predictions = dict[_At, Predicted]
 
 
 def judged_points(measurements: Measurements) -> list[FidelityPoint]:
-    """Return all points that devices of the catalog stand on, without what the catalog predicts.
-
-    Intervals are as wide as other networks' misses (other chips' for the datasheet) say: the
-    point itself is in neither its prediction nor its interval.
-    """
+    """Return all points that devices of the catalog stand on, without what the catalog predicts."""
     found: dict[Key, FidelityPoint] = {}
     wanted = {asked.series for asked in measurements.asks if asked.series is not None}
     kins: dict[str, tuple[_Predictions, _Predictions, _Predictions]] = {}
@@ -81,10 +76,7 @@ def judged_points(measurements: Measurements) -> list[FidelityPoint]:
 
 
 def _networks_out(fitted: FittedKin, wanted: Collection[Series], of_device: bool) -> _Predictions:
-    """Predictions of the `wanted` series of a kin, without rows of the network.
-
-    Those of the device alone, or all of them. Intervals are by what other networks are missed by.
-    """
+    """Predictions of the `wanted` series of a kin, without rows of the network."""
     every = left_out(fitted, with_rows=True)
     found: _Predictions = {}
     for batch in BATCHES:
@@ -95,10 +87,7 @@ def _networks_out(fitted: FittedKin, wanted: Collection[Series], of_device: bool
 
 
 def _chips_out(unseen: Sequence[Unseen], wanted: Collection[Series]) -> _Predictions:
-    """Predictions of the `wanted` series of a kin by its datasheet, without rows of the chip.
-
-    Intervals are by what other chips are missed by.
-    """
+    """Predictions of the `wanted` series of a kin by its datasheet, without rows of the chip."""
     found: _Predictions = {}
     for of_batch in _by_batch(unseen).values():
         asked = grouped(
@@ -166,12 +155,7 @@ class _Asked:
 def with_shipped(
     points: Iterable[FidelityPoint], tables: Mapping[str, KernelTable]
 ) -> list[FidelityPoint]:
-    """Return the points with what the catalog predicts today; None where it predicts nothing.
-
-    Kernels of the network's table by the figures of the precision, what its kin say of the
-    network, one dispatch, and inputs and outputs as they moved in what was measured.
-    O(kernels of all points).
-    """
+    """Return the points with what the catalog predicts today; None where it predicts nothing."""
     found = [replace(point, shipped=None) for point in points]
     said: dict[tuple[str, str, str, int], Likely | None] = {}
     asked = []
@@ -233,13 +217,7 @@ def forget() -> None:
 def with_whole(
     points: Iterable[FidelityPoint], graphs: Graphs, tables: Mapping[str, KernelTable]
 ) -> list[FidelityPoint]:
-    """Return the points with what problems of the network on the device alone take, at batch 1.
-
-    Where the device takes the network, that is what the catalog is judged by: what ``simulate``
-    says, with inputs and outputs moved as they were in what was measured.
-    Times of the cost model ``roofline`` are by the device's datasheet and op classes. 60 ms a
-    point, and a second a network to load it.
-    """
+    """Return the points with what problems of the network on the device alone take, at batch 1."""
     found = list(points)
     by_network: dict[str, list[int]] = {}
     for index, point in enumerate(found):

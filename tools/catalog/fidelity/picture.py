@@ -22,10 +22,7 @@ _WAYS: Sequence[tuple[str, Choose]] = (
 
 
 def scatter(by_kind: Mapping[str, Sequence[FidelityPoint]]) -> str:
-    """Return a panel a kind of device and way of leaving out: predicted over measured, in ms.
-
-    Lines are equality, half and twice; times outside their interval are of another colour.
-    """
+    """Return a panel a kind of device and way of leaving out: predicted over measured, in ms."""
     times = [point.measured_s * 1e3 for points in by_kind.values() for point in points]
     low = math.floor(math.log10(min(times, default=1.0)))
     high = math.ceil(math.log10(max(times, default=10.0)))
@@ -95,11 +92,7 @@ _EDGE = 4.0
 
 
 def strips(by_device: Mapping[str, Sequence[FidelityPoint]]) -> str:
-    """Return a strip a device and precision: predicted without the network over measured.
-
-    A tick a point and a bar from the 10th to the 90th percentile where it was left out of the
-    device, and a bar below where it was left out of its kin; beyond four times at the edge.
-    """
+    """Return a strip a device and precision: predicted without the network over measured."""
     rows = {
         name: (of_device, _ratios(points, _WAYS[1][1]))
         for name, points in by_device.items()

@@ -24,7 +24,6 @@ class Lines:
         Its points, in words.
     made_by : str
         The command that writes it.
-    columns : tuple of str
     """
 
     what: str
@@ -40,13 +39,7 @@ class Lines:
         return out.getvalue()
 
     def read(self, path: Path) -> list[dict[str, str]]:
-        """Read a file: the cells of each line by column.
-
-        Raises
-        ------
-        UsageError
-            Where there is none, or it has other columns.
-        """
+        """Read a file: the cells of each line by column."""
         if not path.is_file():
             raise UsageError(
                 f"there are no {self.what}", where=str(path), hint=f"'{self.made_by}' writes them"
@@ -105,7 +98,6 @@ class FidelityPoint:
         Of the figures that price it.
     network : str
         Name of the graph, without its ending.
-    batch : int
     kin : str
         Of the figures.
     rows : int
@@ -198,13 +190,7 @@ def points_text(points: Iterable[FidelityPoint]) -> str:
 
 
 def read_points(path: Path) -> list[FidelityPoint]:
-    """Read a file of points.
-
-    Raises
-    ------
-    UsageError
-        Where there is none, or it has other columns.
-    """
+    """Read a file of points."""
     return [_point(line) for line in _FILE.read(path)]
 
 
@@ -298,10 +284,7 @@ class Losses:
 
 
 def losses(old: Iterable[FidelityPoint], new: Iterable[FidelityPoint]) -> Losses:
-    """Return what is worse in `new`, by the measurements of `old`.
-
-    O(n d) for n points and d devices a network.
-    """
+    """Return what is worse in `new`, by the measurements of `old`."""
     now = {point.key: point for point in new}
     gone, uncovered = [], []
     kept: defaultdict[tuple[str, int], list[tuple[FidelityPoint, float, float]]]

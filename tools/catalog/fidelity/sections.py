@@ -64,7 +64,6 @@ class Summary:
 
     Attributes
     ----------
-    count : int
     median, p90 : float
         Of relative errors, 0.1 for 10 %.
     within_twice : float
@@ -119,10 +118,7 @@ def chip_of(device: str) -> str:
 
 
 def runs_of(points: Iterable[FidelityPoint], predicted: SecondsOf, of_a_chip: bool) -> list[Run]:
-    """Return what can be chosen among on each network and batch; `of_a_chip`: its units alone.
-
-    A run is a device in a precision, by the seconds that `predicted` gives; None: not among them.
-    """
+    """Return what can be chosen among on each network and batch; `of_a_chip`: its units alone."""
     return [
         Run(
             case=(point.network, point.batch, chip_of(point.device) if of_a_chip else ""),

@@ -41,11 +41,7 @@ PICTURES = (Path("docs/fidelity.svg"), Path("docs/fidelity-devices.svg"))
 
 
 def write_judged(measurements: Measurements, root: Path = CHECKOUT) -> Losses:
-    """Write points and kernel tables out of fits, by figures that are in the catalog already.
-
-    Returns what is worse than in the points that were there; they are written all the same, as a
-    fit is meant. Prices of whole problems stay as they were: ``renew`` takes them anew.
-    """
+    """Write points and kernel tables out of fits, by figures that are in the catalog already."""
     points = judged_points(measurements)
     tables = {
         name: measurements.tables.table(f"{name}.onnx")
@@ -67,11 +63,7 @@ def write_judged(measurements: Measurements, root: Path = CHECKOUT) -> Losses:
 
 
 def renew(root: Path = CHECKOUT, accept: bool = False, whole: bool = True) -> Losses:
-    """Predict all points of the file and served rates anew, and write document and pictures.
-
-    Where something is worse nothing is written, unless `accept`. Returns what is. Prices of whole
-    problems take minutes; not `whole` leaves them as they are.
-    """
+    """Predict all points of the file and served rates anew, and write document and pictures."""
     old = read_points(root / POINTS)
     tables = read_tables(root / TABLES)
     points = with_shipped(old, tables)

@@ -9,8 +9,8 @@ from catalog.fidelity.server.batches import GRID, MOST, OF_CHIPS, batch_times
 from catalog.measured import BULK_BATCH
 from catalog.points import Chips
 from hetsim.hardware.files.catalog_files import catalog_folder
-from hetsim.hardware.files.complaints import read_file
 from hetsim.hardware.files.device_schema import DeviceModel
+from hetsim.hardware.files.schema import read_file
 
 SHAPE = 0.5 + 0.25 * np.array(GRID, dtype=float)
 

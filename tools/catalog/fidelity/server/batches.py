@@ -16,8 +16,7 @@ from catalog.fidelity.server.points import ServerSystem
 from catalog.measured import BULK_BATCH, ITEM_BYTES
 from hetsim.core.machine_code import machine_code
 from hetsim.cost.kernels.likeness import likeness_of
-from hetsim.cost.kernels.table import KernelTable
-from hetsim.cost.kernels.totals import Networks, log_total
+from hetsim.cost.kernels.networks import KernelTable, Networks, log_total
 
 Floats = NDArray[np.float64]
 
@@ -56,20 +55,7 @@ class Carried:
 
 
 def best_carried(seconds: Floats, devices: int, limit_s: float) -> Carried:
-    """Return the highest rate over instances a device (1, 2, 4, ...) and sizes of batches.
-
-    Parameters
-    ----------
-    seconds : float array [MOST + 1]
-        Of a batch of so many on a device; 0 first. Instances share their device: where there are
-        k, a batch of b takes as long as one of k b alone.
-    devices : int
-        Alike.
-    limit_s : float
-        That 99 of 100 requests are to be answered within.
-
-    A few hundred passes over `LOOK` arrivals, and some forty over all.
-    """
+    """Return the highest rate over instances a device (1, 2, 4, ...) and sizes of batches."""
     settings = sorted(_settings(seconds, limit_s), key=_bound_of(seconds, devices))
     looked = _rising(settings, seconds, devices, limit_s, LOOK)
     nearest = sorted(looked, key=lambda one: (-one.rate_per_s, one.instances, one.batch))[:KEPT]
@@ -130,11 +116,7 @@ def _throughput(takes: Floats) -> float:
 def carried(
     takes: Floats, servers: int, limit_s: float, queries: int = QUERIES, beyond: float = 0.0
 ) -> float:
-    """Return the highest rate at which no more requests are late than may be; 0: none is.
-
-    `takes` are seconds of a batch by its size, 0 first. Rates are halved between `beyond` and what
-    the servers do at most; 0, too, where `beyond` is not carried.
-    """
+    """Return the highest rate at which no more requests are late than may be; 0: none is."""
     arrival = _unit_arrivals(queries)
     may_be = queries - int((1 - LATE_SHARE) * queries) - 1
     late = functools.partial(
@@ -155,10 +137,7 @@ def carried(
 def late_of(
     arrival: Floats, takes: Floats, servers: int, limit_s: float, may_be: int, rate: float
 ) -> int:
-    """Return how many requests take longer than the limit, or `may_be` + 1 where more do.
-
-    `arrival` is at a rate of 1, `takes` as in ``carried``. O(requests times servers).
-    """
+    """Return how many requests take longer than the limit, or `may_be` + 1 where more do."""
     free = np.zeros(servers)
     requests, most, late, first = len(arrival), len(takes) - 1, 0, 0
     while first < requests:
@@ -235,10 +214,7 @@ _IN_THE_PLACE_OF = {"bfloat16": "float32"}
 
 
 def shape_of(system: ServerSystem, table: KernelTable) -> Floats | None:
-    """Return seconds at the sizes of `GRID` on the device that stands for the system's.
-
-    None where none of the catalog does.
-    """
+    """Return seconds at the sizes of `GRID` on the device that stands for the system's."""
     device = OF_CHIPS.get(system.chip) or NEAR.get(system.chip)
     if device is None or not system.precision:
         return None
@@ -267,20 +243,7 @@ def _priced(device: str, precision: str, table: KernelTable) -> Floats | None:
 
 
 def batch_times(shape: Floats | None, bulk_s: float | None, alone_s: float | None) -> Floats:
-    """Return seconds of a batch of 0, 1, ... `MOST` samples: float array [MOST + 1].
-
-    Parameters
-    ----------
-    shape : float array [len(GRID)] or None
-        Seconds by the figures of a device; None: a line between the anchors.
-    bulk_s, alone_s : float or None
-        What a batch of 64 takes, and one sample; None: as the shape has it, next to the other.
-        Where the shape is off by different factors at the two, sizes between are off by a mean of
-        them, weighted by how much of bulk's gain a sample they have.
-
-    A batch takes no less than a smaller one, and none up to bulk more than bulk. At least one of
-    the shape and `bulk_s` is given.
-    """
+    """Return seconds of a batch of 0, 1, ... `MOST` samples: float array [MOST + 1]."""
     sizes = np.array(GRID, dtype=np.float64)
     if shape is None:
         assert bulk_s is not None

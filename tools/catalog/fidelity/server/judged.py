@@ -19,7 +19,7 @@ from catalog.fidelity.server.batches import (
 )
 from catalog.fidelity.server.points import GOAL, Alone, ServerPoint, ServerSystem
 from catalog.measured import BULK_BATCH
-from hetsim.cost.kernels.table import KernelTable
+from hetsim.cost.kernels.networks import KernelTable
 
 Rate = Callable[[ServerPoint], float | None]
 Known = tuple[ServerPoint, float]
@@ -31,7 +31,6 @@ class RateErrors:
 
     Attributes
     ----------
-    count : int
     median, p90 : float
         Of the distance from the measured rate, as a share of that.
     within_goal : float
@@ -149,11 +148,7 @@ def predicted(
     points: Sequence[FidelityPoint],
     tables: Mapping[str, KernelTable],
 ) -> list[ServerPoint]:
-    """Return the systems with the rates that are predicted of them.
-
-    `points` are those of the catalog's devices, predicted without having been seen; `tables` the
-    kernels of networks by name. 0.1 s a system.
-    """
+    """Return the systems with the rates that are predicted of them."""
     by_key = {point.key: point for point in points}
     return [_point(system, by_key, tables[system.network]) for system in systems]
 
@@ -216,12 +211,7 @@ def _unseen(
     choose: _Choose,
     of_device: bool,
 ) -> Floats | None:
-    """Times by the catalog alone, none of them by figures that saw what they are told of.
-
-    The shape through what was predicted, with the rows left out, of one sample and of bulk; as it
-    is where the device has no rows of the network. None where the chip is not in the catalog,
-    the network is another one, or nothing was predicted.
-    """
+    """Times by the catalog alone, none of them by figures that saw what they are told of."""
     device = OF_CHIPS.get(system.chip)
     if device is None or shape is None or system.altered:
         return None

@@ -134,11 +134,7 @@ def server_systems(rows: Iterable[Row], chips: Chips) -> list[ServerSystem]:
 def _single_stream(
     row: Row, alone: Mapping[Hashable, Sequence[float]], chips: Chips
 ) -> tuple[float | None, str]:
-    """SingleStream of the system itself, else of the submitter's others, else of the chip's.
-
-    Others count where chip, network, precision and runtime are the same, and whether the board was
-    held below its power.
-    """
+    """SingleStream of the system itself, else of the submitter's others, else of the chip's."""
     if not _altered(row):
         for whose, key in _whose(row, chips):
             if key in alone:
@@ -302,13 +298,7 @@ def _row(point: ServerPoint) -> tuple[object, ...]:
 
 
 def read_server(path: Path) -> list[ServerPoint]:
-    """Read a file of points.
-
-    Raises
-    ------
-    UsageError
-        Where there is none, or it has other columns.
-    """
+    """Read a file of points."""
     return [_point(line) for line in _FILE.read(path)]
 
 

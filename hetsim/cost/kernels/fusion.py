@@ -3,19 +3,89 @@
 A batch norm, an activation, a residual sum or a gate (``x * sigmoid(x)``) behind a convolution is
 done on its results while they are in registers. Compilers differ in what else they join; this is
 what nearly all of them do. Source: the element-wise and injective fusion of T. Chen et al., TVM,
-OSDI 2018, section 3; unlike there, no operand of a product is computed within it.
-"""
+OSDI 2018, section 3; unlike there, no operand of a product is computed within it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hetsim.cost.kernels.features import PRODUCTS
+from hetsim.cost.kernels.form import PRODUCTS
+from hetsim.cost.model import Kernel
 from hetsim.graph.graph import Graph, Node
 from hetsim.graph.work import Work, graph_work, op_key
 from hetsim.graph.work.elementwise import ARITHMETIC, TRANSCENDENTAL
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """A graph and who reads its values.
+
+    Attributes
+    ----------
+    readers : mapping of str to tuple of int
+        As ``Graph.consumers`` gives it.
+    """
+
+    graph: Graph
+    readers: Mapping[str, tuple[int, ...]]
+    outputs: frozenset[str]
+    _joined: dict[tuple[int, ...], Kernel] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def of(graph: Graph) -> Uses:
+        """Return the uses of the values of `graph`; kept with it. O(V + E) at first."""
+        known: Any = graph.kept.get("uses")
+        if known is None:
+            known = Uses(graph, graph.consumers(), frozenset(graph.outputs))
+            graph.kept["uses"] = known
+        uses: Uses = known
+        return uses
+
+    def inner(self, members: Sequence[int]) -> frozenset[str]:
+        """Return the values that `members` make and that none else reads. O(operands)."""
+        inside = set(members)
+        return frozenset(
+            name
+            for v in members
+            for name in self.graph.nodes[v].writes
+            if name not in self.outputs
+            and (readers := self.readers.get(name))
+            and inside.issuperset(readers)
+        )
+
+
+def joined_kernel(uses: Uses, members: Sequence[int]) -> Kernel:
+    """Return the kernel that does the work of `members`, ascending, at once. O(operands)."""
+    key = tuple(members)
+    known = uses._joined.get(key)
+    if known is None:
+        known = uses._joined[key] = _made(uses, key)
+    return known
+
+
+def _made(uses: Uses, members: tuple[int, ...]) -> Kernel:
+    graph, inner = uses.graph, uses.inner(members)
+    works = graph_work(graph)
+    seen: set[str] = set()
+    done: list[Work] = []
+    for v in members:
+        node, work = graph.nodes[v], works[v]
+        again = [name for name in node.reads if name in seen and name not in graph.constants]
+        unread = sum(graph.tensors[name].nbytes for name in again)
+        unwritten = sum(graph.tensors[name].nbytes for name in node.writes if name in inner)
+        if unread or unwritten:
+            # Of what is only touched in part, less is read than there is.
+            work = replace(
+                work,
+                read_bytes=max(0, work.read_bytes - unread),
+                write_bytes=max(0, work.write_bytes - unwritten),
+            )
+        done.append(work)
+        seen.update(node.reads, node.writes)
+    return Kernel(tuple(done))
+
 
 _POINTWISE = frozenset({
     *ARITHMETIC, *TRANSCENDENTAL, "BatchNormalization", "CastLike", "Gelu", "Max", "Mean", "Min",
@@ -24,7 +94,6 @@ _POINTWISE = frozenset({
 })  # fmt: skip
 """Ops that make each element of one element of each operand, and of constants."""
 
-_KEPT = "joining"
 
 SUM_BEFORE = "Add/before"
 """What joins a layer norm that follows it."""
@@ -43,27 +112,7 @@ def epilogues(
     kinds: Sequence[object] | None = None,
     joins: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the sets of two nodes or more that are one kernel, each ascending, by first node.
-
-    A pointwise node joins the kernel that makes an operand as large as its result, where no other
-    node reads that operand and it is no output of the graph; of several such kernels the one
-    that is done last. Views between them are members. A kernel gives away nothing but what its
-    last member makes, so the sets are disjoint and convex, and contracting them closes no cycle.
-
-    Parameters
-    ----------
-    graph : Graph
-    works : sequence of Work
-        As ``graph_work`` gives it.
-    supported : sequence of bool
-        By node: those that the device refuses, or that belong to a composite, join nothing.
-    kinds : sequence, optional
-        By node: nodes of unlike kinds, as of integers and of floats, are never one kernel.
-    joins : mapping of str to frozenset of str, optional
-        By form of a kernel: what joins it on the device, in the words of `Joint`; absent: all.
-
-    Complexity: O(V + E).
-    """
+    """Return the sets of two nodes or more that are one kernel, each ascending, by first node."""
     search = _Search(graph, works, supported, kinds, joins)
     search.run()
     return tuple(tuple(sorted(kernel.nodes)) for kernel in search.kernels if len(kernel.nodes) > 1)
@@ -126,13 +175,13 @@ class _Known:
     @staticmethod
     def of(graph: Graph) -> _Known:
         """Return it. O(V + E) at first."""
-        known: Any = graph.kept.get(_KEPT)
+        known: Any = graph.kept.get("joining")
         if known is None:
             stored = graph.constants | graph.dequantized.keys()
             operands = tuple(
                 tuple(name for name in node.reads if name not in stored) for node in graph.nodes
             )
-            known = graph.kept[_KEPT] = _Known(
+            known = graph.kept["joining"] = _Known(
                 operands=operands,
                 views=tuple(map(_is_view, graph.nodes, graph_work(graph), operands)),
                 pointwise=tuple(map(_is_pointwise, graph.nodes)),
@@ -243,10 +292,7 @@ class _Search:
         self.of_node[node.id] = kernel
 
     def _summed(self, node: Node) -> _Kernel | None:
-        """The kernel of a sum that is done within a layer norm, its only reader.
-
-        Not where nothing is said of what joins kernels: few compilers do it.
-        """
+        """The kernel of a sum that is done within a layer norm, its only reader."""
         if op_key(node) != "LayerNormalization":
             return None
         maker = self.producers.get(node.inputs[0])
@@ -314,11 +360,7 @@ class _Search:
         return views[::-1], maker
 
     def _gate(self, node: Node) -> list[int]:
-        """`node` and the product of what it makes with what it reads, else nothing.
-
-        None but these two read that value. Longer ways to such a product are kernels of their
-        own in most runtimes, and measured as such.
-        """
+        """`node` and the product of what it makes with what it reads, else nothing."""
         operands = self.operands[node.id]
         if len(operands) != 1 or operands[0] in self.outputs:
             return []

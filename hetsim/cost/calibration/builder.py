@@ -20,11 +20,6 @@ class Builder:
 
     Weights are drawn from one small pool, repeated, and scaled so that values neither grow nor
     fade: a CPU computes with very small numbers at another speed.
-
-    Parameters
-    ----------
-    name : str
-    rng : numpy.random.Generator
     """
 
     def __init__(self, name: str, rng: np.random.Generator) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from hetsim.cost.calibration.design.builder import KINDS, Builder, perceptron, single, transformer
+from hetsim.cost.calibration.builder import KINDS, Builder, perceptron, single, transformer
 
 _WIDTHS = (
     16, 24, 32, 32, 40, 48, 64, 64, 64, 72, 80, 96, 112, 128, 128, 128, 160, 192, 224, 256, 256,
@@ -280,10 +280,7 @@ _BLOCKS: tuple[tuple[float, Callable[[_Net, str], str]], ...] = (
 
 
 def convolutional(name: str, rng: np.random.Generator, flops: float) -> onnx.ModelProto:
-    """Return a network of blocks of one to three kinds, of about `flops` in all.
-
-    It begins with three channels of an image, or where a network is halfway.
-    """
+    """Return a network of blocks of one to three kinds, of about `flops` in all."""
     build = Builder(name, rng)
     net = _Net(build, flops)
     batch = net.pick(1, 1, 1, 1, 1, 2, 4)

@@ -1,1 +1,0 @@
-"""Platforms as if they were others: figures changed, devices and links taken away."""

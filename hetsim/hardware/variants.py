@@ -1,0 +1,199 @@
+"""Variants of a device: by another runtime, in another precision, with part of its bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from hetsim.errors import UsageError, nearest
+from hetsim.hardware.kernel_figures import LEAST_S, KernelFigures
+from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform, standing_for
+
+PRECISIONS = ("float16", "bfloat16", "float32", "int8")
+"""What floats can be computed in: the floats, and symmetric 8-bit integers scaled by tensor."""
+
+INT8 = "int8"
+
+
+def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
+    """Return the device as it computes float models in `precision`.
+
+    In a float type all floats are computed and held in it. In int8 the ops of
+    ``spec.quantized`` are; the others stay in the float type that is the device's own, where it
+    has one.
+
+    Raises
+    ------
+    UsageError
+        For an unknown precision, one without a peak, or int8 without integer kernels.
+    """
+    if precision not in PRECISIONS:
+        raise UsageError(
+            f"models cannot be executed in '{precision}'",
+            where=where,
+            hint=nearest(precision, PRECISIONS),
+        )
+    if precision not in spec.flops_per_s:
+        rated = [name for name in PRECISIONS if name in spec.flops_per_s]
+        raise UsageError(
+            f"it has no rate for {precision} ({spec.name} has {', '.join(spec.flops_per_s)})",
+            where=where,
+            hint=f"choose from: {', '.join(rated)}" if rated else "leave it in its own precision",
+        )
+    if precision != INT8:
+        types = {name: precision for name in FLOATS if name != precision}
+        return replace(spec, executes=precision, execution_dtype=types)
+    if not spec.quantized:
+        raise UsageError(
+            f"it computes no op in integers: 'quantized' of {spec.name} is empty",
+            where=where,
+            hint="name them in its description",
+        )
+    return replace(spec, executes=INT8)
+
+
+def platform_executing(platform: Platform, execute: Mapping[str, str]) -> Platform:
+    """Return the platform whose devices named in `execute` compute float models so.
+
+    ``gpu`` stands for all of ``gpu.0``, ``gpu.1``. The platform stays the one that was read: its
+    digest is kept. Raises UsageError for an unknown device, and as ``executing`` does.
+    """
+    devices = dict(platform.devices)
+    for name, precision in execute.items():
+        where = f" on platform '{platform.name}' to execute in {precision}"
+        for one in standing_for(name, devices, where):
+            devices[one] = executing(devices[one], precision, f"device '{one}'")
+    return replace(platform, devices=devices)
+
+
+def executed(platform: Platform) -> dict[str, str]:
+    """Return the precision, by device, that float models are executed in as if; others are out."""
+    return {
+        name: spec.executes for name, spec in platform.devices.items() if spec.executes is not None
+    }
+
+
+EVERY = "*"
+"""The name that stands for every device of a platform that was measured in a runtime."""
+
+
+def by_runtime(spec: DeviceSpec, runtime: str, where: str) -> DeviceSpec:
+    """Return the device by its figures of `runtime`; that of its figures now is the other one's.
+
+    Raises UsageError where it was not measured in that runtime, with those that it was.
+    """
+    if runtime == spec.runtime:
+        return spec
+    if runtime not in spec.runtimes:
+        known = runtimes_of(spec)
+        raise UsageError(
+            f"{spec.name} has no figures by runtime '{runtime}'",
+            where=where,
+            hint=nearest(runtime, known) if known else "it has figures of no runtime",
+        )
+    others = {name: kernels for name, kernels in spec.runtimes.items() if name != runtime}
+    if spec.runtime:
+        others[spec.runtime] = spec.kernels
+    return replace(spec, kernels=spec.runtimes[runtime], runtime=runtime, runtimes=others)
+
+
+def runtimes_of(spec: DeviceSpec) -> tuple[str, ...]:
+    """Return the runtimes that a device has figures by, the one of its figures now first."""
+    return (*((spec.runtime,) if spec.runtime else ()), *sorted(spec.runtimes))
+
+
+def platform_by_runtime(platform: Platform, runtime: Mapping[str, str]) -> Platform:
+    """Return the platform with devices by the figures of the runtimes that `runtime` names.
+
+    ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, and `EVERY` for all devices that have figures by
+    the runtime. The platform stays the one that was read: its digest is kept.
+
+    Raises
+    ------
+    UsageError
+        For an unknown device, and a runtime that it has no figures by.
+    """
+    devices = dict(platform.devices)
+    for name, wanted in runtime.items():
+        if name == EVERY:
+            chosen = tuple(one for one in devices if wanted in runtimes_of(devices[one]))
+            if not chosen:
+                known = sorted({each for spec in devices.values() for each in runtimes_of(spec)})
+                raise UsageError(
+                    f"no device of platform '{platform.name}' has figures by runtime '{wanted}'",
+                    hint=nearest(wanted, known) if known else "leave --runtime out",
+                )
+        else:
+            chosen = standing_for(name, devices, f" on platform '{platform.name}'")
+        for one in chosen:
+            devices[one] = by_runtime(devices[one], wanted, f"device '{one}'")
+    by = {**platform.runtime, **runtime}
+    return replace(platform, devices=devices, runtime=by)
+
+
+def at_bandwidth(platform: Platform, names: Collection[str], share: float) -> Platform:
+    """Return the platform with devices that have a share of their bandwidth, in (0, 1].
+
+    That of activations and of weights by the figures of kernels, and that of the datasheet. What
+    stays in caches is slowed down alike: figures do not tell it apart. The digest is kept. O(P).
+    """
+    devices = {
+        name: _slower(spec, share) if name in names else spec
+        for name, spec in platform.devices.items()
+    }
+    return replace(platform, devices=devices)
+
+
+def _slower(spec: DeviceSpec, share: float) -> DeviceSpec:
+    kernels = {
+        precision: own.times(share, "bandwidth_gbytes_s", "weights_gbytes_s")
+        for precision, own in spec.kernels.items()
+    }
+    return replace(spec, bytes_per_s=spec.bytes_per_s * share, kernels=kernels)
+
+
+def rescaled(spec: DeviceSpec, base: DeviceSpec, overrides: Collection[str]) -> DeviceSpec:
+    """Return `spec`, which is `base` with some keys overridden, with its figures as they follow."""
+    if "kernels" in overrides or not spec.kernels:
+        return spec
+
+    def follow(kernels: Mapping[str, KernelFigures]) -> dict[str, KernelFigures]:
+        return {
+            precision: _follows(figures, precision, spec, base, overrides)
+            for precision, figures in kernels.items()
+        }
+
+    runtimes = {name: follow(kernels) for name, kernels in spec.runtimes.items()}
+    return replace(spec, kernels=follow(spec.kernels), runtimes=runtimes)
+
+
+def _follows(
+    figures: KernelFigures,
+    precision: str,
+    spec: DeviceSpec,
+    base: DeviceSpec,
+    overrides: Collection[str],
+) -> KernelFigures:
+    changes: dict[str, tuple[float, str]] = {}
+    peak, was = spec.flops_per_s.get(precision), base.flops_per_s.get(precision)
+    if peak is not None and was is not None and peak != was:
+        rate = figures.value("rate_tflops") * peak / was
+        changes["rate_tflops"] = rate, "by the ratio of the peaks, as the platform overrides it"
+    reached = (
+        spec.bytes_per_s * spec.memory_efficiency / (base.bytes_per_s * base.memory_efficiency)
+    )
+    if reached != 1.0:
+        how = "by the ratio of the bandwidths, as the platform overrides it"
+        for name in ("bandwidth_gbytes_s", "weights_gbytes_s"):
+            changes[name] = figures.value(name) * reached, how
+    for name, stated_s in (("launch_us", spec.launch_s), ("dispatch_us", spec.dispatch_s)):
+        if name in overrides:
+            changes[name] = max(stated_s, LEAST_S), "as the platform overrides it"
+    if not changes:
+        return figures
+    derived = {
+        name: ("derived", f"{figures.provenance[name][1]}; {how}")
+        for name, (_, how) in changes.items()
+    }
+    changed = figures.having({name: value for name, (value, _) in changes.items()})
+    return replace(changed, provenance={**figures.provenance, **derived})
