@@ -21,9 +21,8 @@ import numpy as np
 import yaml
 
 import hetsim
-from catalog.graphs import read_graphs
 from catalog.measured import measured_folder, read_rows
-from catalog.points import Series, points_of
+from catalog.points import Series, points_of, read_graphs
 from hetsim.errors import HetsimError
 from hetsim.problem.evidence import Z80
 

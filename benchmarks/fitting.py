@@ -14,7 +14,7 @@ from typing import Any
 from catalog import judging
 from catalog.judging import best, donors, left_out, pairs
 from catalog.kin_fits import Measurements
-from catalog.leaving_out import Unseen
+from catalog.likeness import Unseen
 from catalog.measured import measured_folder
 
 

@@ -29,8 +29,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from catalog.graphs import read_graphs
 from catalog.measured import measured_folder, read_rows
+from catalog.points import read_graphs
 from hetsim.errors import HetsimError
 from mixed_rows.copies import copies_s
 from mixed_rows.fallback import FALLBACK, fallback_s, refused_by

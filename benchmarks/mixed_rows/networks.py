@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-from catalog.graphs import Graphs
+from catalog.points import Graphs
 from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 

@@ -43,58 +43,43 @@ _USUAL = (tuple(sorted(PRODUCTS)), ("Clip", "Relu"))
 quantized range of the result is what the activation leaves."""
 
 
-def with_usual_chain(spec: DeviceSpec) -> DeviceSpec:
-    """Return the device with the chain that is customary where it executes in int8."""
-    if spec.executes != INT8:
-        return spec
-    return replace(spec, fusions=(*spec.fusions, _USUAL))
-
-
 def fused_chains(
     graph: Graph, spec: DeviceSpec, supported: Sequence[bool]
 ) -> tuple[tuple[int, ...], ...]:
-    """Match the device's fusion chains on the graph."""
-    consumers = graph.consumers()
-    outputs = set(graph.outputs)
-    chains = sorted(spec.fusions, key=len, reverse=True)
+    """Match the device's fusion chains on the graph, with the usual one where it executes in int8.
+
+    A chain v1, v2, ... matches where each node is of an op type the chain allows at its
+    place, is supported, and the value it hands on is read by the next node alone and is
+    no output of the graph. Nodes are tried in graph order, longer chains first; a node
+    belongs to one match at most. O(V * chains).
+    """
+    consumers, outputs = graph.consumers(), set(graph.outputs)
+    usual = (_USUAL,) if spec.executes == INT8 else ()
+    chains = sorted((*spec.fusions, *usual), key=len, reverse=True)
     taken: set[int] = set()
     found: list[tuple[int, ...]] = []
+
+    def matched(chain: Sequence[Sequence[str]], first: int) -> tuple[int, ...] | None:
+        members: list[int] = []
+        following: tuple[int, ...] = (first,)
+        for allowed in chain:
+            if len(following) != 1:
+                return None
+            node = graph.nodes[following[0]]
+            free = node.id not in taken and supported[node.id]
+            if not free or fusing_key(node, spec) not in allowed:
+                return None
+            members.append(node.id)
+            hands_on = len(node.writes) == 1 and node.writes[0] not in outputs
+            following = consumers.get(node.writes[0], ()) if hands_on else ()
+        return tuple(members)
+
     for node in graph.nodes:
-        for chain in chains:
-            match = _match(graph, spec, chain, node.id, supported, taken, consumers, outputs)
-            if match is not None:
-                taken.update(match)
-                found.append(match)
-                break
+        match = next((it for chain in chains if (it := matched(chain, node.id))), None)
+        if match is not None:
+            taken.update(match)
+            found.append(match)
     return tuple(found)
-
-
-def _match(
-    graph: Graph,
-    spec: DeviceSpec,
-    chain: tuple[tuple[str, ...], ...],
-    first: int,
-    supported: Sequence[bool],
-    taken: set[int],
-    consumers: Mapping[str, tuple[int, ...]],
-    outputs: set[str],
-) -> tuple[int, ...] | None:
-    members: list[int] = []
-    at = first
-    for place, allowed in enumerate(chain):
-        node = graph.nodes[at]
-        if at in taken or not supported[at] or fusing_key(node, spec) not in allowed:
-            return None
-        members.append(at)
-        if place == len(chain) - 1:
-            return tuple(members)
-        if len(node.writes) != 1 or node.writes[0] in outputs:
-            return None
-        readers = consumers.get(node.writes[0], ())
-        if len(readers) != 1:
-            return None
-        at = readers[0]
-    return None
 
 
 _CONVERTED = 1 << 20
@@ -231,7 +216,7 @@ class Prices:
         figures: KernelFigures | None,
     ) -> tuple[tuple[int, ...], ...]:
         if figures is None:
-            return fused_chains(graph, with_usual_chain(self.spec), free)
+            return fused_chains(graph, self.spec, free)
         kinds = None
         if self.spec.executes == INT8 and not fitted_in_int8(self.spec):
             kinds = [integer_node(self.spec, graph, node) for node in graph.nodes]

@@ -29,68 +29,53 @@ def watched(model: CostModel, name: str) -> CostModel:
 
 @dataclass(frozen=True)
 class _Watched:
-    """A cost model of another package."""
+    """A cost model of another package; what each hook must give is said beside it."""
 
     model: Any
     name: str
 
     def estimate(self, device: DeviceSpec, kernel: Kernel) -> Estimate:
-        """Return the time of `kernel` on `device`; see ``CostModel``."""
-        found: Estimate = self._asked(
-            "estimate", lambda: self.model.estimate(device, kernel), _of_estimate
-        )
+        def wanting(given: Any) -> str | None:
+            if not isinstance(given, Estimate):
+                return "an Estimate"
+            for part in ("seconds", "compute_s", "memory_s", "launch_s"):
+                if not is_amount(getattr(given, part)):
+                    return f"an Estimate whose {part} is a finite number from 0 on"
+            return None
+
+        found: Estimate = self._asked("estimate", wanting, device, kernel)
         return found
 
-    def _asked(
-        self, hook: str, call: Callable[[], Any], wanting: Callable[[Any], str | None]
-    ) -> Any:
-        return answered(GROUP, self.name, hook, call, wanting)
+    def _asked(self, hook: str, wanting: Callable[[Any], str | None], *given: Any) -> Any:
+        call = getattr(self.model, hook)
+        return answered(GROUP, self.name, hook, lambda: call(*given), wanting)
 
 
 class _Whole(_Watched):
     """A cost model of another package that looks at the whole of what a device takes."""
 
     def of_works(self, works: Sequence[Work], likely: Likely | None = None) -> CostModel:
-        """Return what prices kernels of a graph; see ``WholeModelCost``."""
-        found = self._asked("of_works", lambda: self.model.of_works(works, likely), _of_works)
-        return _Watched(found, self.name)
+        def wanting(given: Any) -> str | None:
+            return None if callable(getattr(given, "estimate", None)) else "a cost model"
+
+        return _Watched(self._asked("of_works", wanting, works, likely), self.name)
 
     def figures(
         self, device: DeviceSpec, graph: Graph, works: Sequence[Work]
     ) -> KernelFigures | None:
-        """Return the figures of most of a graph; see ``WholeModelCost``."""
-        found: KernelFigures | None = self._asked(
-            "figures", lambda: self.model.figures(device, graph, works), _of_figures
-        )
+        def wanting(given: Any) -> str | None:
+            fits = given is None or isinstance(given, KernelFigures)
+            return None if fits else "None or KernelFigures"
+
+        found: KernelFigures | None = self._asked("figures", wanting, device, graph, works)
         return found
 
     def likely(self, graph: Graph, figures: KernelFigures | None, batch: int = 1) -> Likely | None:
-        """Return what kin say of a graph; see ``WholeModelCost``."""
-        found: Likely | None = self._asked(
-            "likely", lambda: self.model.likely(graph, figures, batch), _of_likely
-        )
+        def wanting(given: Any) -> str | None:
+            return None if given is None or isinstance(given, Likely) else "None or a Likely"
+
+        found: Likely | None = self._asked("likely", wanting, graph, figures, batch)
         return found
-
-
-def _of_estimate(given: Any) -> str | None:
-    if not isinstance(given, Estimate):
-        return "an Estimate"
-    for part in ("seconds", "compute_s", "memory_s", "launch_s"):
-        if not is_amount(getattr(given, part)):
-            return f"an Estimate whose {part} is a finite number from 0 on"
-    return None
-
-
-def _of_works(given: Any) -> str | None:
-    return None if callable(getattr(given, "estimate", None)) else "a cost model"
-
-
-def _of_figures(given: Any) -> str | None:
-    return None if given is None or isinstance(given, KernelFigures) else "None or KernelFigures"
-
-
-def _of_likely(given: Any) -> str | None:
-    return None if given is None or isinstance(given, Likely) else "None or a Likely"
 
 
 _MODELS: Mapping[str, Callable[[], CostModel]] = {"fitted": Fitted, "roofline": Roofline}
@@ -104,12 +89,8 @@ def cost_models() -> tuple[str, ...]:
 def cost_model(name: str) -> CostModel:
     """Return the cost model called `name`.
 
-    Raises
-    ------
-    UsageError
-        Where there is none, with the nearest name.
-    PluginError
-        Where another package adds it, and it cannot be used.
+    Raises UsageError where there is none, with the nearest name; PluginError where another package
+    adds it, and it cannot be used.
     """
     make = _MODELS.get(name)
     if make is not None:

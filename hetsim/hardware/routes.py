@@ -35,10 +35,7 @@ def build_routes(platform: Platform) -> tuple[tuple[str, ...], tuple[tuple[Route
         ``routes[p][q]`` from device p to device q, in the order of ``platform.devices``;
         the diagonal is free.
 
-    Raises
-    ------
-    PlatformError
-        Where no link leads from one device to another.
+    Raises PlatformError where no link leads from one device to another.
 
     Notes
     -----

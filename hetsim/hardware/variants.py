@@ -22,10 +22,7 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
     ``spec.quantized`` are; the others stay in the float type that is the device's own, where it
     has one.
 
-    Raises
-    ------
-    UsageError
-        For an unknown precision, one without a peak, or int8 without integer kernels.
+    Raises UsageError for an unknown precision, one without a peak, or int8 without integer kernels.
     """
     if precision not in PRECISIONS:
         raise UsageError(
@@ -108,10 +105,7 @@ def platform_by_runtime(platform: Platform, runtime: Mapping[str, str]) -> Platf
     ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, and `EVERY` for all devices that have figures by
     the runtime. The platform stays the one that was read: its digest is kept.
 
-    Raises
-    ------
-    UsageError
-        For an unknown device, and a runtime that it has no figures by.
+    Raises UsageError for an unknown device, and a runtime that it has no figures by.
     """
     devices = dict(platform.devices)
     for name, wanted in runtime.items():

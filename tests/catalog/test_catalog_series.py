@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from catalog.graphs import Graphs, read_graphs
 from catalog.measured import measured_folder, read_rows
-from catalog.points import Points, Series, points_of
+from catalog.points import Graphs, Points, Series, points_of, read_graphs
 from hetsim.device.device import SimulatedDevice
 from hetsim.graph.graph import Graph
 from hetsim.hardware.files.catalog_files import catalog_folder

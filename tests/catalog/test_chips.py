@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from catalog.measured import measured_folder, read_rows
-from catalog.points import Series, centre, of_cores, points_of, read_chips
-from hetsim.hardware.datasheet import CORES, COVARIATES, FAMILIES, Datasheet, about, covariates
+from catalog.points import Series, of_cores, points_of, read_chips
+from hetsim.hardware.datasheet import CORES, FAMILIES
 
 CLUSTERS = [[4, 2.0, "cortex-a76"], [4, 1.0, "cortex-a55"]]
 
@@ -32,18 +32,6 @@ def test_libraries_without_kernels_for_matrices_have_vectors():
     vectors = of_cores(xeon, series("ncnn-cpu-int8", "int8")).flops_per_s
     matrices = of_cores(xeon, series("openvino-cpu-int8", "int8")).flops_per_s
     assert (vectors, matrices) == (pytest.approx(512e9), pytest.approx(4096e9))
-
-
-def test_covariates_are_about_the_mean_of_those_that_are_known():
-    sheets = [of_cores(CLUSTERS, series(threads=threads)) for threads in ("1", "4")]
-    raw = [covariates(one) for one in (*sheets, Datasheet())]
-    middle = centre(raw)
-    found = [dict(zip(COVARIATES, about(middle, one), strict=True)) for one in raw]
-    assert found[0]["peak"] == pytest.approx(-found[1]["peak"])
-    assert not any(found[2].values())
-    # Families are no figures: those of another one are no less than usual.
-    assert {found[0]["arm"], found[1]["arm"]} == {1.0}
-    assert not any(found[0][name] for name in FAMILIES if name != "arm")
 
 
 def test_names_of_chips_are_those_of_rows_and_each_belongs_to_one():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.measured import BULK_BATCH, LeftOut, Sample, precision_of, sample_of
+from catalog.measured import LeftOut, Sample, sample_of
 
 _NET = [{"file": "resnet50.onnx", "quality": "same", "why": ""}]
 _ONE_THREAD = {"threads": 1, "powersave": 0}
@@ -40,74 +40,11 @@ def reason(kind: str, **fields: object) -> str:
     return found.reason
 
 
-@pytest.mark.parametrize(
-    ("told", "meant"),
-    [
-        ("w8a8", "int8"),
-        ("w8a16", "w8a16"),
-        ("w8a8_mixed_int16", None),
-        ("INT8", "int8"),
-        ("int8,fp16", None),
-        ("float (fp16 on NPU)", "float16"),
-        ("float16 (AMP)", "float16"),
-        ("float32 (precision=2 allows fp16)", "float32"),
-        ("fp16 storage where the device has it, else fp32", "float"),
-        ("not said", None),
-    ],
-)
-def test_words_of_precision(told, meant):
-    assert precision_of(told) == meant
-
-
-def test_a_single_stream_is_a_latency_at_batch_1():
-    found = sample("mlperf", metric="latency_ms p50 (MLPerf SingleStream)")
-    assert (found.kin, found.batch, found.seconds) == ("tensorrt-int8", 1, 0.002)
-    assert found.network == "resnet50.onnx"
-
-
-def test_a_rate_without_its_batch_is_a_large_batch_of_one_card():
-    found = sample(
-        "mlperf", metric="samples/s (MLPerf Offline)", throughput_per_s=800.0, latency_ms=None,
-        config={"accelerators": 4},
-    )  # fmt: skip
-    assert found.batch == BULK_BATCH
-    assert found.seconds == pytest.approx(BULK_BATCH / 200.0)
-
-
-def test_a_query_of_eight_is_batch_8():
-    assert sample("mlperf", metric="p50 of a query of 8 (MLPerf MultiStream)").batch == 8
-
-
-def test_runtimes_of_one_gpu_are_not_one_series():
-    metric = "latency_ms p50 (MLPerf SingleStream)"
-    kins = {
-        sample("mlperf", metric=metric, runtime=runtime).kin
-        for runtime in ("TensorRT 8.6", "JetPack 5.0, TensorRT 8.4", "ArmNN v21 (OpenCL)")
-    }
-    assert kins == {"tensorrt-int8", "mlperf-gpu-int8"}
-
-
-def test_small_cpus_are_told_apart_by_runtime_and_cores():
-    found = sample(
-        "mlperf", unit="cpu", runtime="TFLite v2.7.1 (ruy)", metric="SingleStream",
-        config={"cores": 4},
-    )  # fmt: skip
-    assert (found.kin, found.where) == (
-        "tflite-cpu-int8",
-        (("cores", "4"), ("runtime", "ruy")),
-    )
-
-
 def test_threads_and_builds_of_ncnn_are_series():
     config = {"threads": 4, "powersave": 2, "variant": None}
     found = sample("ncnn", unit="cpu", precision="fp16 storage", config=config)
     assert (found.kin, found.precision) == ("ncnn-cpu-float", "float")
     assert found.where == (("powersave", "2"), ("threads", "4"))
-
-
-def test_machines_without_a_chip_are_named_by_the_machine():
-    config = {"threads": 1, "powersave": 0}
-    assert sample("ncnn", unit="cpu", chip="MacBook Pro", config=config).chip == "A board"
 
 
 def test_rates_become_times():

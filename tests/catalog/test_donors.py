@@ -10,7 +10,7 @@ import pytest
 from catalog import kin_data
 from catalog.judging import donors
 from catalog.kin_data import KinData, Prior, chip_groups, prior_of
-from catalog.leaving_out import without_network_on_chip
+from catalog.likeness import without_network_on_chip
 from catalog.mixed import fit_kin
 from kin_builders import DEVICES, KIN, NETWORKS, kin
 

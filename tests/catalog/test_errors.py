@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from catalog.judging import LeftOut, error_of, widths
-from catalog.leaving_out import Unseen
+from catalog.likeness import Unseen
 from catalog.points import Point, Series
 from hetsim.hardware.kernel_figures import HALF_WIDTH
 from sweeps import sweep
@@ -82,39 +81,3 @@ def test_intervals_cover_in_both_ways(part: float, of_device: bool) -> None:
     ]
     assert len(inside) == NETWORKS * CHIPS
     assert 0.75 <= np.mean(inside) <= 0.88
-
-
-def test_the_width_of_a_point_does_not_know_of_its_network() -> None:
-    found = pool(0.5)
-    series = found.of_kin[0].series
-
-    def odd(one: Unseen) -> Unseen:
-        return replace(one, miss=9.0) if one.point.network == "net0.onnx" else one
-
-    other = LeftOut([odd(one) for one in found.of_device], [odd(one) for one in found.of_kin])
-    for of_device in (True, False):
-        (was, *_), (now, *_) = (
-            [sd for one, sd in widths(each, {series}, of_device, NOISE) if odd(one) is not one]
-            for each in (found, other)
-        )
-        assert was == now
-    alone = LeftOut(found.of_device[:1], found.of_kin[:1])
-    assert [sd for _, sd in widths(alone, {series}, False, NOISE)] == [None]
-
-
-def test_what_all_devices_miss_alike_leaves_each_something_of_its_own() -> None:
-    """An interval would be a point for a network that kin ran."""
-    found = LeftOut(
-        misses(lambda network, chip: 0.0, surer=0.01),
-        misses(lambda network, chip: float(OF_NETWORK[network]), surer=1.0),
-    )
-    error = error_of("1", found, found)
-    assert error.sd_of(0.0, noise=0.0) > 0.02
-    assert error.sd_of(0.0, noise=0.1) == 0.1
-    assert error.sd_of(1.0, noise=0.0) == pytest.approx(error.sd)
-
-
-def test_networks_that_no_two_ran_say_nothing_of_what_is_common() -> None:
-    ones = misses(lambda network, chip: 0.2, surer=1.0)
-    error = error_of("1", LeftOut(ones, ones), LeftOut(ones, ones))
-    assert error.common == pytest.approx(error.sd * math.sqrt(0.5))

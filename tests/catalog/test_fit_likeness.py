@@ -8,12 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catalog.figures import kin_text, write_fitted
+from catalog.fit import kin_text, write_fitted
 from catalog.kin_data import KinData, Prior, prior_of
-from catalog.leaving_out import without_chip, without_family, without_network_on_chip
-from catalog.likeness import called, kin_of, said, traits_of_keys
+from catalog.likeness import (
+    called,
+    kin_of,
+    said,
+    traits_of_keys,
+    without_chip,
+    without_family,
+    without_network_on_chip,
+)
 from catalog.mixed import KinFit, fit_kin
-from hetsim.cost.kernels.likeness import Likeness
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import read_kin
 from hetsim.hardware.kernel_figures import PARAMETERS
@@ -53,25 +59,12 @@ def test_the_effect_of_a_network_is_what_devices_leave_of_it(made: KinData, fit:
     assert (known.surer > 0).all()
 
 
-def test_points_without_weight_are_not_there(made: KinData, fit: KinFit) -> None:
-    gone = made.network[made.key] == 4
-    left = replace(made, weights=np.where(gone, 0.0, made.weights))
-    record = kin_of(left, fit, traits_of_keys(left, fit))
-    assert called(made.keys[4][0]) not in {one.name for one in record.networks}
-    known = said(left, fit)
-    assert known.effects[4] == known.by_others[4]
-    places = traits_of_keys(made, fit)
-    assert (
-        known.effects[4] == Likeness.of(record).predict(places.traits[4], 1, places.alone[4]).effect
-    )
-
-
 def test_a_network_that_was_left_out_is_told_by_the_others_and_a_known_one_by_itself(
     made: KinData, prior: Prior, fit: KinFit
 ) -> None:
     for one in without_family(made, prior, fit):
         assert one.effect == one.by_others
-        assert one.total == one.of_new == one.miss + one.effect
+        assert one.total == one.miss + one.effect
     for way in (without_network_on_chip, without_chip):
         odd = [one for one in way(made, prior, fit) if one.point.network == made.keys[4][0]]
         assert len(odd) == 6

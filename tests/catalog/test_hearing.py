@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from catalog.figures import kin_text
-from catalog.leaving_out import (
+from catalog.fit import kin_text
+from catalog.likeness import (
     SHARES,
     USUAL_ALIKE,
     USUAL_SQUARES,
     Unseen,
-    are_relatives,
     heard_of,
     misses,
     with_heard,
 )
 from catalog.points import Point, Series
 from figure_builders import kin_block, kin_record
-from hetsim.cost.kernels.likeness import Likeness
 from hetsim.cost.kernels.networks import KernelTable, network_table
 from hetsim.hardware.files.kernels_schema import KinModel
 from hetsim.hardware.kin import TRAITS, Heard, KnownNetwork
@@ -60,13 +56,6 @@ def test_what_is_heard_follows_by_a_line_through_nothing() -> None:
     assert heard_of(OWN, odd) == heard_of(OWN, {**twice, ("f.onnx", 1): 3 * 0.125})
 
 
-def test_too_few_or_unlike_networks_say_nothing() -> None:
-    few = dict(list(OWN.items())[:4])
-    assert heard_of(OWN, few) == heard_of(few, OWN) == (0.0, 0.0)
-    assert heard_of(OWN, {key: -miss for key, miss in OWN.items()}) == (0.0, 0.0)
-    assert not are_relatives("ncnn-cpu-float", "ncnn-cpu-float")
-
-
 def test_a_kin_hears_of_what_it_did_not_run_from_who_tells_most() -> None:
     kin = kin_record()
     close = {**OWN, ("new.onnx", 1): 0.5, ("new.onnx", 4): 0.2}
@@ -79,25 +68,6 @@ def test_a_kin_hears_of_what_it_did_not_run_from_who_tells_most() -> None:
     assert found.heard[0].share == share
     assert found.heard[0].network.effect * share == pytest.approx(0.5 * factor)
     assert replace(found, heard=()) == kin
-
-
-def test_what_is_heard_is_expected_by_its_share_and_known_as_well() -> None:
-    place = (5.0, *[0.0] * (len(TRAITS) - 1))
-    heard = Heard(KnownNetwork("new", 1, 1, 0.3, place, place), 0.4)
-    kin = replace(kin_record(shared=0.0), heard=(heard,))
-    plain, told = (Likeness.of(one) for one in (kin_record(shared=0.0), kin))
-    where = np.array(place)
-    found = told.predict(where, 1, where)
-    assert found.effect == pytest.approx(0.4 * 0.3, rel=1e-6)
-    assert found.sd == pytest.approx(kin.sd * math.sqrt(1 - 0.4), rel=1e-6)
-    assert (found.same, found.networks) == (False, ("new",))
-    # What the kin ran is what it was.
-    for one in kin.networks:
-        at = np.array(one.traits)
-        was, now = (each.predict(at, one.batch, np.array(one.alone)) for each in (plain, told))
-        assert (now.effect, now.sd) == (pytest.approx(was.effect), pytest.approx(was.sd))
-        assert now.same
-        assert now.usual_sd == pytest.approx(was.usual_sd)
 
 
 def test_the_file_has_what_is_heard() -> None:
@@ -115,11 +85,3 @@ def test_the_file_has_what_is_heard() -> None:
     for one, was in zip(read, heard, strict=True):
         assert one.network.traits == pytest.approx(was.network.traits)
         assert one.network.alone == pytest.approx(was.network.alone)
-
-
-@pytest.mark.parametrize("share", ["0", "1", "x"])
-def test_a_wrong_line_of_what_is_heard_is_refused(share: str) -> None:
-    block = kin_block()
-    block["likeness"]["heard"] = f"a 1 {share} " + "0 " * (1 + len(TRAITS))
-    with pytest.raises(ValueError, match="a line 1"):
-        KinModel.model_validate(block)

@@ -9,7 +9,7 @@ import pytest
 
 from catalog import mixed
 from catalog.kin_data import Prior, prior_of
-from catalog.leaving_out import without_chip, without_family, without_network_on_chip
+from catalog.likeness import without_chip, without_family
 from catalog.mixed import FAR, KinFit, common_mean, fit_kin
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 from kin_builders import DEVICES, KIN, NETWORKS, NOISE, kin
@@ -116,12 +116,6 @@ def test_what_is_expected_of_a_new_device_is_what_devices_are_on_average(made, p
         assert abs(np.median(misses)) < 0.15
 
 
-def test_where_all_is_left_out_the_fit_stays_as_it_is(made, prior, fit):
-    nothing = replace(made, weights=np.zeros_like(made.weights))
-    found = mixed.refit(nothing, prior, fit)
-    assert np.isfinite(found.theta(made.covariates)).all()
-
-
 def test_networks_and_chips_that_were_left_out_are_predicted(made, prior, fit):
     networks = without_family(made, prior, fit)
     assert len(networks) == len(made.points)
@@ -129,54 +123,6 @@ def test_networks_and_chips_that_were_left_out_are_predicted(made, prior, fit):
     chips = without_chip(made, prior, fit)
     assert len(chips) == len(made.points)
     assert np.median([abs(one.miss) for one in chips]) < 0.5
-
-
-def test_what_is_left_out_is_not_looked_at(made, prior, fit):
-    """A network measured a thousand times too slow changes nothing in its own prediction."""
-    gone = made.network[made.key] == 5
-    wrong = replace(made, log_seconds=made.log_seconds + np.where(gone, np.log(1000), 0))
-    told = {(one.series, one.point): one.miss for one in without_family(made, prior, fit)}
-    for one in without_family(wrong, prior, fit):
-        if one.point.network == made.keys[5][0]:
-            assert one.miss + np.log(1000) == pytest.approx(told[one.series, one.point], abs=1e-9)
-
-
-def test_what_a_chip_lost_is_not_looked_at_whatever_the_batch(made, prior, fit):
-    """Of the chip alone: others keep the network, which is known by them."""
-    chip, network = 2, 5
-    # A second batch of one network, on every device: another one's name.
-    keys = list(made.keys)
-    keys[6] = (keys[5][0], 8)
-    both = replace(
-        made,
-        keys=tuple(keys),
-        network=np.array([*range(6), 5, *range(6, NETWORKS - 1)]),
-        points=tuple(
-            replace(point, network=keys[at % NETWORKS][0], batch=keys[at % NETWORKS][1])
-            for at, point in enumerate(made.points)
-        ),
-    )
-    gone = (made.owner == chip) & (both.network[both.key] == network)
-    assert gone.sum() == 2
-    wrong = replace(both, log_seconds=both.log_seconds + np.where(gone, np.log(1000), 0))
-
-    def told(data):
-        return [
-            one.total
-            for one in without_network_on_chip(data, prior, fit)
-            if one.series == data.series[chip] and one.point.network == keys[5][0]
-        ]
-
-    was, now = told(both), told(wrong)
-    assert len(was) == 2
-    assert np.array(now) + np.log(1000) == pytest.approx(np.array(was), abs=1e-9)
-    assert len(without_network_on_chip(both, prior, fit)) == len(both.points)
-
-
-def test_the_same_fit_twice(made, prior, fit):
-    again = fit_kin(made, prior)
-    assert again.mean.tobytes() == fit.mean.tobytes()
-    assert again.own.tobytes() == fit.own.tobytes()
 
 
 def test_priors_are_of_all_parameters_for_any_kin():

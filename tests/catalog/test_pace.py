@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from catalog.kin_data import KinData, Prior, prior_of
-from catalog.leaving_out import without_chip
-from catalog.mixed import SLOWER, fit_kin, slopes_of, slopes_of_parameters
+from catalog.likeness import without_chip
+from catalog.mixed import SLOWER, fit_kin, slopes_of
 from hetsim.cost.kernels.networks import log_total
-from hetsim.hardware.datasheet import COVARIATES, FAMILIES
-from hetsim.hardware.kernel_figures import PARAMETERS
+from hetsim.hardware.datasheet import COVARIATES
 from kin_builders import KIN, NETWORKS, kin
 
 IN_ORDER, ARM = COVARIATES.index("in_order"), COVARIATES.index("arm")
@@ -61,28 +60,6 @@ def test_what_a_datasheet_says_beyond_physics_is_found_and_one_far_off_counts_le
     assert trust[0] < 0.5
     assert trust[1:].min() > trust[0]
     assert pace(slopes, prior)[IN_ORDER] > 0
-
-
-def test_a_chip_counts_once_and_what_is_left_out_not_at_all(made: KinData, prior: Prior) -> None:
-    same = ("a", "a", "a", "b", "c", "d")
-    gone = np.where(made.owner == 5, 0.0, 1.0)
-    data = replace(made, silicon=same, weights=gone)
-    late = np.zeros(len(made.series))
-    _, trust = slopes_of(
-        exact(data, prior, late, np.zeros_like(made.covariates)), prior, prior.mean
-    )
-    assert trust == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1, 1, 0])
-
-
-def test_slopes_of_parameters_follow_figures_and_no_families(prior: Prior) -> None:
-    rng = np.random.default_rng(0)
-    covariates = rng.normal(0, 1, (40, len(COVARIATES)))
-    own = np.outer(covariates[:, 0], np.full(len(PARAMETERS), 0.2))
-    found = slopes_of_parameters(covariates, own, np.ones(40), prior)
-    assert (found[0] > 0).all()
-    assert (found[0] < 0.2).all()
-    assert not found[len(COVARIATES) - len(FAMILIES) :].any()
-    assert not slopes_of_parameters(covariates, own, np.zeros(40), prior).any()
 
 
 def test_chips_of_one_silicon_are_left_out_together(made: KinData, prior: Prior) -> None:

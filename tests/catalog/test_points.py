@@ -38,13 +38,6 @@ def test_chips_of_several_names_are_one():
     assert (found.rows, found.seconds) == (2, 0.002)
 
 
-def test_order_of_rows_does_not_matter():
-    rows = [bert(ms, chip, net) for ms in (1.0, 5.0) for chip in "BA" for net in "dc"]
-    one, other = points_of(rows), points_of(rows[::-1])
-    assert one == other
-    assert list(one.series) == list(other.series) == sorted(one.series)
-
-
 def test_every_row_is_in_one_point_or_left_out_for_one_reason():
     rows = read_rows(measured_folder())
     points = points_of(rows)

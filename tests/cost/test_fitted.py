@@ -5,29 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hetsim
 from datasheets import by_datasheet
 from figure_builders import VALUES, kernel_figures
-from hetsim.analysis.what_if import missing_ops, with_op
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.as_floats import figures_for, model_figures
+from hetsim.cost.kernels.as_floats import model_figures
 from hetsim.cost.kernels.form import features, kernel_parts, kernel_seconds, streamed_share
 from hetsim.cost.model import CostModel, Kernel, WholeModelCost
 from hetsim.cost.registry import cost_model, cost_models
 from hetsim.cost.roofline import Roofline
-from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.model import Model
 from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.catalog import device_names, load_device, load_platform
-from hetsim.hardware.kernel_figures import INDEX, KernelFigures
+from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.spec import DeviceSpec, Platform
 from loaded_devices import loaded_device
-from sweeps import examples
 
 DEVICE = replace(
     by_datasheet(load_device("nvidia-t4")),
@@ -40,10 +34,6 @@ ON_CHIP = VALUES["weights_on_chip_mib"] * 2**20
 def with_figures(*precisions: str, spec: DeviceSpec = DEVICE, **values: float) -> DeviceSpec:
     kernels = {precision: kernel_figures(precision, **values) for precision in precisions}
     return replace(spec, kernels=kernels)
-
-
-def work(dtype: str = "float32", *, flops: int = 10**9, moved: int = 10**6) -> Work:
-    return Work(flops, moved, moved, moved, "other", dtype, True)
 
 
 @pytest.fixture(scope="module")
@@ -104,48 +94,6 @@ def test_a_device_without_figures_is_priced_by_the_roofline(resnet: Model) -> No
     assert cost.figures(DEVICE, resnet.graph, works) is None
 
 
-@pytest.mark.parametrize(
-    ("known", "dtype", "taken", "ratio"),
-    [
-        (("float32", "float16", "int8"), "float16", "float16", 1),
-        (("float32", "int8"), "float16", "float32", 8),
-        (("float16", "int8"), "float32", "float16", 1 / 8),
-        (("float32", "float16"), "int8", "float16", 2),
-        (("int8",), "float32", "int8", 1 / 16),
-        # Without a peak of its own it is computed in another, at that one's rate.
-        (("float32", "float16"), "bfloat16", "float32", 1),
-        (("float16",), "bfloat16", "float16", 1 / 8),
-    ],
-)
-def test_a_precision_without_figures_takes_the_nearest(
-    known: tuple[str, ...], dtype: str, taken: str, ratio: float
-) -> None:
-    spec = with_figures(*known)
-    figures, note = figures_for(spec, dtype)
-    same = spec.kernels[taken]
-    assert figures.precision == taken
-    assert figures.value("rate_tflops") == pytest.approx(same.value("rate_tflops") * ratio)
-    for name in set(INDEX) - {"rate_tflops"}:
-        assert figures.value(name) == same.value(name)
-    assert bool(note) == (dtype not in known)
-    assert (figures.provenance["rate_tflops"][0] == "derived") == (ratio != 1)
-    assert note in Fitted().estimate(spec, Kernel((work(dtype),))).provenance
-
-
-def test_every_element_type_has_figures_where_one_has() -> None:
-    for dtype in ITEM_BITS:
-        for known in ("float32", "float16", "int8"):
-            figures, _ = figures_for(with_figures(known), dtype)
-            assert np.isfinite(figures.values).all()
-            assert min(figures.values) > 0
-
-
-def test_types_that_are_computed_in_another_take_its_figures_and_bytes() -> None:
-    spec = replace(with_figures("float32", "float16"), execution_dtype={"float32": "float16"})
-    wide, narrow = Kernel((work("float32"),)), Kernel((work("float16", moved=500_000),))
-    assert Fitted().estimate(spec, wide) == Fitted().estimate(spec, narrow)
-
-
 def test_the_status_is_the_weakest_of_what_makes_the_largest_part() -> None:
     figures = kernel_figures("float32")
     spec = replace(DEVICE, kernels={"float32": figures})
@@ -189,30 +137,6 @@ def test_weights_that_fit_on_the_chip_are_hardly_read_and_count_as_the_device_ho
         assert Fitted().estimate(device, kernel).memory_s == pytest.approx(held / bytes_s)
 
 
-def test_stored_integers_are_held_as_they_are() -> None:
-    packed = Work(10**6, 0, 0, 10**6, "matmul", "float32", True, integer_bytes=9 * 10**5)
-    assert Fitted().of_works([packed, packed]).weights == {"float32": 2 * 10**5, "int8": 18 * 10**5}
-
-
-@examples(quick=30, full=300)
-@given(
-    st.sampled_from(("float32", "float16", "int8", "int64", "bool")),
-    st.integers(0, 10**10),
-    st.integers(0, 10**8),
-    st.sampled_from(("elementwise", "softmax", "other", "gather", "reduction")),
-)
-def test_fusing_never_costs_more_than_the_parts_where_bytes_stay(
-    dtype: str, flops: int, moved: int, form: str
-) -> None:
-    spec = with_figures("float32")
-    one = Work(flops, moved, moved, 0, "other", dtype, True, form=form)
-    apart = 2 * Fitted().estimate(spec, Kernel((one,))).seconds
-    together = Fitted().estimate(spec, Kernel((one, one))).seconds
-    # Twice the bytes of one kernel are a little dearer beyond its cache, at most at the share.
-    assert together <= apart / VALUES["beyond_cache"]
-    assert (together > 0) == (moved > 0)
-
-
 def test_a_subgraph_costs_the_dispatch_of_the_precision_that_the_model_runs_in(
     resnet: Model, laptop: Platform
 ) -> None:
@@ -222,16 +146,6 @@ def test_a_subgraph_costs_the_dispatch_of_the_precision_that_the_model_runs_in(
     assert hetsim.Problem.of(resnet, laptop, cost="fitted").dispatch_s == (11e-6, 13e-6, npu)
     as_if = hetsim.Problem.of(resnet, laptop, cost="fitted", execute={"cpu": "int8"})
     assert as_if.dispatch_s == (7e-6, 13e-6, npu)
-
-
-def test_a_problem_says_what_priced_it(resnet: Model, laptop: Platform) -> None:
-    problem = hetsim.Problem.of(resnet, laptop, cost="fitted")
-    assert problem.cost == "fitted"
-    cpu, gpu, npu = problem.evidence
-    assert (cpu.status, cpu.precision, cpu.kin) == ("fitted", "float32", "test-kin")
-    assert gpu.precision == "float16"
-    assert npu.precision == ""
-    assert hetsim.Problem.from_arrays([[1.0]]).cost == ""
 
 
 def test_quantized_models_take_the_figures_of_integers(laptop: Platform) -> None:
@@ -246,18 +160,6 @@ def test_quantized_models_take_the_figures_of_integers(laptop: Platform) -> None
         found = model_figures(spec, graph, works)
         assert found is not None
         assert found.precision == precision
-
-
-def test_an_op_that_is_granted_costs_what_the_model_says(resnet: Model, laptop: Platform) -> None:
-    gpu = laptop.devices["gpu"]
-    support = replace(gpu.support, except_ops=frozenset({"Relu"}))
-    refusing = replace(laptop, devices={**laptop.devices, "gpu": replace(gpu, support=support)})
-    whole = hetsim.Problem.of(resnet, laptop, cost="fitted")
-    lacking = hetsim.Problem.of(resnet, refusing, cost="fitted")
-    (missing,) = missing_ops(lacking)
-    granted = with_op(lacking, missing)
-    nodes = list(missing.nodes)
-    assert granted.seconds[nodes, 1] == pytest.approx(whole.seconds[nodes, 1], rel=1e-12)
 
 
 @cache

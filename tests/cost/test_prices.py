@@ -1,4 +1,4 @@
-"""Prices of nodes and kernels against sums of what the cost model says of each launch."""
+"""Prices of nodes and kernels on a device, by closed forms and by counting cost models."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.parser
 import pytest
 
 from datasheets import by_datasheet
 from figure_builders import kernel_figures
+from hetsim.cost.kernels.form import COLUMN, features
+from hetsim.cost.kernels.fusion import Uses, epilogues, joined_kernel
 from hetsim.cost.kernels.layouts import copy_work
+from hetsim.cost.kernels.networks import Networks, log_total, network_table
 from hetsim.cost.model import Estimate, Kernel
 from hetsim.cost.prices import Fused, Prices
-from hetsim.cost.quantized import around_floats, in_integers, quantized_kernel
-from hetsim.device.support.quantized import Quantized
+from hetsim.cost.quantized import around_floats, in_integers, kernel_sets, quantized_kernel
+from hetsim.cost.registry import cost_model
+from hetsim.device.device import SimulatedDevice
+from hetsim.device.support.quantized import Quantized, as_int8
 from hetsim.device.support.rules import Support
 from hetsim.graph.graph import Graph
-from hetsim.graph.loading import model_of
+from hetsim.graph.loading import load_model, model_of
 from hetsim.graph.patterns.matching import Match
 from hetsim.graph.work import Work, graph_work
 from hetsim.hardware.catalog import load_platform
@@ -256,18 +262,6 @@ def test_composites_are_kernels_whatever_they_cost_and_join_nothing_else() -> No
     assert found == (Fused((1, 2), pytest.approx(whole), "p"),)
 
 
-def test_what_figures_say_that_joins_does_so_though_it_takes_longer() -> None:
-    graph = chain("Conv", "Relu", "Sin")
-    figures = kernel_figures()
-    free = [0.0, 0.0, 0.0]
-    for joins, nodes in (({"pointwise": frozenset({"Relu"})}, [(0, 1)]), ({}, []), (None, [])):
-        spec = replace(SPEC, fusions=(), kernels={"float32": replace(figures, joins=joins)})
-        assert [one.nodes for one in fused(spec, graph, free)] == nodes
-    # Where nothing is said all of them do that pay.
-    spec = replace(SPEC, fusions=(), kernels={"float32": figures})
-    assert [one.nodes for one in fused(spec, graph)] == [(0, 1, 2)]
-
-
 def test_copies_between_layouts_are_of_the_node_that_they_are_for() -> None:
     shape = (1, 32, 6, 6)
     nodes: list[Any] = [("Conv", ["x", "w"], ["c"], {}), ("Sin", ["c"], ["y"], {})]
@@ -331,9 +325,69 @@ def test_kernels_among_conversions_are_priced_whole_also_as_if_in_integers() -> 
     assert found.seconds == pytest.approx(took(*plain.works, *converted))
 
 
-def test_what_is_inside_counts_for_the_least_no_less_than_nothing() -> None:
-    """A kernel that saves more than the least of its members leaves nothing of them, not less."""
-    graph = parsed(FUSED)
-    found = prices(replace(SPEC, fusions=((("Conv",), ("Relu",), ("Sin",)),)))
-    most, least = found.node(graph, graph.nodes[-1])
-    assert 0 < least <= most
+LAPTOP_NPU = by_datasheet(load_platform("laptop").devices["npu"])
+BY_FIGURES = {name: kernel_figures(name) for name in ("float32", "float16", "int8")}
+
+
+def fused_on(graph, spec):
+    device = SimulatedDevice("npu", spec)
+    support = device.query_model(graph)
+    prices = Prices(device.spec, cost_model("roofline"))
+    alone = [prices.node(graph, node)[0] for node in graph.nodes]
+    return support, prices.fused(graph, support, alone, {})
+
+
+def test_figures_of_kernels_go_before_declared_chains():
+    graph = load_model("zoo:bert_small").graph
+    spec = replace(LAPTOP_NPU, kernels=BY_FIGURES)
+    support, found = fused_on(graph, spec)
+    sets = epilogues(graph, graph_work(graph), support.supported)
+    assert {kernel.nodes for kernel in found} == set(sets)
+    assert {kernel.nodes for kernel in found} != {k.nodes for k in fused_on(graph, LAPTOP_NPU)[1]}
+
+
+def test_by_figures_for_int8_a_network_is_the_kernels_that_they_were_fitted_by():
+    graph = chain("Conv", "Relu", "Erf", "Relu")
+    spec = executing(replace(LAPTOP_NPU, kernels=BY_FIGURES), "int8", "npu")
+    _, found = fused_on(graph, spec)
+    prices = Prices(spec, cost_model("fitted"))
+    alone = [prices.node(graph, node)[0] for node in graph.nodes]
+    taken = Support("npu", (True,) * len(alone), {})
+    found = prices.fused(graph, taken, alone, {})
+    inside = {v for kernel in found for v in kernel.nodes}
+    total = sum(kernel.seconds for kernel in found)
+    total += sum(s for v, s in enumerate(alone) if v not in inside)
+    rows = network_table(graph).laid(1, 1, 1)
+    whole = float(np.exp(log_total(np.log([BY_FIGURES["int8"].values]), Networks.of([rows]))[0]))
+    figures = BY_FIGURES["int8"]
+    around = figures.dispatch_s + rows[3] / figures.value("io_gbytes_s")
+    assert total == pytest.approx(whole - around, rel=1e-9)
+
+
+def test_a_quantized_unit_is_the_row_of_the_float_kernel_in_integers():
+    scales = {"s": (), "z": (), "x": (1, 4, 3, 3), "q": (8, 4, 3, 3), "w": (8, 4, 3, 3)}
+    shapes = scales | {"a": (1, 4, 3, 3)} | dict.fromkeys("bcy", (1, 8, 1, 1))
+    nodes = [
+        ("DequantizeLinear", ["x", "s", "z"], ["a"], {}),
+        ("DequantizeLinear", ["q", "s", "z"], ["w"], {}),
+        ("Conv", ["a", "w"], ["b"], {}), ("Relu", ["b"], ["c"], {}),
+        ("QuantizeLinear", ["c", "s", "z"], ["y"], {}),
+    ]  # fmt: skip
+    stored = ("s", "z", "q")
+    graph = graph_of(nodes, shapes, constants=stored, dtypes=dict.fromkeys("zxqy", "int8"))
+    support = SimulatedDevice("npu", LAPTOP_NPU).query_model(graph)
+    found = Quantized(graph, LAPTOP_NPU)
+    (unit,) = kernel_sets(found, LAPTOP_NPU, support)
+    assert (unit.nodes, unit.dtype) == ((0, 1, 2, 3, 4), "int8")
+    kernel = quantized_kernel(found, graph_work(graph), unit.nodes, unit.dtype)
+
+    plain = graph_of(
+        [("Conv", ["a", "w"], ["b"], {}), ("Relu", ["b"], ["c"], {})], shapes, constants=("w",)
+    )
+    whole = joined_kernel(Uses.of(plain), (0, 1))
+    expected = features(whole, as_int8(LAPTOP_NPU))
+    row = features(kernel, LAPTOP_NPU)
+    scale_bytes = row[COLUMN["weight_bytes"]] - expected[COLUMN["weight_bytes"]]
+    assert 0 <= scale_bytes <= 32
+    expected[COLUMN["weight_bytes"]] += scale_bytes
+    assert row.tolist() == expected.tolist()

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from datasheets import by_datasheet
 from figure_builders import kernel_figures
 from hetsim.cost.model import Kernel
 from hetsim.cost.quantized import (
     around_floats,
-    composite_dtype,
-    in_integers,
     kernel_sets,
     quantized_kernel,
-    shared_loads,
 )
 from hetsim.device.support.quantized import Quantized
 from hetsim.device.support.rules import Support
@@ -76,12 +71,6 @@ def kernels(
     return sorted(((one.nodes, one.dtype) for one in sets), key=lambda one: one[0])
 
 
-def shared(found: Graph) -> frozenset[int]:
-    quantized = Quantized(found, SPEC)
-    support = Support("npu", (True,) * len(found.nodes), {})
-    return shared_loads(quantized, kernel_sets(quantized, SPEC, support))
-
-
 def test_conversions_join_what_alone_reads_or_makes_what_they_convert() -> None:
     both = [load("i0", "a"), floats("a", "b"), store("b", "i1")]
     assert kernels(graph(both)) == [((0, 1, 2), None)]
@@ -95,39 +84,6 @@ def test_conversions_join_what_alone_reads_or_makes_what_they_convert() -> None:
     # Two kernels read it: it is part of neither.
     two = [load("i0", "a"), floats("a", "b"), node("Mul", "a", "b", to="c"), store("c", "i1")]
     assert kernels(graph(two)) == [((2, 3), None)]
-
-
-def test_a_store_and_a_load_between_floats_go_with_their_own_neighbours() -> None:
-    nodes = [floats("x", "a"), store("a", "i1"), load("i1", "b"), floats("b", "c")]
-    assert kernels(graph(nodes)) == [((0, 1), None), ((2, 3), None)]
-    # Where the first is not there the store is no part of what the load is for.
-    assert kernels(graph(nodes), no=(0,)) == [((2, 3), None)]
-    ends = [store("x", "i1"), load("i1", "b"), floats("b", "c")]
-    assert kernels(graph(ends)) == [((0, 1, 2), None)]
-    assert kernels(graph(ends, ("i1", "c"))) == [((0, 1, 2), None)]
-
-
-def test_a_load_of_several_kernels_joins_what_alone_makes_its_integers() -> None:
-    """Unless that is a store, which others may read as it is."""
-    readers = [load("i1", "a"), floats("a", "b"), node("Tan", "a", to="c")]
-    pooled = graph([node("MaxPool", "i0", to="i1"), *readers], ("b", "c"))
-    assert kernels(pooled) == [((0, 1), None)]
-    assert kernels(pooled, no=(0,)) == []
-    assert kernels(graph([node("MaxPool", "i0", to="i1"), *readers], ("i1", "b", "c"))) == []
-    stored = graph([store("x", "i1"), *readers], ("b", "c"))
-    assert kernels(stored) == []
-
-
-def test_a_first_store_is_part_of_the_first_kernel_that_reads_it() -> None:
-    """Others read the integers that it writes, too."""
-    nodes = [
-        store("x", "i1"), load("i1", "a"), floats("a", "b"), load("i1", "c"), floats("c", "d"),
-    ]  # fmt: skip
-    assert kernels(graph(nodes, ("b", "d"))) == [((0, 1, 2), None), ((3, 4), None)]
-    assert kernels(graph(nodes, ("b", "d")), no=(0,)) == [((1, 2), None), ((3, 4), None)]
-    # What a node makes is no input: it is stored with its maker.
-    made = [floats("x", "f"), *([("QuantizeLinear", ["f", "s", "z"], ["i1"], {})]), *nodes[1:]]
-    assert kernels(graph(made, ("b", "d"))) == [((0, 1), None), ((2, 3), None), ((4, 5), None)]
 
 
 def test_what_is_of_floats_alone_joins_as_the_device_declares_or_its_figures_say() -> None:
@@ -145,32 +101,12 @@ def test_what_is_of_floats_alone_joins_as_the_device_declares_or_its_figures_say
     assert kernels(found, no=(2,), spec=by_figures) == [((0, 1), None), ((3, 4), None)]
 
 
-def test_casts_between_floats_join_their_maker_then_their_readers() -> None:
-    nodes = [
-        node("Cast", "h0", to="a", to_=1), floats("a", "b"), node("Cast", "b", to="h1", to_=10),
-    ]  # fmt: skip
-    names = dict.fromkeys(("h0", "a", "b", "h1"), SHAPE)
-    made = graph_of(
-        [(op, reads, writes, {}) for op, reads, writes, _ in nodes],
-        names, dtypes={"h0": "float16", "h1": "float16"},
-    )  # fmt: skip
-    assert kernels(made) == [((0, 1, 2), None)]
-    assert kernels(made, no=(1,)) == []
-
-
 def test_composites_are_left_as_they_are() -> None:
     nodes = [load("i0", "a"), floats("a", "b"), floats("b", "c"), store("c", "i1")]
     found = graph(nodes)
     assert kernels(found) == [((0, 1), None), ((2, 3), None)]
     assert kernels(found, composites=((1, 2),)) == []
     assert kernels(found, composites=((0, 1),)) == [((2, 3), None)]
-
-
-def test_loads_that_several_kernels_read_are_none() -> None:
-    nodes = [load("i0", "a"), floats("a", "b"), node("Tan", "a", to="c"), load("i1", "d")]
-    assert shared(graph(nodes, ("b", "c", "d"))) == {0}
-    assert shared(graph(nodes, ("a", "b", "c", "d"))) == set()
-    assert shared(graph([load("i0", "a"), floats("a", "b")])) == set()
 
 
 def moved(kernel: Kernel) -> dict[str, dict[str, int]]:
@@ -225,22 +161,6 @@ def test_what_goes_from_member_to_member_is_not_moved() -> None:
     assert moved(kernel)["write"] == {"int8": SIZE}
 
 
-def test_conversions_alone_are_what_their_nodes_do() -> None:
-    found = graph([store("x", "i1"), load("i1", "y")])
-    for v in (0, 1):
-        assert kernel_of(found, v).works == (graph_work(found)[v],)
-
-
-def test_a_store_of_what_another_kernel_makes_writes_its_integers_here() -> None:
-    """A first store: it is read as floats, and its integers are written for the others."""
-    nodes = [store("x", "i1"), load("i1", "a"), floats("a", "b"), load("i1", "c"), floats("c", "d")]
-    found = graph(nodes, ("b", "d"))
-    kernel = kernel_of(found, 0, 1, 2)
-    assert moved(kernel)["read"] == {"float32": 4 * SIZE}
-    assert moved(kernel)["write"] == {"float32": 4 * SIZE, "int8": SIZE}
-    assert flops(kernel) == graph_work(found)[2].flops
-
-
 def test_what_a_node_touches_of_its_input_it_touches_of_the_integers() -> None:
     nodes = [load("i0", "t"), node("Gather", "t", "w", to="y", axis=0)]
     sizes = {"i0": (100, 8), "t": (100, 8), "w": (3,), "y": (3, 8)}
@@ -267,22 +187,6 @@ def test_arithmetic_in_integers_is_of_their_type_and_rounds_what_leaves() -> Non
     assert {work.dtype for work in whole.works if work.flops} == {"int16"}
     assert {work.dtype for work in plain.works if work.flops} == {"float32"}
     assert moved(whole) == moved(plain)
-
-
-@pytest.mark.parametrize(
-    ("op_class", "flops_each", "scaled"),
-    [("conv", 9, 0), ("matmul", 9, 0), ("elementwise", 1, SCALE), ("pooling", 4, SCALE),
-     ("data_movement", 1, None), ("gather_scatter", 1, None), ("softmax", 0, None)],
-)  # fmt: skip
-def test_what_integers_add_to_a_node(op_class: str, flops_each: int, scaled: int | None) -> None:
-    """Products scale in their sums; what only moves, or does nothing, adds nothing."""
-    found = graph([("Split", ["x"], ["a", "b"], {})], ("a", "b"), a=(1, 2, 3, 3), b=(1, 2, 3, 3))
-    work = Work(flops_each * SIZE, 5, 6, 7, op_class, "float32", True)
-    for last in (False, True):
-        more = 0 if scaled is None else (scaled + (ROUND if last else 0)) * SIZE
-        made = in_integers(found, found.nodes[0], work, last=last)
-        assert made.flops == work.flops + more
-        assert (made.read_bytes, made.write_bytes, made.weight_bytes) == (5, 6, 7)
 
 
 def test_floats_among_integers_are_converted_as_they_come_and_go() -> None:
@@ -312,12 +216,3 @@ def test_floats_among_integers_are_converted_as_they_come_and_go() -> None:
         assert (made.flops, made.dtype) == ((2 * SCALE + ROUND) * SIZE // 2, "float16")
     ids = graph([node("Add", "i0", "i1", to="i2")])
     assert around_floats(ids, ids.nodes, graph_work(ids)) == ()
-
-
-def test_a_composite_computes_in_the_type_of_its_first_node_that_converts_nothing() -> None:
-    nodes = [load("i0", "a"), node("Relu", "a", to="b"), store("b", "i1"), floats("x", "f")]
-    found = Quantized(graph(nodes, ("i1", "f")), SPEC)
-    assert composite_dtype(found, SPEC, (0, 1, 2)) == "int8"
-    assert composite_dtype(found, SPEC, (0, 2)) is None
-    assert composite_dtype(found, SPEC, (3,)) is None
-    assert composite_dtype(found, SPEC, (3, 1)) is None

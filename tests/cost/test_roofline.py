@@ -1,20 +1,25 @@
-"""The roofline against closed forms, and fusion against its definition."""
+"""The roofline by closed forms, and the types that stand for those without a peak."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
+from figure_builders import kernel_figures
+from hetsim.cost.kernels.as_floats import figures_for, model_figures
 from hetsim.cost.model import Kernel
-from hetsim.cost.prices import fused_chains
 from hetsim.cost.registry import cost_model
-from hetsim.cost.roofline import Roofline
+from hetsim.cost.roofline import Roofline, instead
 from hetsim.device.device import SimulatedDevice
 from hetsim.errors import UsageError
-from hetsim.graph.graph import Graph, Node, Tensor
-from hetsim.graph.work import Work
-from hetsim.hardware.spec import DeviceSpec, SupportRule
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.work import Work, graph_work
+from hetsim.hardware.catalog import load_device
+from hetsim.hardware.spec import DeviceSpec
+from kernel_graphs import chain, graph_of
 
 DEVICE = DeviceSpec(
     name="test",
@@ -45,10 +50,6 @@ def test_the_larger_of_both_roofs_plus_one_launch() -> None:
     assert bound_by_memory.memory_s == 10**6 / (1e8 * 0.5)
     assert bound_by_memory.seconds == bound_by_memory.memory_s + 1e-5
     assert bound_by_memory.provenance == "roofline"
-
-
-def test_borders_are_free() -> None:
-    assert Roofline().estimate(DEVICE, Kernel((work(0, 0),))).seconds == 0.0
 
 
 def test_execution_dtype_changes_rate_and_bytes() -> None:
@@ -84,69 +85,6 @@ def test_unknown_cost_model() -> None:
         cost_model("roofine")
 
 
-def chain_graph(*ops: str, extra_reader: int | None = None) -> Graph:
-    """x -> op -> op ...; `extra_reader` adds a Relu beside the reader of that node's output."""
-    nodes = [
-        Node(i, f"n{i}", op, "", (f"t{i}",), (f"t{i + 1}",), origins=(f"n{i}",))
-        for i, op in enumerate(ops)
-    ]
-    outputs = [f"t{len(ops)}"]
-    if extra_reader is not None:
-        at = len(ops)
-        nodes.append(
-            Node(at, "extra", "Relu", "", (f"t{extra_reader + 1}",), ("e",), origins=("extra",))
-        )
-        outputs.append("e")
-    names = {name for node in nodes for name in (*node.inputs, *node.outputs)}
-    return Graph(
-        "g",
-        tuple(nodes),
-        {name: Tensor(name, "float32", (4,)) for name in sorted(names)},
-        ("t0",),
-        tuple(outputs),
-        frozenset(),
-        {"": 20},
-    )
-
-
-FUSING = replace(DEVICE, fusions=((("Conv",), ("Relu", "Clip")), (("Conv",), ("Add",), ("Relu",))))
-
-
-def test_chains_match_longest_first() -> None:
-    graph = chain_graph("Conv", "Add", "Relu", "Conv", "Clip", "Conv")
-    assert fused_chains(graph, FUSING, [True] * 6) == ((0, 1, 2), (3, 4))
-
-
-def test_a_value_read_twice_or_given_out_is_not_hidden() -> None:
-    assert fused_chains(chain_graph("Conv", "Relu", extra_reader=0), FUSING, [True] * 3) == ()
-    graph = chain_graph("Conv", "Relu")
-    assert fused_chains(replace(graph, outputs=("t1", "t2")), FUSING, [True] * 2) == ()
-
-
-def test_an_unsupported_member_is_not_fused() -> None:
-    assert fused_chains(chain_graph("Conv", "Relu"), FUSING, [True, False]) == ()
-
-
-def test_query_gives_a_reason_for_every_refusal() -> None:
-    graph = chain_graph("Conv", "Erf")
-    rules = {
-        "op Erf": SupportRule(ops=frozenset({"Conv"})),
-        "op Erf ": SupportRule(except_ops=frozenset({"Erf"})),
-    }
-    for reason, rule in rules.items():
-        support = SimulatedDevice("npu", replace(DEVICE, support=rule)).query_model(graph)
-        assert support.supported == (True, False)
-        assert support.reasons == {1: reason.strip()}
-    halves = SupportRule(dtypes=frozenset({"float16"}))
-    support = SimulatedDevice("npu", replace(DEVICE, support=halves)).query_model(graph)
-    assert support.reasons == {0: "float32 tensor 't0'", 1: "float32 tensor 't1'"}
-    tensors = {**graph.tensors, "t2": Tensor("t2", "float32", ("batch",))}
-    static = SupportRule(static_shapes_only=True)
-    device = SimulatedDevice("npu", replace(DEVICE, support=static))
-    support = device.query_model(replace(graph, tensors=tensors))
-    assert support.reasons == {1: "dynamic shape of tensor 't2'"}
-
-
 def test_properties() -> None:
     device = SimulatedDevice("npu.0", DEVICE)
     assert device.get_property("FULL_DEVICE_NAME") == "Test device"
@@ -156,3 +94,90 @@ def test_properties() -> None:
         assert device.get_property(key) is not None
     with pytest.raises(UsageError, match="did you mean 'FULL_DEVICE_NAME'"):
         device.get_property("FULL_DEVICE_NAM")
+
+
+BARE = replace(
+    load_device("nvidia-t4"), kernels={}, execution_dtype={}, quantized=frozenset(),
+    efficiency={"default": 0.5, "conv": 0.25},
+)  # fmt: skip
+PEAKS = {"float32": 4e12, "float16": 8e12, "bfloat16": 6e12, "int8": 32e12, "int4": 64e12,
+         "int16": 16e12, "float64": 1e12}  # fmt: skip
+SOME = [PEAKS.keys() & {*names} for k in (1, 2, 3) for names in combinations(PEAKS, k)]
+
+
+def device(names: set[str], **more: object) -> DeviceSpec:
+    return replace(BARE, flops_per_s={name: PEAKS[name] for name in sorted(names)}, **more)  # type: ignore[arg-type]
+
+
+def work_in(dtype: str, **more: int) -> Work:
+    sizes = {"flops": 0, "read_bytes": 0, "write_bytes": 0, "weight_bytes": 0} | more
+    return Work(**sizes, op_class="other", dtype=dtype, rule=True)
+
+
+@pytest.mark.parametrize("dtype", sorted(ITEM_BITS))
+def test_a_type_without_a_peak_is_computed_in_the_narrowest_that_holds_it(dtype: str) -> None:
+    """Integers in what has their bits at least, floats in a wider float; else the slowest."""
+    bits = ITEM_BITS[dtype]
+    for names in SOME:
+        spec = device(names)
+        holding = [
+            name
+            for name in names
+            if ("float" in name and ITEM_BITS[name] > bits)
+            or ("float" not in dtype and ITEM_BITS[name] >= bits)
+        ]
+        found = instead(spec, dtype)
+        if not bits or not holding or dtype == "bool":
+            assert PEAKS[found] == min(PEAKS[name] for name in names)
+            continue
+        assert found in holding
+        narrowest = min(ITEM_BITS[name] for name in holding)
+        fastest = max(PEAKS[name] for name in holding if ITEM_BITS[name] == narrowest)
+        assert (ITEM_BITS[found], PEAKS[found]) == (narrowest, fastest)
+        if dtype not in names:
+            estimate = Roofline().estimate(spec, Kernel((work_in(dtype, flops=1000),)))
+            assert estimate.compute_s == 1000 / (PEAKS[found] * 0.5)
+            assert estimate.provenance == f"roofline; no {dtype} peak, taken as {found}"
+
+
+@pytest.mark.parametrize("dtype", sorted(PEAKS))
+def test_a_type_without_figures_takes_those_of_the_nearest(dtype: str) -> None:
+    """Floats of floats, integers of integers; then by octaves of size, then the wider."""
+    for names in SOME:
+        known = {name: kernel_figures(name) for name in sorted(names)}
+        spec = device(set(PEAKS), kernels=known)
+        figures, note = figures_for(spec, dtype)
+        if dtype in names:
+            assert (figures, note) == (known[dtype], "")
+            continue
+
+        def apart(name: str) -> tuple[bool, float, int]:
+            octaves = abs(math.log2(ITEM_BITS[name] / ITEM_BITS[dtype]))
+            return ("float" in name) != ("float" in dtype), octaves, -ITEM_BITS[name]
+
+        best = min(map(apart, names))
+        assert apart(figures.precision) == best
+        ratio = PEAKS[dtype] / PEAKS[figures.precision]
+        rate = known[figures.precision].value("rate_tflops")
+        assert figures.value("rate_tflops") == pytest.approx(rate * ratio)
+        assert f"no {dtype} figures, those of {figures.precision}" in note
+
+
+def test_integers_are_what_a_device_executes_in_or_what_the_model_says_where_it_computes_them(
+) -> None:  # fmt: skip
+    floats = chain("Conv", "Relu")
+    nodes = [("DequantizeLinear", ["i", "s", "z"], ["a"], {}), ("Relu", ["a"], ["y"], {})]
+    shapes = {"i": (4,), "a": (4,), "y": (4,), "s": (), "z": ()}
+    integers = graph_of(nodes, shapes, constants=("s", "z"), dtypes=dict.fromkeys("iz", "int8"))
+    known = {name: kernel_figures(name) for name in ("float32", "int8")}
+    for graph, executes, quantized, precision in (
+        (floats, None, False, "float32"), (floats, None, True, "float32"),
+        (integers, None, False, "float32"), (integers, None, True, "int8"),
+        (floats, "int8", False, "int8"), (integers, "float16", False, "float32"),
+    ):  # fmt: skip
+        ops = frozenset({"Relu"}) if quantized else frozenset()
+        spec = device(set(PEAKS), kernels=known, executes=executes, quantized=ops)
+        found = model_figures(spec, graph, graph_work(graph))
+        assert found is not None
+        assert found.precision == precision
+    assert model_figures(BARE, floats, graph_work(floats)) is None

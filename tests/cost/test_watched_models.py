@@ -10,7 +10,7 @@ import pytest
 
 from figure_builders import kernel_figures
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.model import CostModel, Estimate, Kernel, WholeModelCost
+from hetsim.cost.model import CostModel, Kernel, WholeModelCost
 from hetsim.cost.registry import watched
 from hetsim.cost.roofline import Roofline
 from hetsim.errors import PluginError
@@ -25,7 +25,6 @@ DEVICE = replace(
 GRAPH = chain("Conv", "Relu")
 WORKS = graph_work(GRAPH)
 KERNEL = Kernel(WORKS)
-FINE = Estimate(3.0, 2.0, 1.0, 0.0, "mine")
 LIKELY = Likely(0.1, 0.2, 0.2, 0.0, False, ("anet",))
 
 
@@ -52,19 +51,6 @@ def says(hook: Callable[[], Any]) -> str:
     with pytest.raises(PluginError) as caught:
         hook()
     return str(caught.value)
-
-
-@pytest.mark.parametrize("part", ["seconds", "compute_s", "memory_s", "launch_s"])
-@pytest.mark.parametrize("odd", [-1.0, float("nan"), float("inf"), "x", None])
-def test_every_part_of_an_estimate_is_a_time(part: str, odd: Any) -> None:
-    given = replace(FINE, **{part: odd})
-    toy = with_hook(Roofline, "estimate", lambda *asked: given)
-    said = says(lambda: toy.estimate(DEVICE, KERNEL))
-    assert f"an Estimate whose {part} is a finite number from 0 on" in said
-    for fine in (0.0, 1, 1e300):
-        kept = replace(FINE, **{part: fine})
-        toy = with_hook(Roofline, "estimate", lambda *asked, kept=kept: kept)
-        assert toy.estimate(DEVICE, KERNEL) == kept
 
 
 class Plain(Roofline):
@@ -106,15 +92,3 @@ def test_every_hook_is_named_with_what_it_gave_or_raised(name: str) -> None:
     said = says(lambda: HOOKS[name](with_hook(Plain, name, fails)))
     assert f"'{name}' of 'toy'" in said
     assert "raised KeyError: 'inside'" in said
-
-
-def test_what_hooks_may_give_is_given_on() -> None:
-    figures = kernel_figures()
-    assert HOOKS["figures"](with_hook(Plain, "figures", lambda *asked: figures)) is figures
-    assert HOOKS["likely"](with_hook(Plain, "likely", lambda *asked: LIKELY)) is LIKELY
-    toy = watched(Plain(), "toy")
-    assert HOOKS["figures"](toy) is HOOKS["likely"](toy) is None
-    # What prices a graph is another package's, too.
-    inner = type("Inner", (), {"estimate": lambda self, *asked: 3})()
-    priced = HOOKS["of_works"](with_hook(Plain, "of_works", lambda *asked: inner))
-    assert "'estimate' of 'toy'" in says(lambda: priced.estimate(DEVICE, KERNEL))

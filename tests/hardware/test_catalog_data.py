@@ -21,7 +21,6 @@ from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.kernel_figures import STATUSES
 from hetsim.hardware.routes import build_routes
 from hetsim.hardware.spec import OP_CLASSES, DeviceSpec
-from hetsim.hardware.variants import executed
 from loaded_devices import loaded_device
 
 """A device is read once for all tests of this file."""
@@ -118,18 +117,6 @@ def test_devices_and_links_are_those_that_are_promised() -> None:
         *(f"pcie{generation}-{lanes}" for generation in (3, 4, 5) for lanes in ("x4", "x16")),
         *("nvlink3", "nvlink4", "eth1", "eth10", "eth25", "eth100", "usb3-gen1"),
     } <= set(link_names())
-
-
-def test_names_are_sorted_and_of_their_own_kind() -> None:
-    for names in (device_names(), link_names(), platform_names()):
-        assert list(names) == sorted(names)
-    assert "nvidia-l4" in device_names()
-    assert "pcie4-x16" in link_names()
-    assert not set(device_names()) & {"links", "platforms", *link_names()}
-
-
-def test_device_is_called_as_its_file(spec: DeviceSpec) -> None:
-    assert spec.name in device_names()
 
 
 def test_every_figure_has_its_status_and_source(spec: DeviceSpec) -> None:
@@ -264,35 +251,6 @@ def test_lanes_set_the_bandwidth_of_pci_express() -> None:
         assert narrow.bandwidth_gbytes_s.value == pytest.approx(4 * per_lane, rel=0.01)
 
 
-@pytest.mark.parametrize("name", platform_names())
-def test_host_takes_every_op(name: str) -> None:
-    platform = load_platform(name)
-    rule = platform.devices[platform.host].support
-    assert rule.ops is None
-    assert not rule.except_ops
-    assert rule.dtypes is None
-    assert not rule.static_shapes_only
-
-
-def test_accelerators_of_the_rock_5b_lack_ops_and_overlap() -> None:
-    devices = load_platform("rock-5b").devices
-    npu, gpu = devices["npu"].support.ops, devices["gpu"].support.ops
-    assert npu is not None
-    assert gpu is not None
-    assert {
-        "Conv",
-        "Relu",
-        "MaxPool",
-        "Gemm",
-        "MatMul",
-        "Softmax",
-        "LayerNormalization",
-    } <= npu & gpu
-    assert {"Gather", "LRN", "Pow", "And", "Equal", "ReduceMax"} <= gpu - npu
-    assert {"Gelu", "Mish", "Softplus"} <= npu - gpu
-    assert not {"GatherElements", "NonMaxSuppression", "Where", "Erf"} & (npu | gpu)
-
-
 @pytest.mark.parametrize(
     ("name", "cores", "int8"),
     [
@@ -306,29 +264,6 @@ def test_cores_of_a_unit_are_streams_of_their_own_peak(name: str, cores: int, in
     unit = loaded_device(name)
     assert unit.streams == cores
     assert cores * unit.flops_per_s["int8"] == pytest.approx(int8, rel=0.05)
-
-
-def test_dlas_take_convolutions_and_no_attention() -> None:
-    for name in ("jetson-agx-orin", "jetson-orin-nx"):
-        dla = load_platform(name).devices["dla"]
-        assert dla.support.ops is not None
-        assert {"Conv", "Gemm", "Relu", "MaxPool", "Concat", "LRN", "Softmax"} <= dla.support.ops
-        assert not {"MatMul", "LayerNormalization", "Gelu", "Gather"} & dla.support.ops
-        assert dla.support.static_shapes_only
-
-
-def test_what_quantizes_by_itself_is_priced_so() -> None:
-    assert executed(load_platform("pi-5-hailo-8l")) == {"npu": "int8"}
-    assert executed(load_platform("edge-tpu")) == {}
-
-
-def test_npu_of_the_laptop_lacks_logic() -> None:
-    rule = load_platform("laptop").devices["npu"].support
-    assert {"LRN", "And", "Where"} <= rule.except_ops
-    assert (
-        not {"Conv", "MatMul", "LayerNormalization", "Gelu", "Softmax", "Gather"} & rule.except_ops
-    )
-    assert rule.static_shapes_only
 
 
 def test_devices_of_one_chip_share_one_bus() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.errors import PlatformError
 from hetsim.hardware.catalog import load_device, load_link, load_platform
 from hetsim.hardware.files.checking import check_file, sort_of
 from hetsim.hardware.files.platform_schema import LinkModel
@@ -129,15 +128,6 @@ def test_relations_of_values_are_checked_beside_other_mistakes(write: Write) -> 
     ]
 
 
-def test_relations_of_values_that_cannot_be_read_are_not_guessed(write: Write) -> None:
-    text = DEVICE.replace("idle_w: 0.1", "idle_w: ten").replace("{float16: 4, int8: 8}", "4")
-    text += "execution_dtype: {float32: float16}\n"
-    assert messages(write("own.yaml", text)) == [
-        "own.yaml:3: 'peak_tflops' must be a mapping, not 4",
-        "own.yaml:9: 'idle_w' must be a number, not 'ten'",
-    ]
-
-
 def test_entries_of_a_platform_are_checked_each_for_itself(write: Write) -> None:
     text = """\
 host: gpu
@@ -196,25 +186,3 @@ def test_files_of_the_catalog_need_their_sources(
     found = messages(given)
     assert len(found) == 12
     assert all(line.endswith("has no status and source") for line in found)
-
-
-def test_a_name_among_the_overrides_is_used(write: Write) -> None:
-    text = "host: a\ndevices: {a: {device: nvidia-l4, overrides: {name: mine}}}\n"
-    assert load_platform(write("box.yaml", text)).devices["a"].name == "mine"
-
-
-def test_backend_of_a_device_is_read(write: Write) -> None:
-    assert load_device(write("own.yaml", DEVICE)).backend == "simulated"
-    assert load_device(write("own.yaml", DEVICE + "backend: mine\n")).backend == "mine"
-
-
-def test_threads_and_custom_ops_of_a_device_are_read(write: Write) -> None:
-    plain = load_device(write("own.yaml", DEVICE))
-    assert plain.threads == 1
-    assert plain.custom_ops == ({"function", "library"} if plain.kind == "cpu" else {"function"})
-    own = load_device(write("own.yaml", DEVICE + "threads: 4\ncustom_ops: []\n"))
-    assert (own.threads, own.custom_ops) == (4, frozenset())
-    with pytest.raises(PlatformError, match=r"'functoin'.*did you mean 'function'"):
-        load_device(write("own.yaml", DEVICE + "custom_ops: [functoin]\n"))
-    with pytest.raises(PlatformError, match="threads"):
-        load_device(write("own.yaml", DEVICE + "threads: 0\n"))

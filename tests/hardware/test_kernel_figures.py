@@ -25,16 +25,12 @@ from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.checking import check_file
 from hetsim.hardware.files.reader import digest
 from hetsim.hardware.kernel_figures import (
-    BATCHES,
     INDEX,
     PARAMETERS,
-    STATUSES,
     Coordinate,
     Correction,
     FigureError,
     KernelFigures,
-    batch_range,
-    weakest,
 )
 
 UNITS = {
@@ -91,34 +87,6 @@ def test_a_file_of_ones_own_states_figures_inline(tmp_path: Path) -> None:
     assert figures.errors == (FigureError(**ERROR),)
     assert set(figures.provenance) == set(INDEX)
     assert figures.provenance["overlap"] == ("fitted", "made up for tests")
-
-
-def test_a_parameter_may_have_a_status_of_its_own(tmp_path: Path) -> None:
-    block = kernels_block()
-    block["parameters"]["value"]["cache_mib"] = {"value": 4, "status": "prior", "source": "kin"}
-    block["parameters"]["value"]["resize"] = {"value": 3}
-    figures = load_device(own_device(tmp_path, kernels={"int8": block})).kernels["int8"]
-    assert figures.value("cache_mib") == 4 * 2**20
-    assert figures.provenance["cache_mib"] == ("prior", "kin")
-    assert figures.provenance["resize"] == ("fitted", "made up for tests")
-    assert figures.status == "prior"
-
-
-def test_a_plain_number_is_the_users_own_guess(tmp_path: Path) -> None:
-    block = {**kernels_block(), "parameters": dict(VALUES)}
-    figures = load_device(own_device(tmp_path, kernels={"float16": block})).kernels["float16"]
-    assert set(figures.provenance.values()) == {("estimate", "user")}
-    assert figures.values == kernel_figures("float16").values
-
-
-def test_weakest_is_the_last_of_the_statuses() -> None:
-    assert [weakest(STATUSES[: end + 1]) for end in range(len(STATUSES))] == list(STATUSES)
-
-
-def test_every_batch_is_in_one_range() -> None:
-    assert [batch_range(batch) for batch in (1, 2, 16, 17, 4096)] == [
-        BATCHES[0], BATCHES[1], BATCHES[1], BATCHES[2], BATCHES[2],
-    ]  # fmt: skip
 
 
 def test_the_error_of_a_batch_is_that_of_its_range_or_the_nearest() -> None:
@@ -280,13 +248,6 @@ def test_figures_follow_what_a_platform_overrides(
             assert "as the platform overrides it" in source
         else:
             assert (status, source) == before.provenance[name]
-
-
-def test_figures_that_a_platform_states_are_its_own(tmp_path: Path) -> None:
-    _, after = overridden(
-        tmp_path, kernels={"int8": kernels_block(overlap=3)}, memory_bandwidth_gbytes_s=1000
-    )
-    assert after == kernel_figures("int8", overlap=3)
 
 
 def test_a_correction_is_read_line_by_line(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catalog.graphs import Graphs, read_graphs
 from catalog.measured import measured_folder
+from catalog.points import Graphs, read_graphs
 from hetsim.hardware.catalog import load_platform
 from hetsim.problem.problem import Problem
 

@@ -80,13 +80,6 @@ def test_device_in_plain_numbers(write: Write) -> None:
     assert spec.fusions == ((("Conv",), ("Add",), ("Relu", "Clip")), (("Conv",), ("Relu",)))
 
 
-def test_plain_number_is_the_users_own_estimate(write: Write) -> None:
-    spec = load_device(write("npu.yaml", OWN_DEVICE))
-    assert spec.provenance["flops_per_s.int8"] == ("estimate", "user")
-    assert spec.provenance["efficiency.conv"] == ("estimate", "user")
-    assert spec.provenance["busy_w"] == ("datasheet", "page 3")
-
-
 def test_table_with_one_source_gives_it_to_every_entry(write: Write) -> None:
     values = "{default: 0.2, conv: {value: 0.4, source: mine}}"
     table = f"{{value: {values}, status: derived, source: s}}"
@@ -95,13 +88,6 @@ def test_table_with_one_source_gives_it_to_every_entry(write: Write) -> None:
     assert spec.efficiency == {"default": 0.2, "conv": 0.4}
     assert spec.provenance["efficiency.default"] == ("derived", "s")
     assert spec.provenance["efficiency.conv"] == ("derived", "mine")
-
-
-def test_name_in_the_file_goes_before_that_of_the_file(write: Write) -> None:
-    assert load_device(write("npu.yaml", "name: mine-2\n" + OWN_DEVICE)).name == "mine-2"
-    write("npu.yaml", OWN_DEVICE)
-    assert load_platform(write("box.yaml", OWN_PLATFORM)).name == "box"
-    assert load_platform(write("box.yaml", "name: other\n" + OWN_PLATFORM)).name == "other"
 
 
 def test_platform_finds_devices_beside_its_file(
@@ -281,11 +267,6 @@ def test_what_is_not_there_is_named_with_the_nearest(
     assert message in str(caught.value)
 
 
-def test_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlatformError, match="this is a directory"):
-        load_platform(f"{tmp_path}/")
-
-
 SOURCED_DEVICE = """\
 kind: npu
 full_name: A device of the catalog
@@ -350,12 +331,6 @@ def test_a_device_is_the_platform_of_itself_alone(write: Write) -> None:
     assert (by_file.name, by_file.source, tuple(by_file.devices)) == ("mine", path, ("npu",))
     assert by_file.devices["npu"] == load_device(path)
     assert by_file.sha256 != by_name.sha256
-
-
-def test_a_device_file_that_is_broken_is_said_to_be_so_as_a_platform_too(write: Write) -> None:
-    path = write("mine.yaml", OWN_DEVICE.replace("launch_us: 3", "launch_us: -3"))
-    with pytest.raises(PlatformError, match="launch_us"):
-        load_platform(str(path))
 
 
 def test_the_nearest_device_is_named_where_no_platform_is_called_so() -> None:

@@ -56,10 +56,6 @@ def test_line_of_what_is_absent_is_that_of_what_should_hold_it(tmp_path: Path) -
     assert source.line(("z",)) == 2
 
 
-def test_alias_repeats_its_anchor(tmp_path: Path) -> None:
-    assert source_of(tmp_path, "a: &x {b: [1]}\nc: *x\n").data == {"a": {"b": [1]}, "c": {"b": [1]}}
-
-
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [

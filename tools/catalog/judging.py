@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from catalog.kin_data import KinData, chip_groups
 from catalog.kin_fits import FittedKin
-from catalog.leaving_out import Unseen
+from catalog.likeness import Unseen
 from catalog.points import Series
 from hetsim.cost.kernels.likeness import groups_of
 from hetsim.hardware.kernel_figures import BATCHES, HALF_WIDTH, FigureError, batch_range

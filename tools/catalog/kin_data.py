@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.graphs import Tables, bytes_of, kin_bytes
-from catalog.points import Point, Series, centre
+from catalog.points import Point, Series, Tables, bytes_of, centre, kin_bytes
 from hetsim.cost.kernels.networks import Networks, log_total, log_total_and_gradient
 from hetsim.hardware.datasheet import COVARIATES, about
 from hetsim.hardware.kernel_figures import PARAMETERS

@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from catalog.graphs import Tables, read_graphs
 from catalog.kin_data import KinData, Prior, kin_data, prior_of
-from catalog.leaving_out import (
+from catalog.likeness import (
     Unseen,
     are_relatives,
+    kin_of,
     misses,
+    traits_of_keys,
     with_heard,
     without_chip,
     without_family,
     without_network_on_chip,
 )
-from catalog.likeness import kin_of, traits_of_keys
 from catalog.measured import read_rows
 from catalog.mixed import KinFit, fit_kin
-from catalog.points import Chips, Points, Series, points_of, read_chips
+from catalog.points import Chips, Points, Series, Tables, points_of, read_chips, read_graphs
 from hetsim.core.units import GIGA
 from hetsim.errors import PlatformError, nearest
 from hetsim.hardware.datasheet import Datasheet

@@ -20,10 +20,7 @@ _CHECKOUT = Path(__file__).parents[2] / "data" / "measured"
 def measured_folder(given: Path | None = None) -> Path:
     """Return the folder `given`, or the one of this checkout.
 
-    Raises
-    ------
-    UsageError
-        Where it holds no rows: a wheel does not carry the measurements.
+    Raises UsageError where it holds no rows: a wheel does not carry the measurements.
     """
     folder = _CHECKOUT if given is None else given
     if not (folder / "rows.jsonl.gz").is_file():

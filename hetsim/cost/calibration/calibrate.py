@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median_high
 from typing import Any
 
 import numpy as np
@@ -297,13 +298,8 @@ def calibrate(
     date : str, optional
         For the file; absent: today.
 
-    Raises
-    ------
-    InvalidInput
-        Where the provider is not there, the file cannot be written, or the journal is of another
-        machine, runtime or setting.
-    UsageError
-        Where figures make no sense.
+    Raises InvalidInput where the provider is not there, the file cannot be written, or the journal
+    is of another machine, runtime or setting; UsageError where figures make no sense.
     """
     if threads < 1 or threads > 4 * cores():
         raise UsageError(f"{threads} threads on {cores()} processors", hint="give 1 or more")
@@ -321,15 +317,17 @@ def calibrate(
     provider_of(provider)
     setting = Setting(provider, threads, runtime_version(), dict(machine()), VERSION)
     journal = Journal(path.with_suffix(".journal.jsonl"), setting)
-    tasks = list(_tasks(networks, models))
+    tasks = list(rounds(MOST_NETWORKS if networks is None else networks, models))
     complete = measure(tasks, journal, setting, budget_s, report, fewest=FEWEST)
     read = _read(journal, tasks, report)
-    joins = learnt_joins((model, taken) for model, taken, fits in read if fits)
-    block = learnt_block((model, taken) for model, taken, fits in read if fits)
-    fitted_to = [network_of(model, taken, joins, block) for model, taken, fits in read if fits]
+    generated = [(model, taken) for model, taken, fits in read if fits]
+    joins, block = learnt_joins(generated), learnt_block(generated)
+    fitted_to = [network_of(model, taken, joins, block) for model, taken in generated]
     left_out = [network_of(model, taken, joins, block) for model, taken, fits in read if not fits]
-    spread = _median([taken.spread for _, taken, _ in read])
-    waited = _median([taken.waited for _, taken, _ in read])
+    spread, waited = (
+        median_high([getattr(taken, name) for _, taken, _ in read] or [0.0])
+        for name in ("spread", "waited")
+    )
     found = fit(fitted_to, *prior(provider, threads))
     factors = corrections(fitted_to, found)
     judged = judge(left_out, found, factors)
@@ -352,10 +350,6 @@ def calibrate(
 MOST_NETWORKS = 360
 
 
-def _tasks(networks: int | None, models: Sequence[str] | None) -> Sequence[tuple[int, Task]]:
-    return tuple(rounds(MOST_NETWORKS if networks is None else networks, models))
-
-
 def _read(
     journal: Journal, tasks: Sequence[tuple[int, Task]], report: Callable[[Progress], None]
 ) -> list[tuple[Model, Taken, bool]]:
@@ -368,8 +362,3 @@ def _read(
             report(Progress(f"{name}: its kernels", len(journal), 0.0))
             found.append((task.load(), merged(times), task.fitted))
     return found
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2] if ordered else 0.0

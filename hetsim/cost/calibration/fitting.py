@@ -28,13 +28,9 @@ _WORK = [COLUMN[name] for name in ("flops", "read_bytes", "write_bytes", "weight
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Kernels that were measured together: mostly one.
+    """Kernels that were measured together, mostly one: float array [kernels, FEATURES].
 
-    Attributes
-    ----------
-    rows : float array [kernels, FEATURES]
-    launches : int
-        Kernels of the runtime behind it.
+    `launches` are kernels of the runtime behind it.
     """
 
     rows: NDArray[np.float64]
@@ -44,23 +40,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A network as kernels, with what it took.
+    """A network as kernels, float array [kernels, FEATURES], with the seconds of a run.
 
-    Attributes
-    ----------
-    rows : float array [kernels, FEATURES]
-    weight_bytes, io_bytes : float
-        All weights; inputs and outputs.
-    seconds : float
-        Of a run.
-    spread : float
-        As ``Taken`` has it.
-    launches : int
-        Kernels of the runtime that were timed; 0 where none were.
-    timed_s : float
-        Of these together.
-    points : tuple of Point
-        Its kernels one by one, where the runtime tells their times.
+    `launches` kernels of the runtime took `timed_s` together; 0 where none were timed. `points` are
+    the kernels one by one, where the runtime tells their times.
     """
 
     name: str
@@ -207,15 +190,7 @@ _FAR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Overheads:
-    """What the profiler adds.
-
-    Attributes
-    ----------
-    profiler_s : float
-        To the time of each kernel.
-    dispatch_s : float
-        What a run takes beside its kernels.
-    """
+    """What the profiler adds to each kernel, and what a run takes beside its kernels."""
 
     profiler_s: float
     dispatch_s: float
@@ -223,13 +198,7 @@ class Overheads:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted parameters.
-
-    Attributes
-    ----------
-    log_values : float array [PARAMETERS]
-        Logarithms in SI units.
-    """
+    """Fitted parameters: logarithms in SI units, float array [PARAMETERS]."""
 
     log_values: NDArray[np.float64]
     overheads: Overheads
@@ -395,15 +364,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A network that was not fitted to.
-
-    Attributes
-    ----------
-    spread : float
-        Relative, of the repeats.
-    part : bool
-        Whether it is a part of a network.
-    """
+    """A network that was not fitted to; `spread` is relative, `part` whether it is one of a cut."""
 
     name: str
     measured_s: float

@@ -38,18 +38,8 @@ machine disturbed."""
 class Setting:
     """What measurements of one journal have in common.
 
-    Attributes
-    ----------
-    provider : str
-        Execution provider, as users name it.
-    threads : int
-        That one kernel is spread over.
-    runtime : str
-        Name and version of the runtime.
-    machine : mapping of str to str
-        As ``hetsim.cost.calibration.calibrate.machine`` tells it.
-    design : int
-        Version of the generated networks.
+    `threads` that one kernel is spread over; `machine` as ``calibrate.machine`` tells it; `design`
+    is the version of the generated networks.
     """
 
     provider: str
@@ -76,20 +66,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a network took, measured one time.
+    """What a network took, measured one time: the `round`-th.
 
-    Attributes
-    ----------
-    round : int
-        Which time it was.
-    seconds : float
-        A run, by the setting's clock.
-    spread : float
-        Relative: half of the middle 80 % of the repeats, over `seconds`.
-    waited : float
-        Share of the wall clock in which the process did not run.
-    kernels : tuple of Kernel
-        In the order of a run; empty where the runtime tells none.
+    `seconds` of a run are by the setting's clock; `spread` is half of the middle 80 % of the
+    repeats over them; `waited` the share of the wall clock in which the process did not run; the
+    kernels are in the order of a run.
     """
 
     network: str
@@ -162,15 +143,7 @@ _FEWEST_NODES = 3
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A network to measure.
-
-    Attributes
-    ----------
-    load : callable
-        Gives it as a Model.
-    fitted : bool
-        Whether parameters are fitted to it; others judge them.
-    """
+    """A network to measure; parameters are `fitted` to it, or it judges them."""
 
     name: str
     load: Callable[[], Model]
@@ -264,10 +237,7 @@ class Journal:
     path : path
         Made where it is not there; a last line that was cut off is dropped.
 
-    Raises
-    ------
-    InvalidInput
-        Where the file is no journal, or of another machine, runtime or setting.
+    Raises InvalidInput where the file is no journal, or of another machine, runtime or setting.
     """
 
     def __init__(self, path: str | os.PathLike[str], setting: Setting) -> None:

@@ -52,13 +52,7 @@ _NARROW = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 
 @dataclass(frozen=True, slots=True)
 class Floats:
-    """The float network that a graph stands for.
-
-    Attributes
-    ----------
-    sources : tuple of int
-        By its nodes: the node of the quantized graph that each is.
-    """
+    """The float network that a graph stands for, and which node of that each of its nodes is."""
 
     graph: Graph
     sources: tuple[int, ...]
@@ -203,15 +197,9 @@ class _Floats:
 class FittedPart:
     """A kernel of the float graph, or what of one a device takes apart from the rest.
 
-    Attributes
-    ----------
-    composite : int or None
-        Index of the composite that it is in; None: outside of all.
-    core : tuple of int
-        Nodes of the float graph, ascending.
-    before : tuple of int
-        Those of the same kernel that come before it, in another part: what it takes is what the
-        kernel takes longer for it.
+    `core` are nodes of the float graph, ascending, in the `composite` of that index, if any.
+    `before` are those of the same kernel that come before it, in another part: what it takes is
+    what the kernel takes longer for it.
     """
 
     composite: int | None

@@ -20,13 +20,7 @@ from hetsim.graph.work.elementwise import ARITHMETIC, TRANSCENDENTAL
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """A graph and who reads its values.
-
-    Attributes
-    ----------
-    readers : mapping of str to tuple of int
-        As ``Graph.consumers`` gives it.
-    """
+    """A graph and who reads its values, as ``Graph.consumers`` gives it."""
 
     graph: Graph
     readers: Mapping[str, tuple[int, ...]]
@@ -120,19 +114,10 @@ def epilogues(
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Nodes that join a kernel.
+    """Nodes, without views, that join a kernel of a form.
 
-    Attributes
-    ----------
-    form : str
-        Of the kernel.
-    word : str
-        What joins it: an op type, ``Add/2`` where it reads two values that nodes make, and
-        ``Sigmoid/gate`` for a gate that begins so. Sum is Add.
-    root : int
-        The node that the kernel began with.
-    nodes : tuple of int
-        Without views.
+    `word` is what joins it: an op type, ``Add/2`` where it reads two values that nodes make, and
+    ``Sigmoid/gate`` for a gate that begins so; Sum is Add. `root` is the kernel's first node.
     """
 
     form: str
@@ -152,16 +137,8 @@ def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
 class _Known:
     """What is the same for all devices; kept with the graph.
 
-    Attributes
-    ----------
-    operands : tuple of tuple of str
-        By node what it reads that no constant says.
-    views, pointwise : tuple of bool
-        By node whether it is one.
-    words : tuple of str
-        By node what it is called as what joins a kernel, but for what stands before and behind.
-    readers, producers, outputs
-        Of values, as the graph gives them.
+    By node: `operands` that no constant says, and `words` for what joins a kernel, but for what
+    stands before and behind. Of values: readers, producers and outputs.
     """
 
     operands: tuple[tuple[str, ...], ...]

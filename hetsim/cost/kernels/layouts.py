@@ -34,14 +34,9 @@ _SCALES = frozenset({"BatchNormalization", "Mul"})
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A value copied from one order of channels to the other.
+    """A value copied from one order of channels to the other, for the sake of a node.
 
-    Attributes
-    ----------
-    node : int
-        The node for the sake of which it is: one that reads it in blocks, or that made it so.
-    elements : int
-        Of the copy, with the channels that fill up the last block.
+    `elements` are those of the copy, with the channels that fill up the last block.
     """
 
     node: int

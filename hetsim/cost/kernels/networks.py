@@ -111,10 +111,7 @@ def network_table(graph: Graph) -> KernelTable:
     Of what data decide it has the most that it can be, as prices do; of branches the one with
     most work, where prices have the one that takes the device longest. Views have no row.
 
-    Raises
-    ------
-    UnboundDimension
-        Where a shape is not known in numbers.
+    Raises UnboundDimension where a shape is not known in numbers.
 
     Complexity: O(V + E), and sorting.
     """

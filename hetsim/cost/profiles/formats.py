@@ -107,11 +107,8 @@ class Profile:
 def load_profile(source: str | os.PathLike[str]) -> Profile:
     """Read a profile of ONNX Runtime, TensorRT, OpenVINO or AI Hub.
 
-    Raises
-    ------
-    InvalidInput
-        Where it is no regular file, too large, of another format, or holds figures that no
-        profile has: negative, not finite, or days long.
+    Raises InvalidInput where it is no regular file, too large, of another format, or holds figures
+    that no profile has: negative, not finite, or days long.
     """
     where = os.fspath(source)
     try:

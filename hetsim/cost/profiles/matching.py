@@ -16,18 +16,8 @@ from hetsim.graph.graph import Graph
 class Claims:
     """What is known while kernels are matched.
 
-    Attributes
-    ----------
-    classes : sequence of str
-        Op class by node.
-    nodes : list of list of int
-        Nodes by kernel.
-    homes : list of list of int
-        Kernels by node.
-    elsewhere : set of int
-        Nodes that another unit ran.
-    folded : set of int
-        Kernels of nodes of the file that are constants here.
+    `nodes` are nodes by kernel, `homes` kernels by node; `elsewhere` has nodes that another unit
+    ran, `folded` kernels of nodes of the file that are constants here.
     """
 
     graph: Graph
@@ -252,18 +242,10 @@ _STEPS = 4
 
 @dataclass(slots=True)
 class Matched:
-    """Which nodes each kernel ran.
+    """Which nodes each kernel ran: `nodes` by kernel, ascending, empty where it matches none.
 
-    Attributes
-    ----------
-    nodes : list of tuple of int
-        By kernel, ascending; empty where it matches none.
-    placed : set of int
-        Kernels that were matched by their place.
-    inside : set of int
-        Nodes that run within another's kernel.
-    folded : set of int
-        Kernels of nodes of the file that are constants here.
+    `placed` are kernels that were matched by their place, `folded` those of nodes that are
+    constants here; `inside` are nodes that run within another's kernel.
     """
 
     nodes: list[tuple[int, ...]]

@@ -41,16 +41,10 @@ _MOST_PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What a name speaks of.
+    """What a name speaks of: canonical nodes, ascending, or a range of places in the file.
 
-    Attributes
-    ----------
-    nodes : tuple of int
-        Canonical nodes, ascending; empty where the file's nodes of that name became constants.
-    between : (int, int) or None
-        A range of places in the file, in place of nodes.
-    exact : bool
-        Whether the whole name is that of one node.
+    There are no nodes where the file's nodes of that name became constants; `exact` says that the
+    whole name is that of one node.
     """
 
     nodes: tuple[int, ...] = ()
@@ -62,16 +56,9 @@ class Spoken:
 class Names:
     """The names of one model's nodes and values; build it with ``Names.of``.
 
-    Attributes
-    ----------
-    nodes : mapping of str to tuple of int
-        Canonical nodes by a name of the file, or of a canonical node named after one.
-    values : mapping of str to int
-        The canonical node that makes a value.
-    places : mapping of str to int
-        The place of a node in the file.
-    nameless : mapping of str to str
-        The name here of what ONNX Runtime calls by op type and number.
+    `nodes` has canonical nodes by a name of the file, `values` the node that makes a value,
+    `places` the place of a node in the file, and `nameless` the name of what ONNX Runtime calls by
+    op type and number.
     """
 
     nodes: Mapping[str, tuple[int, ...]]

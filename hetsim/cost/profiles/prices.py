@@ -84,10 +84,7 @@ class MeasuredShare:
 class Priced:
     """What a device's nodes take, measured where they are.
 
-    Attributes
-    ----------
-    seconds, least : float array [n]
-        Time of the nodes alone, and the least of it; inf where unsupported.
+    `seconds` and `least`, float arrays [n], are of the nodes alone; inf where unsupported.
     """
 
     seconds: NDArray[np.float64]
@@ -121,10 +118,7 @@ def with_profile(
         What the model says that runs as one kernel. Where a member is measured, the measurement
         knows better, but for composites, which keep their nodes together.
 
-    Raises
-    ------
-    InvalidInput
-        Where no kernel matches, or most that match are of other shapes.
+    Raises InvalidInput where no kernel matches, or most that match are of other shapes.
     """
     graph = model.graph
     mine = own(profile.kernels, kind)

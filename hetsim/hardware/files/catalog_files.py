@@ -61,10 +61,7 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
     base : Path, optional
         Folder that relative paths start from; absent: the working directory.
 
-    Raises
-    ------
-    PlatformError
-        Where there is none, with the nearest name of the catalog.
+    Raises PlatformError where there is none, with the nearest name of the catalog.
     """
     if not is_path(given):
         known = names(sort)

@@ -6,32 +6,22 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import BaseModel
+from typing import cast
 
 from hetsim.errors import InvalidInput, PlatformError
 from hetsim.hardware.files.catalog_files import Sort, in_catalog
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
-from hetsim.hardware.files.platform_schema import LinkModel, PlatformModel
+from hetsim.hardware.files.platform_schema import MODELS, LinkModel
 from hetsim.hardware.files.reader import read_description, survey
 from hetsim.hardware.files.schema import Broken, broken, parse
-from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
+from hetsim.hardware.files.yaml_source import read_yaml
 from hetsim.hardware.spec import DeviceSpec, Platform
 
-M = TypeVar("M", bound=BaseModel)
-
-_MODELS: Mapping[Sort, type[BaseModel]] = {
-    "fitted": FittedModel,
-    "device": DeviceModel,
-    "platform": PlatformModel,
-    "link": LinkModel,
-    "kin": KinModel,
-}
 _KEYS = {
-    sort: frozenset(field.alias or name for name, field in model.model_fields.items())
-    for sort, model in _MODELS.items()
+    sort: frozenset(field.alias or name for name, field in MODELS[sort].model_fields.items())
+    # What was fitted goes before a device, which may have the same keys.
+    for sort in sorted(MODELS, key=lambda sort: sort != "fitted")
 }
 
 
@@ -79,24 +69,22 @@ def check_file(given: str) -> Checked:
         )
         return Checked(given, None, None, None, (unknown,))
     found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | None
+    name: str | None = path.stem
+    wrong: tuple[Broken | None, ...]
     if sort == "platform":
         found, wrong = survey(source, given)
         name = None if found is None else found.name
     elif sort == "device":
-        device, broken_files = read_description(DeviceModel, path, given)
-        wrong = () if broken_files is None else (broken_files,)
+        device, broken_file = read_description(DeviceModel, path, given)
+        wrong = (broken_file,)
         name = path.stem if device is None else device.name or path.stem
         found = None if device is None else device.to_spec(name)
-    elif sort == "fitted":
-        found, wrong = _parsed(FittedModel, source)
-        name = path.stem
-    elif sort == "kin":
-        found, wrong = _parsed(KinModel, source)
-        name = path.stem
     else:
-        found, wrong = _parsed(LinkModel, source)
-        name = path.stem
-    errors = tuple(error for file in wrong for error in file.each)
+        in_its_folder = in_catalog(source.path)
+        read, complaints = parse(MODELS[sort], source, source.data, catalog=in_its_folder)
+        found = cast("LinkModel | FittedModel | KinModel | None", read)
+        wrong = (broken(source, complaints),)
+    errors = tuple(error for file in wrong if file is not None for error in file.each)
     return Checked(given, sort, None if errors else name, found, errors)
 
 
@@ -114,10 +102,3 @@ def sort_of(data: Mapping[str, object]) -> Sort | None:
         if score > best:
             best, found = score, sort
     return found
-
-
-def _parsed(model: type[M], source: Source) -> tuple[M | None, tuple[Broken, ...]]:
-    complaints: list[Complaint]
-    read, complaints = parse(model, source, source.data, catalog=in_catalog(source.path))
-    wrong = broken(source, complaints)
-    return read, () if wrong is None else (wrong,)

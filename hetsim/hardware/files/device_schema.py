@@ -417,4 +417,4 @@ class DeviceModel(Strict):
             **{f"efficiency.{op_class}": part for op_class, part in self.efficiency.items()},
             "memory_efficiency": self.memory_efficiency,
         }
-        return {name: (figure.status, figure.source) for name, figure in figures.items()}
+        return {name: figure.stated for name, figure in figures.items()}

@@ -21,26 +21,16 @@ from pydantic_core import core_schema
 
 from hetsim.hardware.files.catalog_files import Sort, names
 from hetsim.hardware.files.device_schema import DeviceModel, SupportModel
-from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import (
+    MODELS,
     TABLES,
     DeviceUse,
-    LinkModel,
     LinkUse,
-    PlatformModel,
 )
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PATH = r"/|\\|\.ya?ml$"
 """What makes a name a path, as in ``catalog_files.is_path``."""
-
-_MODELS: Mapping[Sort, type[BaseModel]] = {
-    "device": DeviceModel,
-    "link": LinkModel,
-    "platform": PlatformModel,
-    "fitted": FittedModel,
-    "kin": KinModel,
-}
 
 
 def json_schema(sort: Sort | None = None) -> dict[str, Any]:
@@ -52,12 +42,12 @@ def json_schema(sort: Sort | None = None) -> dict[str, Any]:
     newest operator set), patterns that do not parse, other files, NaN, and that 1.0 is not a
     whole number. The names it offers are those of the installed catalog.
     """
-    definitions = definitions_of(*_MODELS.values())
+    definitions = definitions_of(*MODELS.values())
     _add_rules(definitions)
     definitions["Overrides"] = _overrides(definitions[DeviceModel.__name__])
     if sort is None:
-        return document("hetsim hardware", definitions, *_MODELS.values())
-    return document(f"hetsim {sort}", definitions, _MODELS[sort])
+        return document("hetsim hardware", definitions, *MODELS.values())
+    return document(f"hetsim {sort}", definitions, MODELS[sort])
 
 
 def definitions_of(*models: type[BaseModel]) -> dict[str, Any]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo
+from pydantic import (
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic import field_validator as checked
 
 from hetsim.graph.work.rule import FORMS
@@ -79,43 +87,30 @@ class ErrorModel(Strict):
     unseen_median: NotNegative | None = None
     """Median of the relative errors of networks left out of every device of the kin; absent: the
     device stands for its kin."""
-    unseen_p90: NotNegative | None = Field(None, validate_default=True)
+    unseen_p90: NotNegative | None = None
     """90th percentile of them."""
     sd: Positive
     """Standard deviation of the log by which 80 % intervals cover."""
     common: NotNegative
     """The part of sd that devices of the same kin have in common."""
 
-    @checked("rows")
-    @classmethod
-    def _each_network(cls, rows: int, info: ValidationInfo) -> int:
-        if rows < info.data.get("networks", rows):
-            raise refusal("KEY is below 'networks'", "each network has one row at least")
-        return rows
-
-    @checked("p90")
-    @classmethod
-    def _above_median(cls, p90: float, info: ValidationInfo) -> float:
-        if p90 < info.data.get("median", p90):
-            raise refusal("KEY is below 'median'", "swap them")
-        return p90
-
-    @checked("unseen_p90")
-    @classmethod
-    def _above_unseen_median(cls, p90: float | None, info: ValidationInfo) -> float | None:
-        median = info.data.get("unseen_median")
-        if (p90 is None) != (median is None):
-            raise refusal("KEY is without 'unseen_median', or that without it", "state both")
-        if p90 is not None and median is not None and p90 < median:
-            raise refusal("KEY is below 'unseen_median'", "swap them")
-        return p90
-
-    @checked("common")
-    @classmethod
-    def _part_of_sd(cls, common: float, info: ValidationInfo) -> float:
-        if common > info.data.get("sd", common):
-            raise refusal("KEY is above 'sd'", "it is a part of it")
-        return common
+    @model_validator(mode="after")
+    def _related(self) -> ErrorModel:
+        middle, p90 = self.unseen_median, self.unseen_p90
+        alone = (middle is None) != (p90 is None)
+        relations = (
+            ("rows", self.rows < self.networks, "is below 'networks'",
+             "each network has one row at least"),
+            ("p90", self.p90 < self.median, "is below 'median'", "swap them"),
+            ("unseen_p90", alone, "is without 'unseen_median', or that without it", "state both"),
+            ("unseen_p90", (p90 or 0.0) < (middle or 0.0) and not alone,
+             "is below 'unseen_median'", "swap them"),
+            ("common", self.common > self.sd, "is above 'sd'", "it is a part of it"),
+        )  # fmt: skip
+        found = [(f"KEY {what}", hint, (key,)) for key, wrong, what, hint in relations if wrong]
+        if found:
+            raise refusals(found)
+        return self
 
     def to_error(self) -> FigureError:
         """Return the record."""
@@ -234,9 +229,7 @@ class KernelsModel(Strict):
         return KernelFigures(
             precision=precision,
             values=tuple(one.si(given[one.name].value) for one in PARAMETERS),
-            provenance={
-                one.name: (given[one.name].status, given[one.name].source) for one in PARAMETERS
-            },
+            provenance={one.name: given[one.name].stated for one in PARAMETERS},
             kin=self.kin,
             runtime=self.runtime,
             source=self.source,
@@ -328,40 +321,25 @@ class LikenessModel(Strict):
     """A line each of what others of the maker's runtimes ran: name, batch, share of the variance
     that they tell, effect of which that share is expected, traits."""
 
-    @checked("networks")
+    @checked("networks", "heard")
     @classmethod
-    def _lines(cls, networks: str) -> str:
-        lines = networks.splitlines()
+    def _lines(cls, text: str, info: ValidationInfo) -> str:
+        ran = info.field_name == "networks"
+        lines = text.splitlines()
         for number, line in enumerate(lines, start=1):
-            if _network(line) is None:
+            if (_network if ran else _heard)(line) is None:
+                third = "a number of devices" if ran else "a share between 0 and 1"
                 raise refusal(
-                    f"KEY has a line {number} that is not a name, a batch, a number of devices "
-                    f"and {1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
+                    f"KEY has a line {number} that is not a name, a batch, {third} and "
+                    f"{1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
                     "let 'make fit' write it",
                 )
         if len(lines) > MOST_NETWORKS:
+            kept = "most devices ran" if ran else "are surest"
             raise refusal(
-                f"KEY has {len(lines)} lines, {MOST_NETWORKS} at most",
-                "keep those that most devices ran",
+                f"KEY has {len(lines)} lines, {MOST_NETWORKS} at most", f"keep those that {kept}"
             )
-        return networks
-
-    @checked("heard")
-    @classmethod
-    def _heard(cls, heard: str) -> str:
-        for number, line in enumerate(heard.splitlines(), start=1):
-            if _heard(line) is None:
-                raise refusal(
-                    f"KEY has a line {number} that is not a name, a batch, a share between 0 and 1 "
-                    f"and {1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
-                    "let 'make fit' write it",
-                )
-        if len(heard.splitlines()) > MOST_NETWORKS:
-            raise refusal(
-                f"KEY has {len(heard.splitlines())} lines, {MOST_NETWORKS} at most",
-                "keep those that are surest",
-            )
-        return heard
+        return text
 
 
 CovariateName = Annotated[StrictStr, OneOf("covariate", COVARIATES)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
     Field,
     StrictBool,
@@ -15,8 +16,9 @@ from pydantic import (
     model_validator,
 )
 
+from hetsim.hardware.files.catalog_files import Sort
 from hetsim.hardware.files.device_schema import DeviceModel, PriceModel
-from hetsim.hardware.files.kernels_schema import Precision
+from hetsim.hardware.files.kernels_schema import FittedModel, KinModel, Precision
 from hetsim.hardware.files.schema import (
     Figure,
     FractionFigure,
@@ -158,3 +160,13 @@ def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:
         else:
             merged[key] = change
     return merged
+
+
+MODELS: Mapping[Sort, type[BaseModel]] = {
+    "device": DeviceModel,
+    "link": LinkModel,
+    "platform": PlatformModel,
+    "fitted": FittedModel,
+    "kin": KinModel,
+}
+"""What each sort of file may say."""

@@ -91,16 +91,16 @@ def _read_fitted(
     return (fitted, None) if wrong is None else (None, wrong)
 
 
-def link_complaints(
+def _link_complaints(
     source: Source, entries: Sequence[Any], devices: Collection[str]
 ) -> list[Complaint]:
-    """Return what is wrong with the ends and names of the entries of ``links:``."""
+    """What is wrong with the ends and names of ``links:``, as far as entries can be read."""
     complaints: list[Complaint] = []
-    lines_by_name: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for index, entry in enumerate(entries):
         at: YamlPath = ("links", index)
-        ends = _ends(entry)
-        if ends is None:
+        ends = entry.get("between") if isinstance(entry, Mapping) else None
+        if not isinstance(ends, list) or len(ends) != 2 or {*map(type, ends)} != {str}:
             continue
         for position, end in enumerate(ends):
             if devices and end not in devices:
@@ -111,24 +111,22 @@ def link_complaints(
             line = source.line((*at, "between"))
             what = f"link of '{ends[0]}' with itself"
             complaints.append(Complaint(line, what, "name two devices that differ"))
-        name = entry.get("name") or link_name(ends)
-        if not isinstance(name, str):
-            continue
-        line = source.line((*at, "name"))
-        if name in lines_by_name:
-            hint = f"the other is on line {lines_by_name[name]}: give each a 'name' of its own"
-            complaints.append(Complaint(line, f"two links named '{name}'", hint))
-        lines_by_name.setdefault(name, line)
+        name, line = entry.get("name") or "-".join(ends), source.line((*at, "name"))
+        if isinstance(name, str):
+            if name in lines:
+                hint = f"the other is on line {lines[name]}: give each a 'name' of its own"
+                complaints.append(Complaint(line, f"two links named '{name}'", hint))
+            lines.setdefault(name, line)
     return complaints
 
 
-def memory_complaints(source: Source, entries: Any, devices: Collection[str]) -> list[Complaint]:
-    """Return what is wrong with the devices of the entries of ``memories:``."""
+def _memory_complaints(source: Source, entries: Any, devices: Collection[str]) -> list[Complaint]:
+    """What is wrong with the devices of ``memories:``, as far as entries can be read."""
     complaints: list[Complaint] = []
     lines: dict[str, int] = {}
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        names = entry.get("devices") if isinstance(entry, Mapping) else None
-        for position, name in enumerate(names if isinstance(names, list) else ()):
+        named = entry.get("devices") if isinstance(entry, Mapping) else None
+        for position, name in enumerate(named if isinstance(named, list) else ()):
             if not isinstance(name, str):
                 continue
             line = source.line(("memories", index, "devices", position))
@@ -140,32 +138,6 @@ def memory_complaints(source: Source, entries: Any, devices: Collection[str]) ->
                 complaints.append(Complaint(line, what, "name each device once"))
             lines.setdefault(name, line)
     return complaints
-
-
-def _ends(entry: Any) -> list[str] | None:
-    ends = entry.get("between") if isinstance(entry, Mapping) else None
-    if not isinstance(ends, list) or len(ends) != 2:
-        return None
-    return ends if all(isinstance(end, str) for end in ends) else None
-
-
-def link_name(ends: Sequence[str]) -> str:
-    """Return the name of a link that states none."""
-    return "-".join(ends)
-
-
-def unreachable(
-    source: Source, host: str, devices: Mapping[str, Any], links: Sequence[Link]
-) -> list[Complaint]:
-    """Return a complaint for each device that no chain of links joins to `host`. O(P + L)."""
-    return [
-        Complaint(
-            source.line(("devices", name)),
-            f"no link leads from the host '{host}' to '{name}'",
-            f"add a link with between: [{host}, {name}]",
-        )
-        for name in unreached(host, devices, links)
-    ]
 
 
 def read_device(path: Path, shown: str) -> DeviceSpec:
@@ -193,7 +165,8 @@ def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: s
         found = {}
         for precision, figures in kernels.items():
             file = None if path is None else kin_file(path, figures.kin)
-            found[precision] = figures if file is None else _with_likeness(figures, file)
+            likeness = "" if file is None else sha256_of(file)
+            found[precision] = dataclasses.replace(figures, likeness=likeness)
         if path is None or not in_catalog(path):
             for precision, told in measured.items():
                 if precision in found:
@@ -213,10 +186,6 @@ def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: s
     )
 
 
-def _with_likeness(figures: KernelFigures, file: Path) -> KernelFigures:
-    return dataclasses.replace(figures, likeness=sha256_of(file))
-
-
 def _by_kin(
     model: DeviceModel, precision: str, told: MeasuredModel, where: str
 ) -> KernelFigures | None:
@@ -233,7 +202,8 @@ def _by_kin(
     of_kin = kin.by_datasheet.precision
     bandwidth = model.memory_bandwidth_gbytes_s.value * GIGA
     limits = Limits.of(model.peak(name, of_kin, told.computes), bandwidth)
-    return _with_likeness(kin.figures(precision, model.datasheet(name, of_kin), limits), file)
+    figures = kin.figures(precision, model.datasheet(name, of_kin), limits)
+    return dataclasses.replace(figures, likeness=sha256_of(file))
 
 
 def _read(model: type[M], path: Path, shown: str) -> M:
@@ -281,13 +251,18 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
     host, names = source.data.get("host"), _entries(source, "devices")
     if isinstance(host, str) and names:
         if host not in names:
-            unknown = Complaint(
-                source.line(("host",)), f"unknown host '{host}'", nearest(host, names)
-            )
-            parts.complaints.append(unknown)
+            line, what = source.line(("host",)), f"unknown host '{host}'"
+            parts.complaints.append(Complaint(line, what, nearest(host, names)))
         elif links is not None:
-            parts.complaints += unreachable(source, host, names, links)
-    parts.complaints += memory_complaints(source, source.data.get("memories"), names)
+            parts.complaints += [
+                Complaint(
+                    source.line(("devices", name)),
+                    f"no link leads from the host '{host}' to '{name}'",
+                    f"add a link with between: [{host}, {name}]",
+                )
+                for name in unreached(host, names, links)
+            ]
+    parts.complaints += _memory_complaints(source, source.data.get("memories"), names)
     own = broken(source, parts.complaints)
     wrong = (*(() if own is None else (own,)), *parts.elsewhere.values())
     if wrong:
@@ -306,16 +281,13 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             SharedMemory(
                 memory.devices,
                 memory.bandwidth_gbytes_s.value * GIGA,
-                (memory.bandwidth_gbytes_s.status, memory.bandwidth_gbytes_s.source),
+                memory.bandwidth_gbytes_s.stated,
             )
             for memory in model.memories
         ),
+        power_provenance=("estimate", "") if model.power_w is None else model.power_w.stated,
+        price=None if model.price is None else model.price.to_price(),
     )
-    if model.price is not None:
-        platform = dataclasses.replace(platform, price=model.price.to_price())
-    if model.power_w is not None:
-        stated = model.power_w.status, model.power_w.source
-        platform = dataclasses.replace(platform, power_provenance=stated)
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
 
@@ -324,7 +296,11 @@ def digest(platform: Platform) -> str:
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
-        "devices": [[name, _planned_by(spec)] for name, spec in platform.devices.items()],
+        "devices": [
+            [name, {key: of[key] for key in of if key not in ("price", "availability")}]
+            for name, spec in platform.devices.items()
+            if (of := dataclasses.asdict(spec))
+        ],
         "links": [dataclasses.asdict(link) for link in platform.links],
         "host": platform.host,
     }
@@ -337,25 +313,12 @@ def digest(platform: Platform) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _planned_by(spec: DeviceSpec) -> dict[str, Any]:
-    record = dataclasses.asdict(spec)
-    del record["price"], record["availability"]
-    return record
-
-
 @dataclass(slots=True)
 class _Parts:
     """The parts of one platform file, and what is wrong with them.
 
-    Attributes
-    ----------
-    source : Source
-    catalog : bool
-        Whether the file belongs to the catalog.
-    complaints : list of Complaint
-        About this file.
-    known, elsewhere : dict
-        Files that it names, by what they should describe and path; those that are broken.
+    `known` are files that it names, by what they should describe and path; those in `elsewhere` are
+    broken.
     """
 
     source: Source
@@ -405,28 +368,19 @@ class _Parts:
                 line = self.source.line(at)
                 self.complaints.append(Complaint(line, str(error.what), error.hint or ""))
                 return None
-        if use.runtime is not None:
-            try:
-                spec = by_runtime(spec, use.runtime, "")
-            except UsageError as error:
-                self.complain((*at, "runtime"), error)
-                return None
-        return self.executing(spec, use, at)
-
-    def complain(self, at: YamlPath, error: UsageError) -> None:
-        """Note what is wrong with the value at `at` of this file."""
-        what = f"'{'.'.join(map(str, at))}': {error.what}"
-        self.complaints.append(Complaint(self.source.line(at), what, error.hint or ""))
-
-    def executing(self, spec: DeviceSpec, use: DeviceUse, at: YamlPath) -> DeviceSpec | None:
-        """Return the device as its entry says that it computes float models."""
-        if use.execute is None:
-            return spec
-        try:
-            return executing(spec, use.execute, "")
-        except UsageError as error:
-            self.complain((*at, "execute"), error)
-            return None
+        for key, given, variant in (
+            ("runtime", use.runtime, by_runtime),
+            ("execute", use.execute, executing),
+        ):
+            if given is not None:
+                try:
+                    spec = variant(spec, given, "")
+                except UsageError as error:
+                    what = f"'devices.{name}.{key}': {error.what}"
+                    line = self.source.line((*at, key))
+                    self.complaints.append(Complaint(line, what, error.hint or ""))
+                    return None
+        return spec
 
     def links(self) -> list[Link] | None:
         """Return the links, or None where one of them cannot be read."""
@@ -434,7 +388,7 @@ class _Parts:
         if not isinstance(entries, Sequence) or isinstance(entries, str):
             return None
         before = len(self.complaints), len(self.elsewhere)
-        self.complaints += link_complaints(self.source, entries, _entries(self.source, "devices"))
+        self.complaints += _link_complaints(self.source, entries, _entries(self.source, "devices"))
         links: list[Link] = []
         for index, entry in enumerate(entries):
             use, _ = parse(LinkUse, self.source, entry, catalog=self.catalog)
@@ -465,7 +419,7 @@ class _Parts:
         sd = use.sd if use.sd is not None else known.sd if known else None
         duplex = use.duplex if use.duplex is not None else known.duplex if known else True
         return Link(
-            name=use.name or link_name(use.between),
+            name=use.name or "-".join(use.between),
             a=use.between[0],
             b=use.between[1],
             latency_s=latency.value / MICROSECONDS,
@@ -475,7 +429,7 @@ class _Parts:
             of=use.link or "",
             sd=sd,
             provenance={
-                name: (figure.status, figure.source)
+                name: figure.stated
                 for name, figure in (
                     ("latency_s", latency),
                     ("bytes_per_s", bandwidth),

@@ -170,6 +170,11 @@ class Figure(Strict, Generic[T]):
             return {"value": given, "status": "estimate", "source": "user"}
         return given if in_catalog else {"status": "estimate", "source": "user", **given}
 
+    @property
+    def stated(self) -> tuple[str, str]:
+        """How sure it is, and where it is from."""
+        return self.status, self.source
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: JsonHandler

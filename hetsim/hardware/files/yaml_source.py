@@ -134,11 +134,9 @@ def read_yaml(
     kind : type of InvalidInput
         What is raised where the file is wrong.
 
-    Raises
-    ------
-    InvalidInput
-        Of this kind, where it is no readable file, not UTF-8, not YAML, or not one mapping; where
-        a key appears twice or is no text, or a value has a tag that plain data does not need.
+    Raises InvalidInput of this kind, where it is no readable file, not UTF-8, not YAML, or not one
+    mapping; where a key appears twice or is no text, or a value has a tag that plain data does not
+    need.
     """
     shown = os.fspath(path) if shown is None else shown
     text = _text(path, shown, holds, kind)

@@ -15,10 +15,9 @@ from catalog.fidelity.points import FidelityPoint, Predicted, losses, read_point
 from catalog.fidelity.sections import Summary
 from catalog.fidelity.server.points import read_server
 from catalog.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES, told
-from catalog.graphs import Graphs, read_graphs
 from catalog.kin_fits import catalog_asks
 from catalog.measured import ITEM_BYTES, measured_folder
-from catalog.points import Chips, points_of
+from catalog.points import Chips, Graphs, points_of, read_graphs
 from hetsim.cost.kernels.networks import KernelTable, network_table
 from hetsim.hardware.kernel_figures import BATCHES, INDEX, batch_range
 from hetsim.hardware.spec import DeviceSpec

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from catalog.fidelity.judged import alone_s, device_of, figures_of
-from catalog.graphs import Graphs, read_graphs
 from catalog.measured import ITEM_BYTES, measured_folder
+from catalog.points import Graphs, read_graphs
 from cost.kernels.test_as_floats import quantized_model
 from hetsim.cost.kernels.as_floats import floats_of
 from hetsim.cost.kernels.likeness import likeness_of

@@ -19,7 +19,6 @@ from hetsim.cost.calibration.fitting import (
     lowered,
     median_and_p90,
     overheads,
-    predicted_s,
     prior,
     undisturbed,
 )
@@ -158,22 +157,3 @@ def test_errors_of_the_file_are_those_of_whole_networks(
     assert found.median == pytest.approx(0.1)
     assert found.p90 == pytest.approx(np.quantile([0.1, 0, 0.1, 0.3, 0], 0.9))
     assert figure_errors([part]) == figure_errors(shown[:1]) == ()
-
-
-def test_a_prediction_is_kernels_dispatch_and_what_moves(
-    networks: list[Network], fitted: Fit
-) -> None:
-    one = networks[0]
-    values = np.exp(fitted.log_values)
-    more = replace(one, io_bytes=1e6)
-    apart = predicted_s(more, fitted, ()) - predicted_s(one, fitted, ())
-    assert apart == pytest.approx(1e6 / values[INDEX["io_gbytes_s"]])
-    empty = replace(one, rows=one.rows[:0])
-    assert predicted_s(empty, fitted, ()) == pytest.approx(values[INDEX["dispatch_us"]])
-
-
-@pytest.mark.parametrize("provider", ["cpu", "cuda", "qnn"])
-def test_every_parameter_has_a_prior(provider: str) -> None:
-    mean, deviation = prior(provider, 2)
-    assert np.isfinite(mean).all()
-    assert (deviation > 0).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hetsim.cost.calibration.measuring import (
     Taken,
     merged,
     taken,
-    typical,
 )
 from hetsim.device.kernels.timing import TimedKernelRuns, TimedNetwork
 from hetsim.errors import InvalidInput
@@ -88,19 +86,6 @@ def test_a_line_that_is_no_measurement_is_named(tmp_path: Path, line: str) -> No
         Journal(path, SETTING)
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot write the journal"):
-        Journal(tmp_path / "none" / "j.jsonl", SETTING)
-
-
-def test_a_typical_figure_leaves_out_luck_and_disturbance() -> None:
-    assert typical([3.0]) == 3.0
-    assert typical([100.0, 2.0, 9.0]) == 2.0
-    values = [*range(1, 21)]
-    assert typical(values) == sum(range(3, 8)) / 5
-    assert typical(values[::-1]) == typical(values)
-
-
 def test_repeats_become_one_figure_with_their_spread() -> None:
     runs = TimedNetwork(
         cpu_s=(1.0, 1.2, 1.1, 5.0), wall_s=(2.0, 2.4, 2.2, 10.0),
@@ -121,11 +106,3 @@ def test_several_times_become_one() -> None:
     assert found.spread == pytest.approx(0.1)
     assert found.kernels == (Kernel("k", "Conv", 8, 0.2),)
     assert merged([ONE]) == ONE
-
-
-def test_the_file_is_json_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "j.jsonl"
-    Journal(path, SETTING).add(ONE)
-    head, line = (json.loads(text) for text in path.read_text("utf-8").splitlines())
-    assert head["schema"] == "hetsim-calibration/1"
-    assert line[:3] == ["a", 0, 0.5]

@@ -11,7 +11,7 @@ from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.loading import load_model
 from hetsim.graph.work import graph_work
 from hetsim.graph.zoo import models as zoo
-from kernel_graphs import chain, graph_of
+from kernel_graphs import graph_of
 from sweeps import sweep
 
 SHAPE = (1, 4, 3, 3)
@@ -109,23 +109,6 @@ def sets_of(graph, supported=None, kinds=None):
     return check(graph, supported or [True] * len(graph.nodes), kinds)
 
 
-def test_a_chain_of_pointwise_nodes_joins_with_the_views_between():
-    assert sets_of(chain("Conv", "Relu", "Reshape", "Gelu", "Reshape")) == ((0, 1, 2, 3),)
-    assert sets_of(chain("Softmax", "Relu", "Conv", "Conv")) == ((0, 1),)
-    assert sets_of(chain("Resize", "Relu", "Relu")) == ((1, 2),)
-
-
-def test_what_is_refused_joins_nothing():
-    graph = chain("Conv", "Relu", "Reshape", "Gelu", "Relu")
-    assert sets_of(graph, [True, False, True, True, True]) == ((3, 4),)
-    assert sets_of(graph, [True, True, False, True, True]) == ((0, 1), (3, 4))
-
-
-def test_unlike_kinds_are_never_one_kernel():
-    graph = chain("Conv", "Relu", "Erf", "Relu")
-    assert sets_of(graph, kinds=[1, 1, 0, 0]) == ((0, 1), (2, 3))
-
-
 def residual(*, read_again=False):
     """Two convolutions, and their sum."""
     nodes = [
@@ -144,32 +127,3 @@ def residual(*, read_again=False):
 def test_a_sum_joins_the_operand_that_is_done_last_and_that_none_else_reads():
     assert sets_of(residual()) == ((1, 2, 3),)
     assert sets_of(residual(read_again=True)) == ((0, 2, 3),)
-
-
-def test_no_sum_joins_what_only_moves_and_none_joins_a_smaller_operand():
-    nodes = [("Transpose", ["x"], ["t"], {}), ("Add", ["t", "r"], ["y"], {})]
-    assert sets_of(graph_of(nodes, dict.fromkeys("xtry", (4, 4)))) == ()
-    nodes = [("Conv", ["x", "w"], ["c"], {}), ("Mul", ["c", "r"], ["y"], {})]
-    shapes = {"x": (1, 4, 1, 1), "w": (4, 4, 1, 1), "c": (1, 4, 1, 1), "r": SHAPE, "y": SHAPE}
-    assert sets_of(graph_of(nodes, shapes, constants=("w",))) == ()
-
-
-def gated(*ops, product="Mul", extra=()):
-    """A convolution, functions of what it makes one after the other, and a product with it."""
-    nodes = [("Conv", ["x", "w"], ["v0"], {})]
-    nodes += [(op, [f"v{i}"], [f"v{i + 1}"], {}) for i, op in enumerate(ops)]
-    nodes += [(product, [f"v{len(ops)}", "v0"], ["y"], {}), *extra]
-    made = {name: SHAPE for node in nodes for name in node[2]}
-    shapes = {"w": (4, 4, 1, 1), "x": SHAPE, **made}
-    read = {name for node in nodes for name in node[1]}
-    outputs = [name for name in made if name not in read]
-    return graph_of(nodes, shapes, constants=("w",), outputs=outputs)
-
-
-def test_a_gate_joins_whole_or_not_at_all():
-    assert sets_of(gated("Sigmoid")) == ((0, 1, 2),)
-    assert sets_of(gated("Softplus", "Tanh")) == ((1, 2, 3),)
-    again = gated("Sigmoid", extra=[("Softmax", ["v0"], ["z"], {})])
-    assert sets_of(again) == ((1, 2),)
-    assert sets_of(gated("Softmax")) == ()
-    assert sets_of(gated("Sigmoid"), [True, True, False]) == ()

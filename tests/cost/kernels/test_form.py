@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -177,18 +175,6 @@ def test_it_is_the_formula_told_in_numpy(
         assert whole <= (sum(parts) + launch) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("form", CONVOLUTIONS)
-@pytest.mark.parametrize("side", [1, 2, 8, 9])
-def test_the_smallest_convolutions_and_those_at_the_ends_of_tiles(form: str, side: int) -> None:
-    """One channel in or out, and a tile or granule of them more or less one."""
-    for inputs, outputs, groups in product((1, 2, 31, 32, 33), (1, 2, 3, 32, 33), (1, 2, 32)):
-        for window in (1, 3):
-            kernel = convolution(inputs, outputs, side, window)
-            kernel[COLUMN["form"]], kernel[COLUMN["groups"]] = FORMS.index(form), groups
-            seconds = kernel_seconds(VALUES, kernel, 0.5)
-            assert seconds == pytest.approx(told_in_numpy(VALUES, kernel, 0.5), rel=1e-12)
-
-
 @examples(quick=20, full=500)
 @given(figures(), st.lists(rows(), min_size=1, max_size=6), shares)
 def test_machine_code_gives_the_same(
@@ -296,27 +282,6 @@ def test_it_falls_with_every_rate(
     assert kernel_seconds(faster, kernel, streamed) >= before / times * (1 - 1e-12)
 
 
-def test_a_device_that_is_faster_in_all_is_so_much_faster() -> None:
-    values = VALUES.copy()
-    for name in RATES:
-        values[INDEX[name]] *= 2
-    values[INDEX["launch_us"]] /= 2
-    kernel = convolution(64, 128, 28)
-    halved = kernel_seconds(VALUES, kernel, 1.0) / 2
-    assert kernel_seconds(values, kernel, 1.0) == pytest.approx(halved)
-
-
-def test_utilisation_grows_with_the_batch_and_saturates() -> None:
-    def a_second(batch: int) -> float:
-        kernel = convolution(256, 256, 7, batch=batch)
-        return float(kernel[COLUMN["flops"]]) / kernel_seconds(VALUES, kernel, 1.0)
-
-    rates = [a_second(batch) for batch in (1, 2, 4, 8, 64, 512, 4096)]
-    assert rates == sorted(rates)
-    assert rates[0] < 0.7 * rates[3]
-    assert rates[5] == pytest.approx(rates[6], rel=0.1)
-
-
 def test_arithmetic_is_half_of_the_rate_at_the_size_of_half() -> None:
     wide = 1e12
     values = VALUES.copy()
@@ -330,71 +295,6 @@ def test_arithmetic_is_half_of_the_rate_at_the_size_of_half() -> None:
         kernel = row("matmul", flops=wide, **features)
         slow, fast = (kernel_parts(each, kernel, 1.0)[1] for each in (given_one, values))
         assert slow == pytest.approx(2 * fast)
-
-
-def test_winograd_is_for_three_by_three_alone() -> None:
-    values = VALUES.copy()
-    values[INDEX["winograd"]] *= 4
-    large, small = convolution(256, 256, 56), convolution(8, 8, 4)
-    strided, wide = large.copy(), convolution(256, 256, 56, 5)
-    strided[COLUMN["stride"]] = 2
-
-    def gain(kernel: NDArray[np.float64]) -> float:
-        return kernel_parts(VALUES, kernel, 1.0)[1] / kernel_parts(values, kernel, 1.0)[1]
-
-    assert gain(strided) == gain(wide) == 1.0
-    assert 1.0 < gain(small) < 1.05
-    assert gain(large) == pytest.approx(4 ** (1.6 / (280 / 256) ** 2 / (1 + 64 / 56**2)))
-
-
-def test_a_tile_that_is_half_empty_takes_as_long_as_the_figure_says() -> None:
-    """Positions of one image count, and channels; of a batch each image is padded."""
-    one_way = VALUES.copy()
-    for name in ("fill_columns", "fill_depth", "fill_rows", "fill_outputs", "channel_granule"):
-        one_way[INDEX[name]] = 1e-9
-    one_way[INDEX["cache_mib"]] = 1e18
-    one_way[[INDEX["tile_compute"], INDEX["tile_traffic"]]] = 1.5, 1.25
-    none = one_way.copy()
-    none[[INDEX["tile_compute"], INDEX["tile_traffic"]]] = 1.0
-
-    def times(kernel: NDArray[np.float64]) -> list[float]:
-        tiled, plain = (kernel_parts(each, kernel, 1.0) for each in (one_way, none))
-        return [tiled[part] / plain[part] for part in (1, 2)]
-
-    full = convolution(64, 32, 16, batch=8)
-    assert times(full) == [1.0, 1.0]
-    outputs, inputs = convolution(64, 16, 16), convolution(16, 32, 16)
-    assert times(outputs) == times(inputs) == pytest.approx([1.5, 1.25**0.5])
-    image = convolution(64, 32, 16)
-    image[[COLUMN["rows"], COLUMN["positions"]]] = 8 * 32, 32
-    assert times(image) == pytest.approx([1.5, 1.25])
-    both = convolution(16, 16, 16, 1)
-    assert times(both) == pytest.approx([1.5**2, 1.25])
-    depthwise = row(
-        "depthwise", flops=1e6, rows=256, positions=256, columns=1, depth=9, window_h=3,
-        window_w=3, groups=16, read_bytes=1e5, write_bytes=1e5,
-    )  # fmt: skip
-    assert times(depthwise) == pytest.approx([1.5, 1.25])
-    vector = row("pointwise", flops=1e6, columns=64, depth=64, read_bytes=256, write_bytes=256)
-    assert times(vector) == [1.0, 1.0]
-    product = row("matmul", flops=1e6, rows=3, columns=3, depth=3, read_bytes=36, write_bytes=36)
-    assert times(product) == [1.0, 1.0]
-
-
-def test_figures_without_an_effect_have_none() -> None:
-    """At its neutral value a parameter is as if the formula did not have it."""
-    neutral = {one.name: one.neutral for one in PARAMETERS if one.neutral is not None}
-    assert neutral == {"tile_compute": 1.0, "tile_traffic": 1.0, "concat": 1.0}
-    values = VALUES.copy()
-    for name, value in neutral.items():
-        values[INDEX[name]] = value
-    sizes = {"read_bytes": 1e6, "write_bytes": 1e6}
-    joined, copied = (kernel_seconds(values, row(f, **sizes), 1.0) for f in ("concat", "movement"))
-    assert joined == copied
-    odd = convolution(33, 5, 7)
-    alone = odd.copy()
-    alone[COLUMN["positions"]] = 64.0
-    assert kernel_seconds(values, odd, 1.0) == kernel_seconds(values, alone, 1.0)
 
 
 def test_weights_that_stay_on_the_chip_are_hardly_read() -> None:
@@ -416,14 +316,3 @@ def test_every_parameter_matters_to_some_kernel() -> None:
     networks = Networks.of([(np.array(kernels), np.ones(len(kernels)), 1e8, 1e6)])
     _, slopes = log_total_and_gradient(np.log(VALUES), networks)
     assert [one.name for one, slope in zip(PARAMETERS, slopes[0], strict=True) if slope == 0] == []
-
-
-def test_a_kernel_of_nothing_costs_its_launch() -> None:
-    assert kernel_seconds(VALUES, row("dense"), 1.0) == VALUES[INDEX["launch_us"]]
-    other = VALUES[INDEX["launch_us"]] * VALUES[INDEX["launch_other"]]
-    assert kernel_seconds(VALUES, row("elementwise"), 1.0) == other
-    assert len(Networks.of([])) == 0
-    empty = Networks.of([(np.empty((0, len(FEATURES))), np.empty(0), 0.0, 0.0)])
-    dispatch = VALUES[INDEX["dispatch_us"]]
-    assert np.exp(log_total(np.log(VALUES), empty)) == pytest.approx([dispatch])
-    assert dataclasses.is_dataclass(empty)

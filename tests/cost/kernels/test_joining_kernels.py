@@ -114,15 +114,6 @@ def test_views_between_are_members_where_all_of_them_can_be() -> None:
     assert sets(graph(computed, **shapes, s=(2,))) == ((1, 2, 3),)
 
 
-def test_what_writes_without_reading_is_no_view() -> None:
-    square = (36, 36)
-    nodes = [node("MatMul", "x", "r", to="c"), node("EyeLike", "c", to="e"), node("Relu", "e")]
-    found = graph(nodes, **dict.fromkeys("xrcey", square))
-    (_, eye, _) = graph_work(found)
-    assert (eye.read_bytes, eye.flops, eye.write_bytes > 0) == (0, 0, True)
-    assert not any(0 in one for one in sets(found))
-
-
 def gated(product: str = "Mul", *more: Any, outputs: tuple[str, ...] = (), **shapes: Any) -> Graph:
     nodes = [CONV, node("Sigmoid", "c", to="s"), node(product, "s", "c"), *more]
     return graph(nodes, outputs=outputs, **WEIGHT, **shapes)
@@ -197,22 +188,3 @@ def test_a_norm_begins_with_the_sum_that_it_alone_reads() -> None:
     assert sets(summed(before), **joined) == ((0, 1),)
     # A norm of what the graph is given begins with nothing.
     assert sets(graph([NORM], a=SHAPE, w1=(3,)), **said) == ()
-
-
-def test_words_tell_what_joins_by_what_it_reads() -> None:
-    nodes = [
-        CONV, node("Add", "c", "w1", to="a"), node("Sum", "a", "r", to="b"),
-        node("Max", "b", "q", to="d"), node("Relu", "d"),
-    ]  # fmt: skip
-    found = graph(nodes, **WEIGHT, w1=(4, 1, 1))
-    told = joints(found, graph_work(found))
-    assert [(one.form, one.word, one.root, one.nodes) for one in told] == [
-        ("pointwise", "Add", 0, (1,)), ("pointwise", "Add/2", 0, (2,)),
-        ("pointwise", "Max/2", 0, (3,)), ("pointwise", "Relu", 0, (4,)),
-    ]  # fmt: skip
-    # By the word of the form that the kernel has: of another form it says nothing.
-    assert sets(found, pointwise={"Add", "Add/2"}) == ((0, 1, 2),)
-    assert sets(found, dense={"Add", "Add/2"}) == ()
-    # Elementwise kernels go by how they begin.
-    assert sets(found, elementwise={"Add>Add/2", "Add>Max/2"}) == ((1, 2, 3),)
-    assert sets(found, elementwise={"Add/2", "Max/2", "Relu"}) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hetsim.cost.calibration.fitting import Fit, Overheads, network_of, predicte
 from hetsim.cost.calibration.measuring import Kernel, Setting, Taken, generated, taken
 from hetsim.cost.kernels.layouts import COPIES, Copy, copies_of
 from hetsim.device.kernels.timing import time_network
+from hetsim.graph.graph import Graph
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
@@ -153,3 +155,51 @@ def test_a_problem_on_the_written_device_takes_what_was_judged(name, slow_norms,
     copies = network_of(model, Taken(name, 0, 1.0, 0.0, 0.0, ()), JOINS, None)
     plain = predicted_s(replace(copies, io_bytes=0.0), fitted, factors)
     assert (judged > plain) == bool(copies_of(model.graph, 16))
+
+
+BLOCK = 16
+IMAGE = (1, 32, 6, 6)
+ALL = 32 * 36
+"""Elements of an image."""
+
+Nodes = list[tuple[str, list[str], list[str], dict[str, Any]]]
+
+
+def graph(nodes: Nodes, *, outputs: tuple[str, ...] = (), **shapes: tuple[int, ...]) -> Graph:
+    """Images, but for `shapes`; what begins with w is a constant."""
+    names = dict.fromkeys(name for _, reads, writes, _ in nodes for name in (*reads, *writes))
+    given = {name: IMAGE for name in names if name} | {"w": (32, 32, 1, 1)} | shapes
+    constants = tuple(name for name in given if name.startswith("w"))
+    return graph_of(nodes, given, constants=constants, outputs=outputs or None)
+
+
+def conv(source: str = "x", result: str = "c", weight: str = "w", **attributes: Any) -> Any:
+    return ("Conv", [source, weight], [result], attributes)
+
+
+def then(op: str, *reads: str, result: str = "y", **attributes: Any) -> Any:
+    return (op, list(reads), [result], attributes)
+
+
+def copied(found: Graph) -> list[tuple[int, int]]:
+    return [(copy.node, copy.elements) for copy in copies_of(found, BLOCK)]
+
+
+IN, LAST = (0, ALL), (1, ALL)
+"""Copies of an image into blocks for node 0, and of what node 1 makes out of them."""
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        then("Relu", "c"), then("Sigmoid", "c"), then("Tanh", "c"), then("LeakyRelu", "c"),
+        then("Clip", "c"), then("MaxPool", "c"), then("AveragePool", "c"), then("Resize", "c"),
+        then("Upsample", "c"), then("GlobalMaxPool", "c"), then("GlobalAveragePool", "c"),
+        then("BatchNormalization", "c", "w1"), then("Mul", "c", "w4"), then("Mul", "c", "w3"),
+        then("Concat", "c", axis=1), conv("c", "y"),
+    ],
+    ids=lambda node: f"{node[0]} {len(node[1])} {node[1][-1]}",
+)  # fmt: skip
+def test_what_has_a_kernel_for_blocks_keeps_them(after: Any) -> None:
+    shapes = {"w1": (32,), "w3": (32, 1, 1), "w4": (1, 32, 1, 1)}
+    assert copied(graph([conv(), after], **shapes)) == [IN, LAST]

@@ -1,4 +1,4 @@
-"""What a kin's networks say of others: closed forms, brute force, and networks of the zoo."""
+"""What the networks of a kin say of another: closed forms, traits by definition, prices."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import onnx
 import onnx.parser
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hetsim
-from figure_builders import kernel_figures, kin_block, kin_record
+from figure_builders import VALUES, kernel_figures, kin_block, kin_record
 from hetsim.cost.fitted import Fitted
-from hetsim.cost.kernels.form import COLUMN, FORMS, kernel_seconds, streamed_share
+from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, kernel_seconds, streamed_share
 from hetsim.cost.kernels.likeness import (
     BATCHES,
     SAME,
@@ -23,6 +25,7 @@ from hetsim.cost.kernels.likeness import (
     Placed,
     covariance,
     said_by_kin,
+    traits,
     traits_of,
 )
 from hetsim.cost.kernels.networks import network_table, of_batch
@@ -30,15 +33,14 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.model import Model
 from hetsim.hardware.catalog import load_device
 from hetsim.hardware.files import catalog_files
-from hetsim.hardware.kernel_figures import INDEX
-from hetsim.hardware.kin import TRAITS, Kin, KnownNetwork, Likely
+from hetsim.hardware.kin import TRAITS, Heard, Kin, KnownNetwork, Likely
 from hetsim.hardware.spec import Platform
-from hetsim.problem.evidence_of_platform import device_evidence
+from sweeps import examples
 
 FAR = [9.0] * len(TRAITS)
 
 
-def place(*first: float) -> list[float]:
+def placed(*first: float) -> list[float]:
     return [*first, *[0.0] * (len(TRAITS) - len(first))]
 
 
@@ -53,14 +55,14 @@ def resnet() -> Model:
 
 
 def test_one_network_tells_by_the_closed_form() -> None:
-    kin = kin_record([("anet", 1, 4, 0.3, place())])
+    kin = kin_record([("anet", 1, 4, 0.3, placed())])
     known = Likeness.of(kin)
     noise = 0.1**2 / 4
     for apart in (0.0, 0.01, 0.2, 0.45, 1.0):
         bell = math.exp(-((apart / 0.45) ** 2) / 2)
         own = math.exp(-((apart / SAME) ** 2) / 2)
         near = 0.25**2 * (0.6 * bell + 0.4 * own)
-        found = likely_of(known, np.array(place(apart)), 1)
+        found = likely_of(known, np.array(placed(apart)), 1)
         assert found.effect == pytest.approx(near * 0.3 / (0.25**2 + noise), rel=1e-6)
         left = 0.25**2 - near**2 / (0.25**2 + noise)
         assert found.sd == pytest.approx(math.sqrt(left), rel=1e-6)
@@ -69,11 +71,11 @@ def test_one_network_tells_by_the_closed_form() -> None:
         assert found.usual_sd == pytest.approx(0.25)
         assert found.same == (apart < 0.1)
         assert found.networks == (("anet",) if apart < 0.9 else ())
-    assert str(likely_of(known, np.array(place()), 1)) == "as anet: +33 %"
+    assert str(likely_of(known, np.array(placed()), 1)) == "as anet: +33 %"
 
 
 def test_a_network_that_was_run_gets_its_effect_and_one_like_none_nothing() -> None:
-    kin = kin_record([("a", 1, 50, 0.3, place()), ("b", 1, 50, -0.1, place(3.0))], noise=0.05)
+    kin = kin_record([("a", 1, 50, 0.3, placed()), ("b", 1, 50, -0.1, placed(3.0))], noise=0.05)
     known = Likeness.of(kin)
     a, b = (likely_of(known, np.array(one.traits), 1) for one in kin.networks)
     assert (a.effect, b.effect) == (pytest.approx(0.3, rel=0.01), pytest.approx(-0.1, rel=0.01))
@@ -85,10 +87,10 @@ def test_a_network_that_was_run_gets_its_effect_and_one_like_none_nothing() -> N
 
 
 def test_names_decide_nothing_but_what_is_left_out_together() -> None:
-    told = [("a", 1, 2, 0.3, place()), ("b", 1, 3, 0.1, place(0.3)), ("c", 1, 1, -0.2, FAR)]
+    told = [("a", 1, 2, 0.3, placed()), ("b", 1, 3, 0.1, placed(0.3)), ("c", 1, 1, -0.2, FAR)]
     known = Likeness.of(kin_record(told))
     other = Likeness.of(kin_record([(name * 2, *rest) for name, *rest in told]))
-    one, two = (likely_of(each, np.array(place(0.1)), 1) for each in (known, other))
+    one, two = (likely_of(each, np.array(placed(0.1)), 1) for each in (known, other))
     assert replace(one, networks=()) == replace(two, networks=())
 
 
@@ -123,34 +125,27 @@ def test_what_is_usual_is_what_the_others_tell_of_each() -> None:
 
 
 def test_an_odd_network_moves_its_neighbours_no_more_than_they_bear() -> None:
-    told = [("a", 1, 9, 5.0, place()), ("b", 1, 9, 0.0, place(0.4))]
+    told = [("a", 1, 9, 5.0, placed()), ("b", 1, 9, 0.0, placed(0.4))]
     wild = Likeness.of(kin_record(told))
-    told[0] = ("a", 1, 9, 2.5 * math.sqrt(0.25**2 + 0.1**2 / 9), place())
+    told[0] = ("a", 1, 9, 2.5 * math.sqrt(0.25**2 + 0.1**2 / 9), placed())
     tamed = Likeness.of(kin_record(told))
     for beside in (-0.6, -0.45):
-        one, two = (likely_of(each, np.array(place(beside)), 1).effect for each in (wild, tamed))
+        one, two = (likely_of(each, np.array(placed(beside)), 1).effect for each in (wild, tamed))
         assert one == pytest.approx(two, abs=1e-3)
     # It is what it is where it was run.
-    assert likely_of(wild, np.array(place()), 1).effect == pytest.approx(5, rel=0.02)
-
-
-def test_a_kin_whose_networks_have_nothing_in_common_says_nothing_of_others() -> None:
-    known = Likeness.of(kin_record([("a", 1, 9, 0.4, place())], shared=0.0))
-    beside = likely_of(known, np.array(place(0.9)), 1)
-    assert (beside.effect, beside.networks) == (pytest.approx(0, abs=1e-9), ())
-    assert likely_of(known, np.array(place()), 1).effect == pytest.approx(0.4, rel=0.05)
+    assert likely_of(wild, np.array(placed()), 1).effect == pytest.approx(5, rel=0.02)
 
 
 def test_a_network_has_its_effect_at_other_batches_the_less_the_further_they_are() -> None:
-    bnet = kin_record([("bnet", 1, 9, 0.0, place(5.0))]).networks[0]
-    anet = KnownNetwork("anet", 4, 9, 0.3, tuple(place(1.0)), tuple(place()))
+    bnet = kin_record([("bnet", 1, 9, 0.0, placed(5.0))]).networks[0]
+    anet = KnownNetwork("anet", 4, 9, 0.3, tuple(placed(1.0)), tuple(placed()))
     known = Likeness.of(replace(kin_record(), networks=(anet, bnet), shared=0.0, noise=0.01))
-    there = known.predict(np.array(place(1.0)), 4, np.array(place()))
+    there = known.predict(np.array(placed(1.0)), 4, np.array(placed()))
     assert there.effect == pytest.approx(0.3, rel=0.01)
     effects = []
     for batch in (4, 8, 2, 1, 64):
         # At another batch kernels are unlike; one sample of it is the same network.
-        found = known.predict(np.array(FAR), batch, np.array(place()))
+        found = known.predict(np.array(FAR), batch, np.array(placed()))
         apart = abs(math.log(batch / 4))
         assert found.effect == pytest.approx(there.effect * math.exp(-apart / BATCHES), rel=1e-6)
         assert found.same
@@ -158,7 +153,7 @@ def test_a_network_has_its_effect_at_other_batches_the_less_the_further_they_are
         effects.append((found.effect, -found.sd))
     assert effects[1] == pytest.approx(effects[2])
     assert effects[0] > effects[1] > effects[3] > effects[4]
-    other = known.predict(np.array(place(1.0)), 4, np.array(place(1.0)))
+    other = known.predict(np.array(placed(1.0)), 4, np.array(placed(1.0)))
     assert (other.effect, other.same) == (pytest.approx(0, abs=1e-9), False)
 
 
@@ -183,34 +178,6 @@ def test_covariance_is_one_for_the_same_and_never_indefinite() -> None:
     assert np.diag(found) == pytest.approx(np.ones(30))
     assert (found == found.T).all()
     assert np.linalg.eigvalsh(found).min() > -1e-12
-
-
-@pytest.mark.parametrize("name", ["resnet50", "bert_small", "mobilenet_v2"])
-def test_traits_are_shares_of_the_time_by_form(name: str) -> None:
-    table, kin = network_table(hetsim.load_model(f"zoo:{name}").graph), kin_record()
-    found = dict(zip(TRAITS, traits_of(table, 1, kin), strict=True))
-    rows, weights = table.at(1, 4), table.weight_bytes(4)
-    streamed = streamed_share(kin.mean[INDEX["weights_on_chip_mib"]], weights)
-    took: dict[str, float] = {}
-    for row, count in zip(rows, table.counts, strict=True):
-        form = FORMS[int(row[COLUMN["form"]])]
-        took[form] = took.get(form, 0.0) + count * kernel_seconds(kin.mean, row, streamed)
-    total = sum(took.values())
-    for form in ("dense", "pointwise", "depthwise", "resize"):
-        assert (found[form] / 2) ** 2 == pytest.approx(took.get(form, 0.0) / total)
-    products = sum(took.get(form, 0.0) for form in ("matmul", "batched", "attention", "softmax"))
-    assert (found["matmul"] / 2) ** 2 == pytest.approx(products / total)
-    assert found["seconds"] == pytest.approx(0.25 * math.log(total * 1e3))
-    assert found["kernels"] == pytest.approx(0.25 * math.log(table.counts.sum()))
-    assert traits_of(table, 8, kin)[TRAITS.index("seconds")] > found["seconds"]
-
-
-def test_an_empty_network_has_traits() -> None:
-    table = network_table(hetsim.load_model("zoo:squeezenet").graph)
-    empty = replace(
-        table, elements=table.elements[:0], stored=table.stored[:0], counts=table.counts[:0]
-    )
-    assert traits_of(empty, 1, kin_record()).tolist() == [0.0] * len(TRAITS)
 
 
 @pytest.fixture
@@ -286,25 +253,6 @@ def test_nothing_is_said_of_what_is_not_priced(kin_of_resnet: Kin) -> None:
     assert problem.unpriced
 
 
-def test_a_network_that_was_run_is_surer_and_one_like_none_less() -> None:
-    figures = kernel_figures()
-    error = figures.errors[0]
-
-    def with_sd(sd: float, noise: float = 0.0) -> tuple[float, float]:
-        said = Likely(0.1, sd, 0.2, noise, False, ("x",))
-        found = device_evidence("gpu", CARD, figures, 1, likely=said)
-        return found.sd, found.common
-
-    assert with_sd(0.2) == (pytest.approx(error.sd), pytest.approx(error.common))
-    own = error.sd**2 - error.common**2
-    for ratio in (0.0, 0.5, 1.7):
-        sd, common = with_sd(0.2 * ratio)
-        assert common == pytest.approx(error.common * ratio**2)
-        assert sd**2 == pytest.approx(own + common**2)
-    # Devices differ on a network by more than the errors have of it.
-    assert with_sd(0.0, noise=0.5) == (pytest.approx(0.5), 0.0)
-
-
 def test_estimates_name_the_networks(resnet: Model) -> None:
     from hetsim.cost.model import Kernel
     from hetsim.graph.work import graph_work
@@ -317,3 +265,92 @@ def test_estimates_name_the_networks(resnet: Model) -> None:
     assert found.seconds == pytest.approx(1.1 * plain.seconds)
     assert found.launch_s == pytest.approx(1.1 * plain.launch_s)
     assert found.provenance == f"{plain.provenance}; like anet, bnet: +10 %"
+
+
+MEAN = kernel_figures().values
+BY_FORM = {
+    "dense": ("dense",), "pointwise": ("pointwise",), "depthwise": ("depthwise",),
+    "grouped": ("grouped",), "transposed": ("transposed",), "recurrent": ("recurrent",),
+    "matmul": ("matmul", "batched", "attention", "softmax"), "normalization": ("normalization",),
+    "elementwise": ("elementwise", "pooling", "reduction"), "resize": ("resize",),
+    "movement": ("movement", "concat", "transpose", "gather"),
+}  # fmt: skip
+"""Forms whose time counts for a trait; that of what nothing is known of counts for none."""
+
+
+def kernel(form: str, **features: float) -> np.ndarray:
+    made = dict.fromkeys(FEATURES, 1.0) | {"form": float(FORMS.index(form)), **features}
+    return np.array([made[name] for name in FEATURES])
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> np.ndarray:
+    size = st.integers(1, 500)
+    return kernel(
+        draw(st.sampled_from(FORMS)),
+        **{name: draw(size) for name in ("rows", "columns", "depth")},
+        **{name: draw(st.integers(0, 10**7)) for name in ("flops", "read_bytes", "write_bytes")},
+    )
+
+
+@examples(quick=40, full=500)
+@given(
+    st.lists(st.tuples(kernels(), st.integers(1, 5)), min_size=1, max_size=8),
+    st.sampled_from((0.0, 1e5, 1e9)),
+)
+def test_each_trait_by_its_definition(
+    network: list[tuple[np.ndarray, int]], weight_bytes: float
+) -> None:
+    rows, counts = np.array([one for one, _ in network]), np.array([float(n) for _, n in network])
+    streamed = streamed_share(VALUES["weights_on_chip_mib"] * 2**20, weight_bytes)
+    took = [n * kernel_seconds(MEAN, one, streamed) for one, n in network]
+    total = sum(took)
+    expected = {}
+    for trait, forms in BY_FORM.items():
+        own = [t for t, one in zip(took, rows, strict=True) if FORMS[int(one[0])] in forms]
+        expected[trait] = 2 * math.sqrt(sum(own) / total)
+    launches = sum(n for _, n in network)
+
+    def mean_log(name: str) -> float:
+        logs = [math.log(one[COLUMN[name]]) for one in rows]
+        return sum(t * each for t, each in zip(took, logs, strict=True)) / total
+
+    expected["seconds"] = 0.25 * math.log(total * 1e3)
+    expected["kernels"] = 0.25 * math.log(launches)
+    expected["columns"] = 0.35 * mean_log("columns")
+    expected["rows"] = 0.25 * mean_log("rows")
+    expected["launch"] = math.sqrt(VALUES["launch_us"] * 1e-6 * launches / total)
+    read_s = weight_bytes / (VALUES["weights_gbytes_s"] * 1e9)
+    expected["weights"] = 0.7 * math.sqrt(min(read_s / total, 1.5))
+    found = dict(zip(TRAITS, traits(rows, counts, weight_bytes, MEAN).tolist(), strict=True))
+    assert found == pytest.approx(expected)
+
+
+def point_at(*first: float) -> list[float]:
+    return [*first, *[0.0] * (len(TRAITS) - len(first))]
+
+
+def heard(name: str, effect: float, share: float, *first: float, batch: int = 1) -> Heard:
+    """What a kin of another runtime says of a network."""
+    (network,) = kin_record([(name, batch, 1, effect, point_at(*first))]).networks
+    return Heard(network, share)
+
+
+def test_of_what_is_heard_its_share_is_expected_where_nothing_else_is_known() -> None:
+    kin = replace(kin_record(), networks=())
+    at = np.array(point_at())
+    nothing = Likeness.of(kin).predict(at, 1, at)
+    assert (nothing.effect, nothing.sd, nothing.usual_sd) == (0.0, kin.sd, kin.sd)
+    assert (nothing.same, nothing.networks, nothing.noise) == (False, (), kin.noise)
+    for share in (0.1, 0.5, 0.9):
+        known = Likeness.of(replace(kin, heard=(heard("anet", 0.2, share),)))
+        found = known.predict(at, 1, at)
+        assert found.effect == pytest.approx(share * 0.2, rel=1e-6)
+        assert found.sd == pytest.approx(kin.sd * math.sqrt(1 - share), rel=1e-6)
+        # It was not run by the kin itself, which is what is usual of it.
+        assert (found.same, found.networks) == (False, ("anet",))
+        assert found.usual_sd == pytest.approx(kin.sd)
+        # An odd one moves nothing by more than any could: two and a half standard deviations.
+        odd = Likeness.of(replace(kin, heard=(heard("anet", 9.0, share),))).predict(at, 1, at)
+        most = 2.5 * kin.sd / math.sqrt(share)
+        assert odd.effect == pytest.approx(share * most, rel=1e-6)

@@ -12,10 +12,10 @@ import onnx.parser
 import pytest
 
 from figure_builders import kernel_figures
-from hetsim.cost.kernels.form import COLUMN, FEATURES, FORMS, streamed_share
+from hetsim.cost.kernels.form import COLUMN, FORMS, streamed_share
 from hetsim.cost.kernels.networks import kernels_seconds, network_table
 from hetsim.graph.loading import load_model, model_of
-from hetsim.graph.work import graph_work, node_work
+from hetsim.graph.work import graph_work
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import load_platform
 from hetsim.hardware.spec import Platform, SupportRule
@@ -96,14 +96,6 @@ def test_kernels_of_a_larger_batch_are_those_of_one_made_larger(name):
     assert table.io_bytes(4, 2) == larger.io_bytes(1, 2)
 
 
-def test_equal_kernels_are_one_row():
-    table = network_table(chain("Conv", "Relu", "Conv", "Relu", "Softmax"))
-    assert sorted(table.counts) == [1, 2]
-    assert table.at(1, 1, 3)[:, COLUMN["weight_bytes"]].max() == 16 * 3
-    assert table.weight_bytes(3) == 2 * 16 * 3
-    assert table.io_bytes(2, 4) == 2 * 2 * 36 * 4
-
-
 def test_products_of_activations_have_more_groups_and_others_more_rows():
     table = network_table(load_model("zoo:bert_small").graph)
     one, eight = table.at(1, 4), table.at(8, 4)
@@ -114,15 +106,6 @@ def test_products_of_activations_have_more_groups_and_others_more_rows():
         assert np.array_equal(eight[rows, COLUMN[column]], 8 * one[rows, COLUMN[column]])
     assert np.array_equal(eight[:, COLUMN["flops"]], 8 * one[:, COLUMN["flops"]])
     assert np.array_equal(eight[:, COLUMN["weight_bytes"]], one[:, COLUMN["weight_bytes"]])
-
-
-def test_integers_stay_as_they_are():
-    table = network_table(load_model("zoo:bert_small").graph)
-    assert table.io_bytes(1, 2) - table.io_bytes(1, 1) == table.io_elements
-    assert table.io_stored == 64 * 8
-    read = COLUMN["read_bytes"]
-    assert (table.stored[:, read] >= 0).all()
-    assert table.stored[:, COLUMN["rows"]].sum() == 0
 
 
 def test_a_choice_is_the_kernels_of_the_branch_with_most_work():
@@ -187,19 +170,3 @@ def test_bytes_of_weights_and_ends_are_of_the_types_that_they_are_held_in():
 
 def _flops(graph):
     return sum(work.flops for work in graph_work(graph))
-
-
-def test_work_without_kernels_has_no_rows():
-    table = network_table(chain("Reshape"))
-    assert table.at(1, 4).shape == (0, len(FEATURES))
-    assert table.weight_bytes(4) == 0
-    assert sum(work.flops for work in graph_work(chain("Reshape"))) == 0
-
-
-def test_work_is_counted_once_a_graph():
-    graph = chain("Conv", "Relu")
-    works = graph_work(graph)
-    assert graph_work(graph) is works
-    assert node_work(graph, graph.nodes[1]) is works[1]
-    assert graph_work(replace(graph, name="another")) is not works
-    assert node_work(chain("Conv", "Relu"), graph.nodes[1]) == works[1]

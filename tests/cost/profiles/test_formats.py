@@ -1,8 +1,12 @@
-"""What each format says of a kernel, field by field: what is absent, odd, or at a border."""
+"""Profiles of every format, read field by field; broken and hostile files refused."""
 
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from contextlib import suppress
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -16,7 +20,15 @@ from hypothesis import strategies as st
 from hetsim.cost.profiles import formats
 from hetsim.cost.profiles.formats import Profile, load_profile
 from hetsim.errors import InvalidInput
-from profile_builders import ai_hub_profile, openvino_table, ort_event, ort_run, written
+from profile_builders import (
+    ai_hub_profile,
+    openvino_table,
+    ort_event,
+    ort_profile,
+    ort_run,
+    trt_profile,
+    written,
+)
 from sweeps import examples
 
 
@@ -74,20 +86,6 @@ def test_ai_hub_says_how_often_it_ran_and_what_ran_where(read: Any) -> None:
         assert (read(content).between_s, read(content).runs) == (None, 1)
 
 
-@pytest.mark.parametrize("cycles", ["0", 0, "-0", None, 0.0])
-def test_ai_hub_layers_of_no_cycles_have_no_times(read: Any, cycles: Any) -> None:
-    content = ai_hub_profile([layer(name, execution_cycles=cycles) for name in "ab"], 60)
-    with pytest.raises(InvalidInput, match="its layers have no times"):
-        read(content)
-
-
-def test_ai_hub_cycles_are_no_times_without_that_of_an_inference(read: Any) -> None:
-    content = ai_hub_profile([layer("a", execution_cycles=5)], 60)
-    del content["execution_summary"]
-    with pytest.raises(InvalidInput, match="its layers have no times"):
-        read(content)
-
-
 def test_tensorrt_figures_are_of_the_count_that_it_says(read: Any) -> None:
     for head, runs in (([], 1), ([{"count": 0}], 1), ([{"count": 8}], 8), ([{"count": "4"}], 4)):
         profile = read([*head, {"name": "a", "timeMs": 8}, {"note": 1}])
@@ -106,32 +104,6 @@ def test_tensorrt_figures_are_of_the_count_that_it_says(read: Any) -> None:
         profile = read([*rows, {"name": "b", **more}])
         assert seconds(profile)["b"] == pytest.approx(5e-3)
         assert profile.rule.startswith("means")
-
-
-@pytest.mark.parametrize(
-    ("content", "known"),
-    [
-        ([{"name": "a", "averageMs": 1}], True),
-        ([{"name": "a", "timeMs": 1}], True),
-        ([{"averageMs": 1}], False),
-        ([{"name": "a", "cat": "Node", "ph": "X"}], True),
-        ([{"name": "a", "cat": "Session", "ph": "X"}], True),
-        ([{"name": "a", "cat": "Node"}], False),
-        ([{"name": "a", "cat": "Other", "ph": "X"}], False),
-        ({"execution_detail": []}, True),
-        ({"avg_performance": {}}, True),
-        ({"detailed_performance": []}, True),
-        ({"performance": []}, False),
-    ],
-)
-def test_a_format_is_known_by_what_it_has(read: Any, content: Any, known: bool) -> None:
-    """What is of a format but says too little is refused for that, not as unknown."""
-    said = ""
-    try:
-        read(content)
-    except InvalidInput as error:
-        said = str(error)
-    assert ("not a profile of a format that is known" in said) != known
 
 
 def test_openvino_tables_say_by_their_head_what_columns_hold(read: Any) -> None:
@@ -207,29 +179,6 @@ def test_onnx_runtime_kernels_are_of_the_run_that_they_begin_in(read: Any) -> No
     assert read([*rows, ort_run(300, 50)]).between_s is None
 
 
-def test_onnx_runtime_kernels_of_one_node_in_a_run_add_up(read: Any) -> None:
-    runs = [(0, (9, 9, 9)), (100, (1, 2)), (200, (5,)), (300, (1, 1, 2))]
-    rows = [ort_run(at, 90) for at, _ in runs]
-    rows += [ort_event("a", us, at + 10 * k) for at, each in runs for k, us in enumerate(each)]
-    (kernel,) = read(rows).kernels
-    assert (kernel.low_s, kernel.seconds, kernel.high_s) == pytest.approx((3e-6, 4e-6, 5e-6))
-
-
-def test_onnx_runtime_events_inside_others_are_part_of_them_on_their_thread_alone(
-    read: Any,
-) -> None:
-    def at(name: str, begin: float, end: float, thread: int = 7) -> dict[str, Any]:
-        return {**ort_event(name, end - begin, begin), "tid": thread}
-
-    rows = [at("loop", 10, 50), at("first", 10, 20), at("last", 40, 50), at("whole", 10, 50)]
-    # One that only touches another, or outlasts it, is not inside it.
-    rows += [at("after", 50, 60), at("none", 80, 80), at("over", 55, 70), at("other", 20, 30, 8)]
-    found = seconds(read(rows))
-    assert found == pytest.approx(
-        {"loop": 40e-6, "after": 10e-6, "none": 0.0, "over": 15e-6, "other": 10e-6}
-    )
-
-
 def test_onnx_runtime_events_tell_node_op_unit_and_size(read: Any) -> None:
     def only(**said: Any) -> Any:
         event = ort_event("a", 3, 0)
@@ -260,56 +209,6 @@ def test_onnx_runtime_events_tell_node_op_unit_and_size(read: Any) -> None:
     assert seconds(read([*others, event])) == pytest.approx({"a": 3e-6})
     with pytest.raises(InvalidInput, match=r"no '\.\.\._kernel_time' event"):
         read(others)
-
-
-@pytest.mark.parametrize(
-    ("value", "fine"),
-    [(86400, True), (86400.01, False), (0, False), (-1e-300, False), ("3", True), ("1e3 ", True)],
-)
-def test_a_time_is_from_nothing_to_a_day(read: Any, value: Any, fine: bool) -> None:
-    content = {
-        "execution_detail": [layer("a", execution_time=1e-3), layer("b", execution_time=value)]
-    }
-    if isinstance(value, int | float) and value:
-        content["execution_detail"][1]["execution_time"] = value * 1e6
-    if fine:
-        assert seconds(read(content))["b"] == pytest.approx(
-            float(content["execution_detail"][1]["execution_time"]) * 1e-6
-        )
-    elif not value:
-        assert seconds(read(content))["b"] == 0.0
-    else:
-        with pytest.raises(InvalidInput, match=r"a day|from 0 on"):
-            read(content)
-
-
-def test_a_name_is_as_long_as_it_may_be(read: Any) -> None:
-    for length, fine in ((formats.LONGEST_NAME, True), (formats.LONGEST_NAME + 1, False)):
-        content = {"execution_detail": [layer("n" * length, execution_time=1)]}
-        if fine:
-            assert len(read(content).kernels[0].name) == length
-        else:
-            with pytest.raises(InvalidInput, match="a text too long, not a name"):
-                read(content)
-    for odd, kind in ((None, "NoneType"), (3, "int")):
-        content = {"execution_detail": [{"name": odd, "execution_time": 1}]}
-        with pytest.raises(InvalidInput, match=f"the name of a layer is {kind}, not a name"):
-            read(content)
-
-
-def test_complaints_show_no_more_of_a_text_than_its_beginning(read: Any) -> None:
-    for length, shown in ((60, "k" * 60 + "'"), (61, "k" * 60 + "...'")):
-        twice = json.dumps({"execution_detail": 1})[:-1] + f', "{"k" * length}": 1' * 2 + "}"
-        with pytest.raises(InvalidInput) as caught:
-            read(twice)
-        assert f"an object says '{shown} twice" in str(caught.value)
-    with pytest.raises(InvalidInput, match="an execution_time is 'x', not a number"):
-        read({"execution_detail": [layer("a", execution_time="x")]})
-    for odd in (True, [1], {}):
-        with pytest.raises(InvalidInput, match=f"is {type(odd).__name__}, not a number"):
-            read({"execution_detail": [layer("a", execution_time=odd)]})
-    with pytest.raises(InvalidInput, match="execution_detail is no list of objects"):
-        read({"execution_detail": [layer("a", execution_time=1), 7]})
 
 
 @st.composite
@@ -350,6 +249,198 @@ def test_onnx_runtime_what_lies_inside_another_counts_once(
         assert load_profile(written(Path(folder), rows)).total_s == pytest.approx(alone * 1e-6)
 
 
-def test_onnx_runtime_an_event_of_no_time_at_the_very_beginning_is_one(read: Any) -> None:
-    profile = read([ort_event("first", 0, 0), ort_event("a", 3, 1)])
-    assert seconds(profile) == {"first": 0.0, "a": pytest.approx(3e-6)}
+def times(profile: Any) -> dict[str, float]:
+    return {kernel.name: pytest.approx(kernel.seconds) for kernel in profile.kernels}
+
+
+def test_onnx_runtime_takes_the_median_of_the_runs_but_the_first(tmp_path: Path) -> None:
+    rows = []
+    for at, took in ((0, 900.0), (10_000, 30.0), (20_000, 10.0), (30_000, 20.0)):
+        rows += [ort_event("a", took, at + 5, "Conv"), ort_run(at, took + 15)]
+    profile = load_profile(written(tmp_path, rows))
+    assert profile.format == "ONNX Runtime profile"
+    (kernel,) = profile.kernels
+    assert (kernel.name, kernel.op, kernel.unit) == ("a", "Conv", "CPUExecutionProvider")
+    assert (kernel.low_s, kernel.seconds, kernel.high_s) == pytest.approx((10e-6, 20e-6, 30e-6))
+    assert profile.runs == 3
+    assert "first run" in profile.rule
+    assert profile.totals_s == pytest.approx((30e-6, 10e-6, 20e-6))
+    assert profile.between_s == pytest.approx(15e-6)
+
+
+def test_onnx_runtime_without_runs_counts_how_often_a_kernel_ran(tmp_path: Path) -> None:
+    rows = [ort_event("a", us, at) for at, us in ((0, 99.0), (200, 3.0), (400, 5.0))]
+    profile = load_profile(written(tmp_path, rows))
+    assert times(profile) == {"a": 4e-6}
+    assert profile.runs == 2
+    assert profile.between_s is None
+    one = load_profile(written(tmp_path, rows[:1]))
+    assert times(one) == {"a": 99e-6}
+    assert "one run" in one.rule
+
+
+def test_openvino_as_table_and_as_json_say_the_same(tmp_path: Path) -> None:
+    requests = [
+        [("conv1", "EXECUTED", "Convolution", 1.0), ("relu1", "NOT_RUN", "Relu", 0.0)],
+        [("conv1", "EXECUTED", "Convolution", 3.0), ("relu1", "NOT_RUN", "Relu", 0.0)],
+    ]
+    table = load_profile(written(tmp_path, openvino_table(requests), "report.csv"))
+    nodes = [
+        {"nodes": [
+            {"name": n, "status": s, "node_type": t, "real_time": ms} for n, s, t, ms in layers
+        ]}
+        for layers in requests
+    ]  # fmt: skip
+    record = {"report_type": "detailed", "detailed_performance": nodes}
+    told = load_profile(written(tmp_path, record))
+    for profile in (table, told):
+        assert profile.format == "OpenVINO counters"
+        assert profile.ordered
+        assert profile.runs == 2
+        assert times(profile) == {"conv1": 2e-3}
+        assert profile.kernels[0].op == "Convolution"
+    old = openvino_table(requests).replace("(ms)", "(uS)")
+    assert times(load_profile(written(tmp_path, old))) == {"conv1": 2e-6}
+    mean = {"report_type": "average", "avg_performance": nodes[0]}
+    assert times(load_profile(written(tmp_path, mean))) == {"conv1": 1e-3}
+    by_time = {"report_type": "sort_detailed", "detailed_performance": nodes}
+    assert not load_profile(written(tmp_path, by_time)).ordered
+
+
+def test_a_name_may_hold_what_separates_columns(tmp_path: Path) -> None:
+    layers = [[("a;b", "EXECUTED", "Add", 1.0), ("c", "EXECUTED", "Add", 2.0)]]
+    for text in (openvino_table(layers), openvino_table(layers).replace("\n", ";\n")):
+        assert times(load_profile(written(tmp_path, text))) == {"a;b": 1e-3, "c": 2e-3}
+    open_end = openvino_table(layers).replace(";2.000;2.000", ";2.000;")
+    assert times(load_profile(written(tmp_path, open_end))) == {"a;b": 1e-3, "c": 2e-3}
+    with pytest.raises(InvalidInput, match="a row of its table has 2 columns, its head 6"):
+        load_profile(written(tmp_path, openvino_table(layers) + "conv1;EXECUTED\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello", "{}", "[]", "[1]", '{"a": [1]}', "a;b;c\n1;2;3", '[{"name": "a"}]', "null"],
+)
+def test_what_is_no_profile_is_told_what_is_read(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_profile(written(tmp_path, text))
+    said = str(caught.value)
+    for name in ("ONNX Runtime", "trtexec", "OpenVINO", "AI Hub"):
+        assert name in said
+    assert "profile.json" in said
+
+
+NUMBERS = ["NaN", "Infinity", "-1", "1e400", "9" * 5000, '"x"', "null", "true", "[]", "1e30"]
+TEXTS = [
+    '[{"cat": "Node", "ph": "X", "ts": 0, "name": "a_kernel_time", "dur": $}]',
+    '[{"cat": "Node", "ph": "X", "dur": 1, "name": "a_kernel_time", "ts": $}]',
+    '[{"count": 3}, {"name": "a", "averageMs": $}]',
+    '[{"count": $}, {"name": "a", "timeMs": 1e-9}]',
+    '{"execution_detail": [{"name": "a", "execution_time": $}]}',
+    '{"execution_detail": [{"name": "a", "execution_time": 1}],'
+    ' "execution_summary": {"estimated_inference_time": $}}',
+    '{"detailed_performance": [{"nodes": [{"name": "a", "status": "EXECUTED", "real_time": $}]}]}',
+]
+MAY_BE_ABSENT = "estimated_inference_time"
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_figures_that_no_profile_has_are_refused(tmp_path: Path, text: str, number: str) -> None:
+    path = written(tmp_path, text.replace("$", number))
+    if number == "null" and MAY_BE_ABSENT in text:
+        assert load_profile(path).between_s is None
+        return
+    if number == "1e30" and "count" in text and "averageMs" not in text:
+        assert load_profile(path).total_s < 1e-30
+        return
+    with pytest.raises(InvalidInput):
+        load_profile(path)
+
+
+def test_hostile_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twice = '[{"name": "a", "timeMs": 1, "timeMs": 2}]'
+    with pytest.raises(InvalidInput, match="'timeMs' twice"):
+        load_profile(written(tmp_path, twice))
+    with pytest.raises(InvalidInput, match="too deeply"):
+        load_profile(written(tmp_path, "[" * 100_000))
+    with pytest.raises(InvalidInput, match="too long"):
+        load_profile(written(tmp_path, trt_profile({"a" * 100_000: 1.0})))
+    with pytest.raises(InvalidInput, match="no time"):
+        load_profile(written(tmp_path, trt_profile({"a": 0.0})))
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidInput, match="not a text file"):
+        load_profile(tmp_path / "binary")
+    with pytest.raises(InvalidInput, match="cannot read"):
+        load_profile(tmp_path)
+    with pytest.raises(InvalidInput, match="cannot read"):
+        load_profile(tmp_path / "none.json")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInput, match="no regular file"):
+        load_profile(tmp_path / "pipe")
+    monkeypatch.setattr(formats, "LIMIT_BYTES", 100)
+    with pytest.raises(InvalidInput, match="larger than 100 bytes"):
+        load_profile(written(tmp_path, ort_profile([("a", 1.0, "Conv")])))
+    monkeypatch.undo()
+    monkeypatch.setattr(formats, "MOST_KERNELS", 2)
+    with pytest.raises(InvalidInput, match="3 kernels"):
+        load_profile(written(tmp_path, trt_profile({"a": 1.0, "b": 1.0, "c": 1.0})))
+
+
+def test_a_profile_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    whole = json.dumps(ort_profile([("a", 1.0, "Conv")]))
+    with pytest.raises(InvalidInput, match="not JSON"):
+        load_profile(written(tmp_path, whole[:-20]))
+
+
+LAYER = {"name": "a", "type": "Conv", "compute_unit": "NPU", "execution_time": 3}
+NODE = {"name": "a", "status": "EXECUTED", "node_type": "Relu", "real_time": 0.5}
+SHAPED = ort_event("b", 4.0, 9.0, node_index="3", output_type_shape=[{"float": [1, 2]}])
+SAMPLES: list[Any] = [
+    [*ort_profile([("a", 3.0, "Conv")], runs=3), SHAPED],
+    trt_profile({"a": 0.5, "b": 0.25}),
+    ai_hub_profile([LAYER, {**LAYER, "execution_cycles": 7}], 60),
+    {
+        "report_type": "detailed",
+        "detailed_performance": [{"nodes": [NODE, NODE]}, {"nodes": [NODE]}],
+    },
+]  # fmt: skip
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 2**70), st.floats(allow_nan=False),
+    st.text(max_size=3), st.sampled_from(["9" * 99, "model_run", "_kernel_time", [], {}, "²"]),
+)  # fmt: skip
+
+
+def paths(content: Any) -> list[tuple[Any, ...]]:
+    """The way to every value in a sample."""
+    inner = (
+        content.items() if isinstance(content, dict)
+        else enumerate(content) if isinstance(content, list) else ()
+    )  # fmt: skip
+    return [(), *((key, *way) for key, value in inner for way in paths(value))]
+
+
+@examples(quick=60, full=1500)
+@given(st.sampled_from(SAMPLES), st.data())
+def test_whatever_stands_in_a_profile_it_is_read_or_refused(sample: Any, data: Any) -> None:
+    content = deepcopy([sample])
+    for _ in range(data.draw(st.integers(1, 2))):
+        *way, last = data.draw(st.sampled_from(paths(content)[1:]))
+        place: Any = content
+        for key in way:
+            place = place[key]
+        place[last] = data.draw(ODD)
+    with tempfile.TemporaryDirectory() as folder, suppress(InvalidInput):
+        assert load_profile(written(Path(folder), content[0])).total_s > 0
+
+
+HEAD = "layerName", "realTime (ms)"
+CELLS = st.sampled_from([*HEAD, "execStatus", "EXECUTED", "1", "", "Total", "-1"])
+
+
+@examples(quick=60, full=1500)
+@given(st.lists(st.lists(CELLS, max_size=6), max_size=6), st.sampled_from([";", ","]))
+def test_whatever_a_table_says_it_is_read_or_refused(rows: list[list[str]], comma: str) -> None:
+    text = "\n".join(comma.join(row) for row in [HEAD, *rows])
+    with tempfile.TemporaryDirectory() as folder, suppress(InvalidInput):
+        assert load_profile(written(Path(folder), text)).total_s > 0

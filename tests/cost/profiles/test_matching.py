@@ -1,4 +1,4 @@
-"""Kernels matched to nodes: by name with what they take along, inside others, and conversions."""
+"""Kernels matched to nodes: by name, by place, inside others, and conversions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hetsim.graph.loading import model_of
+from hetsim.graph.model import Model
 from matched_kernels import SHAPE, conv, matched, model
 from onnx_builders import make_model, op, value
 
@@ -48,46 +49,6 @@ def test_a_dense_node_is_taken_along_where_it_is_free_and_feeds_that_kernel_alon
     assert matched(two, ran, ordered=False).nodes == [{"two", "relu"}]
 
 
-@pytest.mark.parametrize("between", range(6))
-def test_a_dense_node_is_looked_for_four_steps_back(between: int) -> None:
-    nodes = [conv("x", "v0", "conv")]
-    nodes += [op("Sin", f"v{k}", f"v{k + 1}", f"s{k}") for k in range(between)]
-    nodes.append(op("Relu", f"v{between}", "y", "relu"))
-    (found,) = matched(model(*nodes), ("relu", "FusedConv"), ordered=False).nodes
-    taken = {"conv", "relu", *(f"s{k}" for k in range(between))}
-    assert found == (taken if between < 4 else {"relu"})
-
-
-def test_only_what_is_light_lies_between() -> None:
-    pool = op("MaxPool", "c", "p", "pool", kernel_shape=[1, 1])
-    made = model(conv("x", "c", "conv"), pool, op("Relu", "p", "y", "relu"))
-    assert matched(made, ("relu", "FusedConv"), ordered=False).nodes == [{"relu"}]
-
-
-GATE = (
-    op("Exp", "x", "a", "first"), op("Mul", "a s", "m", "scale"), op("Sigmoid", "m", "g", "open"),
-    op("Mul", "a g", "p", "gate"), op("Sin", "p", "y", "last"),
-)  # fmt: skip
-
-
-def test_a_gate_is_its_product_with_what_opens_it() -> None:
-    made = model(*GATE)
-    quick = ("gate", "QuickGelu")
-    assert matched(made, "first", quick, "last").nodes[1] == {"scale", "open", "gate"}
-    # Under another name it is the product alone: the rest runs within what made it.
-    found = matched(made, "first", ("gate", "Mul"), "last")
-    assert found.nodes == [{"first", "scale", "open"}, {"gate"}, {"last"}]
-    assert found.inside == {"scale", "open"}
-    # What another kernel ran, or another node reads, is no part of it.
-    assert matched(made, "first", "open", quick, "last").nodes[2] == {"gate"}
-    assert matched(made, "scale", "first", quick, "last").nodes[2] == {"open", "gate"}
-    read = model(*GATE, op("Cos", "g", "z", "other"), outputs="y z")
-    assert matched(read, "first", quick, "last", "other").nodes[1] == {"gate"}
-    # A function that opens no gate stays with what it is of.
-    tanh = [op("Tanh", "m", "g", "open") if node.name == "open" else node for node in GATE]
-    assert matched(model(*tanh), "first", quick, "last").nodes[1] == {"gate"}
-
-
 LINE = model(
     op("Exp", "x", "a", "a"), op("Softmax", "a", "b", "b"), op("Sin", "b", "c", "c"),
     op("MaxPool", "c", "d", "d", kernel_shape=[1, 1]), op("Cos", "d", "e", "e"),
@@ -106,40 +67,6 @@ def test_light_nodes_between_measured_ones_ran_within_what_makes_what_they_read(
     # Neighbours that ran elsewhere, or not at all, tell nothing.
     found = matched(LINE, "a", "d", "f", own="101", ordered=False)
     assert (found.nodes, found.inside) == ([{"a"}, set(), {"f"}], set())
-
-
-def test_at_the_ends_only_functions_of_single_elements_ran_inside() -> None:
-    first, last = matched(LINE, "b", "c", "d", "e"), matched(LINE, "a", "b", "c", "d", "e")
-    assert (first.nodes[0], first.inside) == ({"a", "b"}, {"a", "f"})
-    assert (last.nodes[-1], last.inside) == ({"e", "f"}, {"f"})
-    for kind in ("Softmax", "ReduceMax"):
-        more: dict[str, Any] = {"keepdims": 1} if kind == "ReduceMax" else {}
-        begins = model(op(kind, "x", "a", "a", **more), op("Sin", "a", "y", "b"))
-        assert matched(begins, "b").nodes == [{"b"}]
-        ends = model(op("Sin", "x", "a", "a"), op(kind, "a", "y", "b", **more))
-        assert matched(ends, "a").nodes == [{"a"}]
-    # One that leaves the graph in the middle is an end, too.
-    out = model(
-        op("Exp", "x", "a", "a"), op("Softmax", "a", "b", "b"), op("Sin", "b", "y", "c"),
-        outputs="b y",
-    )  # fmt: skip
-    assert matched(out, "a", "c").nodes == [{"a"}, {"c"}]
-    moves = model(op("Transpose", "x", "a", "a", perm=[0, 1, 3, 2]), op("Sin", "a", "y", "b"))
-    assert matched(moves, "b").nodes == [{"a", "b"}]
-
-
-def test_of_several_makers_the_last_and_of_several_readers_the_first_takes_it_in() -> None:
-    made = model(
-        op("Exp", "x", "a", "a"), op("Sin", "x", "b", "b"), op("Add", "a b", "c", "c"),
-        op("Cos", "c", "d", "d"), op("Tanh", "c", "e", "e"), op("Mul", "d e", "y", "f"),
-    )  # fmt: skip
-    assert matched(made, "a", "b", "d", "e", "f").nodes[1] == {"b", "c"}
-    assert matched(made, "b", "a", "d", "e", "f").nodes[1] == {"a", "c"}
-    begin = model(
-        op("Exp", "x", "a", "a"), op("Sin", "a", "b", "b"), op("Cos", "a", "c", "c"),
-        op("Add", "b c", "y", "d"),
-    )  # fmt: skip
-    assert matched(begin, "c", "b", "d").nodes[0] == {"a", "c"}
 
 
 REORDER = ("reorder_1", "ReorderInput")
@@ -162,27 +89,6 @@ def test_a_conversion_counts_to_what_runs_next_and_the_last_to_the_one_before() 
     assert matched(BEHIND, ("reorder_1", "Mystery"), "first").nodes[0] == set()
 
 
-def test_names_that_are_two_nodes_of_the_file_count_once_each() -> None:
-    first, again = ("conv", "Conv", {"index": 1}), ("conv", "Conv", {"index": 2})
-    found = matched(BEHIND, "first", first, again, "relu", "last", ordered=False)
-    assert found.nodes[1:3] == [{"conv"}, set()]
-    # By the same name without a number it ran twice.
-    found = matched(BEHIND, "first", "conv", "conv", "relu", "last")
-    assert found.nodes[1:3] == [{"conv"}, {"conv"}]
-    found = matched(BEHIND, "first", "conv", first, "relu", "last", ordered=False)
-    assert found.nodes[1:3] == [{"conv"}, {"conv"}]
-
-
-def test_a_range_is_what_no_other_kernel_has() -> None:
-    whole = "{ForeignNode[first...last]}"
-    assert matched(BEHIND, whole).nodes == [{"first", "conv", "relu", "last"}]
-    assert matched(BEHIND, whole, "conv").nodes == [{"first", "relu", "last"}, {"conv"}]
-    found = matched(BEHIND, "{ForeignNode[conv...relu]}", "first", "last", ordered=False)
-    assert found.nodes[0] == {"conv", "relu"}
-    found = matched(BEHIND, whole, "conv", own="10", ordered=False)
-    assert found.nodes[0] == {"first", "relu", "last"}
-
-
 def test_nodes_that_are_constants_here_are_folded() -> None:
     nodes = [
         op("Exp", "s", "e", "folded"), op("Mul", "x e", "m", "mul"), op("Sin", "m", "y", "last"),
@@ -194,3 +100,75 @@ def test_nodes_that_are_constants_here_are_folded() -> None:
     found = matched(made, "folded", "mul", "last")
     assert (found.nodes, found.folded) == ([set(), {"mul"}, {"last"}], {0})
     assert matched(BEHIND, "conv", "nothing").folded == set()
+
+
+BRANCHES = model(
+    op("Exp", "x", "a", "a"), op("Sin", "a", "b1", "b1"), op("Softmax", "b1", "b2", "b2"),
+    op("Cos", "x", "c1", "c1"), op("Softmax", "c1", "c2", "c2"), op("Add", "b2 c2", "y", "y"),
+)  # fmt: skip
+"""Two ways to a sum; a softmax leads each of them out."""
+
+
+def test_an_unnamed_kernel_runs_what_can_run_between_its_neighbours() -> None:
+    one = ("fused_op", "Softmax")
+    found = matched(BRANCHES, "a", one, "c1", "c2", "y")
+    assert (found.nodes[1], found.placed) == ({"b1", "b2"}, {1})
+    # Before what it reads it cannot be, nor behind what reads it.
+    found = matched(BRANCHES, one, "a", "c1", "c2", "y")
+    assert found.nodes[0] == set()
+    found = matched(BRANCHES, "a", "c1", "c2", "y", one)
+    assert (found.nodes[4], found.placed) == (set(), set())
+    # What another unit ran, or nothing is known of, is none.
+    assert matched(BRANCHES, "a", one, "c1", "c2", "y", own="10111").placed == set()
+    assert matched(BRANCHES, "a", ("fused_op", ""), "c1", "c2", "y").placed == set()
+    assert matched(BRANCHES, "a", one, "c1", "c2", "y", ordered=False).placed == set()
+
+
+def test_of_several_parts_it_is_the_one_that_became_ready_last() -> None:
+    one = ("fused_op", "Softmax")
+    assert matched(BRANCHES, "a", "c1", one, "y").nodes[2] == {"c2"}
+    assert matched(BRANCHES, "c1", "a", one, "y").nodes[2] == {"b1", "b2"}
+    two = matched(BRANCHES, "a", "c1", one, ("other_op", "Softmax"), "y")
+    assert (two.nodes[2], two.nodes[3]) == ({"c2"}, {"b1", "b2"})
+    assert two.placed == {2, 3}
+
+
+def test_places_mean_something_where_half_of_the_named_kernels_are_of_this_model() -> None:
+    one = ("fused_op", "Softmax")
+    for others, sure in ((2, True), (3, True), (4, False)):
+        more = [f"other{k}" for k in range(others)]
+        found = matched(BRANCHES, "a", one, "c1", "c2", "y", *more)
+        # Of the five with this one four are known.
+        assert (found.placed == {1}) == (1 + others <= 4) == sure
+    # A compiled part is of what it stands for whatever else is there.
+    compiled = ("__myl_Something", "")
+    found = matched(BRANCHES, "a", compiled, "c1", "c2", "y", *(f"other{k}" for k in range(9)))
+    assert (found.nodes[1], found.placed) == ({"b1", "b2"}, {1})
+
+
+def shaped() -> Model:
+    """Two moves of one kind between functions, of unlike sizes."""
+    nodes = [
+        op("Exp", "x", "a", "a"), op("ReduceMax", "a", "h", "h", keepdims=1),
+        op("Transpose", "a", "t", "t", perm=[0, 1, 3, 2]),
+        op("Transpose", "h", "u", "u", perm=[0, 1, 3, 2]), op("Add", "t u", "y", "y"),
+    ]  # fmt: skip
+    return model_of(make_model(nodes, [value("x", SHAPE)], [value("y", SHAPE)]), canonical="none")
+
+
+def test_a_conversion_is_a_node_of_its_type_and_size() -> None:
+    def places(**said: Any) -> list[set[str]]:
+        return matched(shaped(), "a", "h", ("moved", "Transpose", said), "y").nodes
+
+    assert places(elements=36)[2] == {"t"}
+    assert places(elements=1)[2] == {"u"}
+    # Without a size it is the one that became ready last; of another size it is none.
+    assert places()[2] == {"u"}
+    other = places(elements=7)
+    assert other == [{"a", "t"}, {"h", "u"}, {"y"}, {"y"}]
+    two = matched(
+        shaped(), "a", "h", ("m1", "Transpose"), ("m2", "Transpose"), ("m3", "Transpose"), "y"
+    )
+    assert [two.nodes[k] for k in (2, 3)] == [{"u"}, {"t"}]
+    assert two.placed == {2, 3}
+    assert matched(shaped(), "a", "h", ("moved", "Reshape"), "y").placed == set()

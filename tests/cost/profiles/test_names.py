@@ -73,45 +73,6 @@ def test_a_range_is_one_of_the_file(model: hetsim.Model) -> None:
     assert Names.of(model).spoken("{ForeignNode[relu1...nowhere]}") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "exact"),
-    [("conv1", True), ("conv1_nchwc", False), ("c1", False), ("conv1 + relu1", False),
-     ("fused_conv1_relu1", False), ("convolution:conv1", False)],
-)  # fmt: skip
-def test_only_the_whole_name_of_one_node_is_exact(
-    model: hetsim.Model, name: str, exact: bool
-) -> None:
-    found = Names.of(model).spoken(name)
-    assert found is not None
-    assert (found.exact, found.between) == (exact, None)
-    # A number that belongs to another name says nothing; with its op type it names the node.
-    assert Names.of(model).spoken("conv1", op="Conv", index=3) == Names.of(model).spoken("conv1")
-    assert Names.of(model).spoken("Conv_3", op="Conv", index=3) is None
-
-
-def test_ends_and_beginnings_come_off_one_after_the_other(model: hetsim.Model) -> None:
-    for name in ("fused_node_of_c1", "node_of_c1_token_3_nhwc", "reformat:conv1 copy_nchwc"):
-        assert spoken(model, name) == ["conv1"]
-    ends = "_nchwc" * 63
-    assert spoken(model, f"conv1{ends}") == ["conv1"]
-    # More than anybody adds is no name.
-    assert spoken(model, f"conv1{ends}_nchwc") is None
-
-
-def test_ranges_take_the_first_known_part_of_each_end(model: hetsim.Model) -> None:
-    names = Names.of(model)
-    for text, between in (
-        ("{ForeignNode[conv1 + relu1...(head)]}", (0, 7)), ("ForeignNode[pool...pool]", (5, 5)),
-        ("ForeignNode[ relu2 ... [x], add]", (3, 4)),
-    ):  # fmt: skip
-        found = names.spoken(text)
-        assert found is not None
-        assert (found.between, found.nodes) == (between, ())
-    for text in ("ForeignNode[conv1]", "ForeignNode[conv1...]", "Foreign[conv1...head]"):
-        found = names.spoken(text)
-        assert found is None or found.between is None
-
-
 def test_pieces_are_whole_names_the_longest_first() -> None:
     names = Names({"a": (0,), "b": (1,), "a_b": (2,), "c": (3,), "b_c": (4,)}, {}, {})
 

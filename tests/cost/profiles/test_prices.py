@@ -1,4 +1,4 @@
-"""Measured prices: what is matched, how it is spread, what stays modelled, and what is told."""
+"""Prices from profiles: times of kernels spread over their nodes, and what is not measured."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.cost.profiles.formats import Profile
-from hetsim.cost.profiles.prices import MeasuredShare
-from hetsim.errors import InvalidInput, UsageError
+from hetsim.cost.prices import Fused
+from hetsim.cost.profiles.formats import Profile, TimedKernel
+from hetsim.cost.profiles.prices import MOST_FUSED, MeasuredShare, Priced, with_profile
+from hetsim.errors import InvalidInput
+from matched_kernels import model as made_of
 from odd_graphs import loops_within_branches
 from onnx_builders import make_model, op, save, value
 from profile_builders import (
@@ -133,37 +135,6 @@ def test_a_kernel_that_matches_no_node_is_told(model: hetsim.Model, tmp_path: Pa
     assert record.problem.profiles == problem.profiles
 
 
-def test_a_kernel_without_a_name_goes_to_its_place(tmp_path: Path) -> None:
-    weights = {"w": np.ones((4, 4), np.float32), "s": np.ones(4, np.float32)}
-    nodes = [
-        op("MatMul", "x w", "a", "first"),
-        op("Add", "a x", "b", "skip"),
-        op("LayerNormalization", "b s", "c", "norm"),
-        op("MatMul", "c w", "d", "second"),
-        op("Tanh", "d", "e", "squash"),
-        op("MatMul", "e w", "y", "third"),
-    ]
-    proto = make_model(nodes, [value("x", (1, 2, 4))], [value("y", (1, 2, 4))], weights)
-    model = hetsim.load_model(save(proto, tmp_path, "place.onnx"))
-    rows = ort_profile(
-        [
-            ("first", 10, "MatMul"),
-            ("SkipLayerNormalization_token_5", 30, "SkipLayerNormalization"),
-            ("gemm_input_reshape_token_1", 3, "Reshape"),
-            ("second", 20, "MatMul"),
-            ("third", 40, "MatMul"),
-        ]
-    )
-    problem, share = priced(model, tmp_path, rows, "cpu")
-    times = alone(problem, "cpu")
-    assert times["skip"] + times["norm"] == pytest.approx(30e-6)
-    assert share.by_place_s == pytest.approx(30e-6)
-    # The conversion is at the expense of what it is for, tanh within what made its input.
-    assert times["second"] + times["squash"] == pytest.approx(23e-6)
-    assert times["third"] == pytest.approx(40e-6)
-    assert (share.inside, share.unmatched) == (1, ())
-
-
 def test_compiled_parts_without_names_cover_what_nothing_names(
     model: hetsim.Model, tmp_path: Path
 ) -> None:
@@ -195,13 +166,6 @@ def test_each_unit_has_its_own_part_of_a_profile(model: hetsim.Model, tmp_path: 
     problem, share = priced(model, tmp_path, rows, "cpu")
     assert [*share.measured] == [False] * 6 + [True] * 2
     assert alone(problem, "cpu")["head"] == pytest.approx(60e-6)
-
-
-def test_one_name_twice_adds_up(model: hetsim.Model, tmp_path: Path) -> None:
-    rows = [*trt_profile({"conv1": 0.5, "head": 0.1}), *trt_profile({"conv1": 0.25})[1:]]
-    problem, share = priced(model, tmp_path, rows)
-    assert alone(problem, "npu")["conv1"] == pytest.approx(0.75e-3)
-    assert (share.unmatched, share.by_name_s) == ((), pytest.approx(0.85e-3))
 
 
 def test_a_dense_kernel_that_nothing_names_is_not_spread_over_its_neighbours(
@@ -255,20 +219,6 @@ def test_no_plan_is_below_the_bound(model: hetsim.Model, tmp_path: Path, strateg
     assert 0 < bound <= hetsim.simulate(hetsim.plan(problem, strategy)).latency_s * (1 + 1e-12)
 
 
-def test_like_devices_share_a_profile(model: hetsim.Model, tmp_path: Path) -> None:
-    path = written(tmp_path, FUSED["tensorrt"])
-    platform = hetsim.load_platform("gpu-server-8")
-    problem = hetsim.Problem.of(model, platform, profiles={"gpu": path})
-    assert sorted(problem.profiles) == [f"gpu.{k}" for k in range(8)]
-    plan = hetsim.plan(problem, "single:gpu.0")
-    plan.save(tmp_path / "plan.json")
-    assert hetsim.load_plan(tmp_path / "plan.json").problem.profiles == problem.profiles
-    with pytest.raises(UsageError, match=r"'gpu\.3' has two profiles"):
-        hetsim.Problem.of(model, platform, profiles={"gpu": path, "gpu.3": path})
-    with pytest.raises(UsageError, match="no device 'npu'"):
-        hetsim.Problem.of(model, platform, profiles={"npu": path})
-
-
 def test_what_is_of_another_model_or_shape_is_refused(model: hetsim.Model, tmp_path: Path) -> None:
     others = ort_profile([("a", 1.0, "Conv"), ("ReorderInput", 1.0, "ReorderInput")])
     with pytest.raises(InvalidInput, match="none of its 2 kernels has a name"):
@@ -311,3 +261,114 @@ def test_a_share_is_of_all_that_is_timed_and_of_no_time_all_or_nothing() -> None
     ):
         found = MeasuredShare(nothing, measured, 2, timed, rest, 0.0, 0.0, 0, (), 0.0, 0.0)
         assert found.share == share
+
+
+INF = np.inf
+FOUR = made_of(
+    op("Exp", "x", "a", "a"), op("MaxPool", "a", "b", "b", kernel_shape=[1, 1]),
+    op("Sin", "b", "c", "c"), op("MaxPool", "c", "y", "d", kernel_shape=[1, 1]),
+)  # fmt: skip
+"""Four nodes; a pool is none that runs within another's kernel."""
+
+
+def kernel(name: str, took_s: float, op: str = "", unit: str = "", **more: Any) -> TimedKernel:
+    return TimedKernel(name, took_s, took_s, took_s, op, unit, **more)
+
+
+def with_times(
+    *kernels: TimedKernel,
+    seconds: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0),
+    least: tuple[float, ...] | None = None,
+    fused: tuple[Fused, ...] = (),
+    kind: str = "npu",
+    ordered: bool = True,
+) -> Priced:
+    profile = Profile("f", "profile.json", "0", kernels, 1, "", ordered)
+    times = np.array(seconds)
+    return with_profile(profile, FOUR, kind, times, np.array(least or seconds), fused)
+
+
+def test_a_kernel_is_spread_by_what_its_nodes_would_take_alone() -> None:
+    found = with_times(kernel("a", 9.0), kernel("b + c", 10.0))
+    assert found.seconds.tolist() == [9.0, 4.0, 6.0, 4.0]
+    assert found.fused == (Fused((1, 2), 10.0),)
+    assert found.share.measured == (True, True, True, False)
+    assert (found.share.measured_s, found.share.modelled_s) == (19.0, 4.0)
+    assert (found.share.nodes, found.share.by_name_s, found.share.by_place_s) == (4, 19.0, 0.0)
+    # What would take no time takes equal parts; what the device does not take has none.
+    even = with_times(kernel("a + b", 8.0), seconds=(0.0, 0.0, 1.0, 1.0))
+    assert even.seconds.tolist() == [4.0, 4.0, 1.0, 1.0]
+    lacking = with_times(kernel("a + b + c", 8.0), seconds=(1.0, INF, 3.0, 4.0))
+    assert lacking.seconds.tolist() == [2.0, INF, 6.0, 4.0]
+    assert (lacking.fused, lacking.share.nodes) == ((), 3)
+    assert lacking.share.measured == (True, False, True, False)
+
+
+def test_measured_kernels_replace_those_of_the_model_but_composites() -> None:
+    chain, pattern = Fused((0, 1), 2.5), Fused((0, 1), 2.0, "p")
+    untouched = with_times(kernel("c", 5.0), kernel("d", 5.0), fused=(chain,), ordered=False)
+    assert untouched.fused == (chain,)
+    # A measured member takes the fusion apart.
+    ran = kernel("a", 1.0), kernel("b", 5.0)
+    assert with_times(*ran, fused=(Fused((1, 2), 2.5),)).fused == ()
+    # A composite keeps its nodes: the measured one, and its part of what the model says.
+    kept = with_times(*ran, fused=(Fused((1, 2), 2.0, "p"),))
+    assert kept.seconds.tolist() == [1.0, 5.0, 3.0, 4.0]
+    (one,) = kept.fused
+    assert (one.nodes, one.pattern) == ((1, 2), "p")
+    assert one.seconds == pytest.approx(5.0 + 2.0 * 3 / 5)
+    whole = with_times(kernel("a + b", 6.0), fused=(pattern,))
+    assert whole.fused == (Fused((0, 1), 6.0, "p"),)
+    # A node that runs within the composite alone has what is left of it.
+    within = with_times(
+        kernel("a + b", 6.0), seconds=(1.0, INF, 1.0, 1.0), fused=(Fused((0, 1), 4.0, "p"),)
+    )
+    (one,) = within.fused
+    assert one.seconds == pytest.approx(6.0)
+    assert within.seconds.tolist()[:2] == [pytest.approx(6.0 * 1 / 4), INF]
+
+
+def test_up_to_sixteen_nodes_are_one_kernel_and_what_has_a_place_is_none() -> None:
+    for count in (MOST_FUSED, MOST_FUSED + 1):
+        nodes = [op("Sin", f"v{k}" if k else "x", f"v{k + 1}", f"n{k}") for k in range(count)]
+        long = made_of(*nodes, outputs=f"v{count}")
+        told = Profile("f", "s", "0", (kernel(f"{{ForeignNode[n0...n{count - 1}]}}", 3.0),), 1, "")
+        times = np.ones(count)
+        found = with_profile(told, long, "npu", times, times, ())
+        assert len(found.fused) == (count == MOST_FUSED)
+        assert found.seconds.sum() == pytest.approx(3.0)
+    placed = with_times(kernel("a", 1.0), kernel("__myl_Something", 6.0), kernel("d", 1.0))
+    assert placed.fused == ()
+    assert (placed.share.by_place_s, placed.share.by_name_s) == (6.0, 2.0)
+
+
+def test_what_has_no_node_is_told_with_why_the_dearest_first() -> None:
+    found = with_times(
+        kernel("a", 1.0), kernel("mystery", 2.0), kernel("b", 5.0), kernel("other", 7.0),
+        kernel("another", 2.0), kernel("copy", 3.0, "MemcpyToHost"),
+        seconds=(1.0, INF, 3.0, 4.0), ordered=False,
+    )  # fmt: skip
+    assert [(one.name, one.seconds, one.why) for one in found.share.unmatched] == [
+        ("other", 7.0, "no node of that name"), ("b", 5.0, "the device does not take it"),
+        ("another", 2.0, "no node of that name"), ("mystery", 2.0, "no node of that name"),
+    ]  # fmt: skip
+    assert (found.share.moved_s, found.share.unmatched_s) == (3.0, 16.0)
+    assert (found.share.inside, found.share.elsewhere_s) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "refused"),
+    [((36, 36, 36), False), ((36, 36, 7), False), ((36, 7, None), False), ((36, 7, 7), True),
+     ((7, None, None), True), ((None, None, None), False)],
+)  # fmt: skip
+def test_most_of_the_sizes_that_are_told_must_be_those_of_the_model(
+    sizes: tuple[int | None, ...], refused: bool
+) -> None:
+    kernels = [kernel(name, 1.0, elements=size) for name, size in zip("abc", sizes, strict=True)]
+    if not refused:
+        assert with_times(*kernels).share.measured[:3] == (True, True, True)
+        return
+    other = next(name for name, size in zip("abc", sizes, strict=True) if size == 7)
+    known = sum(size is not None for size in sizes)
+    with pytest.raises(InvalidInput, match=f"of {known} kernels, '{other}' first"):
+        with_times(*kernels)

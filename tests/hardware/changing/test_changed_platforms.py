@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ from hetsim.errors import UsageError
 from hetsim.hardware.catalog import device_names, load_device
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.spec import Platform, Supposed
-from hetsim.hardware.what_if import OF_DEVICE, UNITS, Amount, changed_device, idle_changes, what_if
+from hetsim.hardware.what_if import OF_DEVICE, Amount, changed_device, idle_changes, what_if
 from sweeps import sweep
 
 LAPTOP = hetsim.load_platform("laptop")
@@ -231,9 +230,3 @@ def test_changes_of_nothing_are_named() -> None:
     gib = LAPTOP.devices["npu"].memory_bytes / 2**30
     told = ("npu.memory x1", f"npu.memory_gib ={gib:g}", "npu.memory x2", "npu.streams =1")
     assert idle_changes(LAPTOP, told) == (told[0], told[1], told[3])
-
-
-def test_units_are_of_one_quantity_each() -> None:
-    for known in UNITS.values():
-        assert all(math.isfinite(size) and size > 0 for size in known.values())
-    assert UNITS["bytes"]["GiB"] == 2**30

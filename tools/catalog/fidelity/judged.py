@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catalog.fidelity.points import FidelityPoint, Key, Predicted, grouped
-from catalog.graphs import Graphs
 from catalog.judging import donors, left_out, widths
 from catalog.kin_fits import FittedKin, Measurements
-from catalog.leaving_out import Unseen
+from catalog.likeness import Unseen
 from catalog.measured import ITEM_BYTES
-from catalog.points import Series
+from catalog.points import Graphs, Series
 from hetsim.cost.kernels.likeness import likeness_of
 from hetsim.cost.kernels.networks import KernelTable, Networks, log_total
 from hetsim.errors import HetsimError

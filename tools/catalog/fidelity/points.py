@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hetsim.errors import UsageError
 
@@ -160,12 +160,14 @@ def grouped(points: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     return dict(found)
 
 
+_MEASURED = ("measured", "lowest", "highest")
+_WAYS = ("shipped", "left_out", "unseen", "datasheet")
+_ALONE = ("donor", "priced", "roofline")
 _FILE = Lines("points of fidelity", "make fit", (
     "device", "precision", "network", "batch", "kin", "rows",
-    "measured_ms", "lowest_ms", "highest_ms",
-    "shipped_ms", "shipped_within", "left_out_ms", "left_out_within",
-    "unseen_ms", "unseen_within", "datasheet_ms", "datasheet_within",
-    "donor_ms", "priced_ms", "roofline_ms",
+    *(f"{name}_ms" for name in _MEASURED),
+    *(f"{way}{column}" for way in _WAYS for column in ("_ms", "_within")),
+    *(f"{name}_ms" for name in _ALONE),
 ))  # fmt: skip
 
 
@@ -176,14 +178,9 @@ def points_text(points: Iterable[FidelityPoint]) -> str:
             *point.key,
             point.kin,
             point.rows,
-            *map(_ms, (point.measured_s, point.lowest_s, point.highest_s)),
-            *_cells(point.shipped),
-            *_cells(point.left_out),
-            *_cells(point.unseen),
-            *_cells(point.datasheet),
-            _ms(point.donor_s),
-            _ms(point.priced_s),
-            _ms(point.roofline_s),
+            *(_ms(getattr(point, f"{name}_s")) for name in _MEASURED),
+            *(told for way in _WAYS for told in _cells(getattr(point, way))),
+            *(_ms(getattr(point, f"{name}_s")) for name in _ALONE),
         )
         for point in sorted(points, key=lambda one: one.key)
     )
@@ -195,6 +192,10 @@ def read_points(path: Path) -> list[FidelityPoint]:
 
 
 def _point(line: dict[str, str]) -> FidelityPoint:
+    told: dict[str, Any] = {
+        f"{name}_s": _seconds(line[f"{name}_ms"]) for name in (*_MEASURED, *_ALONE)
+    }
+    told |= {way: _predicted(line, way) for way in _WAYS}
     return FidelityPoint(
         device=line["device"],
         precision=line["precision"],
@@ -202,16 +203,7 @@ def _point(line: dict[str, str]) -> FidelityPoint:
         batch=int(line["batch"]),
         kin=line["kin"],
         rows=int(line["rows"]),
-        measured_s=float(line["measured_ms"]) / 1e3,
-        lowest_s=float(line["lowest_ms"]) / 1e3,
-        highest_s=float(line["highest_ms"]) / 1e3,
-        shipped=_predicted(line, "shipped"),
-        left_out=_predicted(line, "left_out"),
-        unseen=_predicted(line, "unseen"),
-        datasheet=_predicted(line, "datasheet"),
-        donor_s=_seconds(line["donor_ms"]),
-        priced_s=_seconds(line["priced_ms"]),
-        roofline_s=_seconds(line["roofline_ms"]),
+        **told,
     )
 
 

@@ -15,10 +15,8 @@ from catalog.fidelity.judged import (
     with_shipped,
     with_whole,
 )
-from catalog.fidelity.page import page_text
-from catalog.fidelity.picture import scatter, strips
+from catalog.fidelity.page import page_text, scatter, strips
 from catalog.fidelity.points import FidelityPoint, Losses, grouped, losses, points_text, read_points
-from catalog.fidelity.server.judged import predicted
 from catalog.fidelity.server.points import (
     ServerPoint,
     missed,
@@ -26,10 +24,10 @@ from catalog.fidelity.server.points import (
     server_systems,
     server_text,
 )
-from catalog.graphs import read_graphs
+from catalog.fidelity.server.rates import predicted
 from catalog.kin_fits import Measurements
 from catalog.measured import measured_folder, read_rows
-from catalog.points import read_chips
+from catalog.points import read_chips, read_graphs
 from hetsim.core.files import whole_file
 
 CHECKOUT = Path(__file__).parents[3]

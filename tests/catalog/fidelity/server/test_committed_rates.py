@@ -8,7 +8,6 @@ import pytest
 
 from catalog.fidelity.judged import read_tables
 from catalog.fidelity.points import read_points
-from catalog.fidelity.server.judged import RateErrors, anchored, predicted
 from catalog.fidelity.server.points import (
     GOAL,
     Alone,
@@ -18,6 +17,7 @@ from catalog.fidelity.server.points import (
     read_server,
     server_text,
 )
+from catalog.fidelity.server.rates import RateErrors, anchored, predicted
 from catalog.fidelity.writing import CHECKOUT, POINTS, SERVER, TABLES
 from sweeps import sweep
 

@@ -254,86 +254,77 @@ class ServerPoint:
         return None if rate_per_s is None else rate_per_s / self.system.server_per_s - 1
 
 
-_FILE = Lines("points of served rates", "make fidelity", (
+_OF_SYSTEM = (
     "round", "submitter", "system", "altered", "chip", "unit", "devices", "network", "precision",
-    "limit_ms", "server_per_s", "p99_ms", "offline_per_s", "alone_ms", "alone_of",
-    "basis", "anchored_per_s", "instances", "batch", "no_shape_per_s",
-    "left_out_per_s", "left_out_bulk_per_s", "unseen_per_s", "unseen_bulk_per_s",
-    "datasheet_per_s", "datasheet_bulk_per_s",
-))  # fmt: skip
+    "limit_s", "server_per_s", "p99_s", "offline_per_s", "alone_s", "alone_of",
+)  # fmt: skip
+_OF_POINT = ("basis", "anchored_per_s", "instances", "batch", "no_shape_per_s")
+_WAYS = ("left_out", "unseen", "datasheet")
+_COUNTS = frozenset({"devices", "instances", "batch"})
+
+
+def _column(field: str) -> str:
+    """The column of a field: times stand in milliseconds there."""
+    is_time = field.endswith("_s") and not field.endswith("per_s")
+    return f"{field.removesuffix('_s')}_ms" if is_time else field
+
+
+_FILE = Lines(
+    "points of served rates",
+    "make fidelity",
+    (
+        *map(_column, (*_OF_SYSTEM, *_OF_POINT)),
+        *(f"{way}{column}" for way in _WAYS for column in ("_per_s", "_bulk_per_s")),
+    ),
+)
 
 
 def server_text(points: Iterable[ServerPoint]) -> str:
     """Return the file of points, sorted by key: the same text for the same points."""
-    return _FILE.text(_row(point) for point in sorted(points, key=lambda one: one.key))
-
-
-def _row(point: ServerPoint) -> tuple[object, ...]:
-    of = point.system
-    return (
-        of.round,
-        of.submitter,
-        of.system,
-        "yes" if of.altered else "",
-        of.chip,
-        of.unit,
-        of.devices,
-        of.network,
-        of.precision,
-        cell(of.limit_s * 1e3),
-        cell(of.server_per_s),
-        cell(of.p99_s * 1e3),
-        cell(of.offline_per_s),
-        cell(None if of.alone_s is None else of.alone_s * 1e3),
-        of.alone_of,
-        point.basis,
-        cell(point.anchored_per_s),
-        point.instances,
-        point.batch,
-        cell(point.no_shape_per_s),
-        *_cells(point.left_out),
-        *_cells(point.unseen),
-        *_cells(point.datasheet),
+    return _FILE.text(
+        (
+            *(_written(point.system, field) for field in _OF_SYSTEM),
+            *(_written(point, field) for field in _OF_POINT),
+            *(told for way in _WAYS for told in _cells(getattr(point, way))),
+        )
+        for point in sorted(points, key=lambda one: one.key)
     )
+
+
+def _written(of: ServerSystem | ServerPoint, field: str) -> object:
+    value = getattr(of, field)
+    if field == "altered":
+        return "yes" if value else ""
+    if not field.endswith("_s"):
+        return value
+    return cell(value if value is None or _column(field) == field else value * 1e3)
 
 
 def read_server(path: Path) -> list[ServerPoint]:
     """Read a file of points."""
-    return [_point(line) for line in _FILE.read(path)]
+    return [
+        ServerPoint(
+            system=ServerSystem(**{field: _told(line, field) for field in _OF_SYSTEM}),
+            **{field: _told(line, field) for field in _OF_POINT},
+            **{way: _alone(line, way) for way in _WAYS},
+        )
+        for line in _FILE.read(path)
+    ]
 
 
-def _point(line: dict[str, str]) -> ServerPoint:
-    alone_ms = figure(line["alone_ms"])
-    return ServerPoint(
-        system=ServerSystem(
-            round=line["round"],
-            submitter=line["submitter"],
-            system=line["system"],
-            altered=bool(line["altered"]),
-            chip=line["chip"],
-            unit=line["unit"],
-            devices=int(line["devices"]),
-            network=line["network"],
-            precision=line["precision"],
-            limit_s=float(line["limit_ms"]) / 1e3,
-            server_per_s=float(line["server_per_s"]),
-            p99_s=float(line["p99_ms"]) / 1e3,
-            offline_per_s=figure(line["offline_per_s"]),
-            alone_s=None if alone_ms is None else alone_ms / 1e3,
-            alone_of=line["alone_of"],
-        ),
-        basis=line["basis"],
-        anchored_per_s=figure(line["anchored_per_s"]),
-        instances=int(line["instances"]),
-        batch=int(line["batch"]),
-        no_shape_per_s=figure(line["no_shape_per_s"]),
-        left_out=_alone(line, "left_out"),
-        unseen=_alone(line, "unseen"),
-        datasheet=_alone(line, "datasheet"),
-    )
+def _told(line: dict[str, str], field: str) -> Any:
+    told = line[_column(field)]
+    if field == "altered":
+        return bool(told)
+    if field in _COUNTS:
+        return int(told)
+    if not field.endswith("_s"):
+        return told
+    value = figure(told)
+    return value if value is None or _column(field) == field else value / 1e3
 
 
-def _alone(line: dict[str, str], name: str) -> Alone | None:
+def _alone(line: dict[str, str], name: str) -> Any:
     served = figure(line[f"{name}_per_s"])
     return None if served is None else Alone(served, float(line[f"{name}_bulk_per_s"]))
 

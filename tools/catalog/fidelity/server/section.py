@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from catalog.fidelity.points import grouped
 from catalog.fidelity.sections import errors_of, percent, share
-from catalog.fidelity.server.batches import QUERIES
-from catalog.fidelity.server.judged import (
+from catalog.fidelity.server.points import GOAL, Alone, ServerPoint
+from catalog.fidelity.server.rates import (
     NEEDED,
+    QUERIES,
     SHORT,
     Rate,
     RateErrors,
@@ -19,7 +20,6 @@ from catalog.fidelity.server.judged import (
     reason,
     sizing,
 )
-from catalog.fidelity.server.points import GOAL, Alone, ServerPoint
 
 _WORST = 12
 _ERRORS = f"| results | median | 90 % | within {percent(GOAL)} | over measured | naive |"
