@@ -35,7 +35,13 @@ class KernelSet:
 
 
 def kernel_sets(found: Quantized, spec: DeviceSpec, support: Support) -> tuple[KernelSet, ...]:
-    """Return the disjoint sets of nodes that a device that computes integers runs as kernels."""
+    """Return the disjoint sets of nodes that a device that computes integers runs as kernels.
+
+    First the integer units, then what ``epilogues`` joins where its figures are of kernels, and
+    the declared chains; then each conversion that is left joins what alone reads it or alone makes
+    what it reads, as a load or a store converts. Composites are left as they are. A conversion
+    whose neighbours are several stays a kernel of its own. O((V + E) log V).
+    """
     graph = found.graph
     state = contraction(graph)
     for match in support.composites:

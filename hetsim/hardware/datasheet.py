@@ -159,7 +159,6 @@ def processor(
     matrices: bool = False,
     slowest: bool = False,
     vector_share: float = 1.0,
-    bytes_per_s: float | None = None,
 ) -> Datasheet:
     """Return what `threads` on the cores of `clusters`, the fastest first, have in a precision.
 
@@ -187,7 +186,7 @@ def processor(
         total += used * clock_ghz * GIGA * _a_cycle(core, precision, matrices) * vector_share
         in_order += used if core.in_order else 0
         left -= used
-    return Datasheet(total, bytes_per_s, ran, in_order / ran, CORES[found[0][2]].family)
+    return Datasheet(total, None, ran, in_order / ran, CORES[found[0][2]].family)
 
 
 def _a_cycle(core: Core, precision: str, matrices: bool) -> float:

@@ -276,7 +276,7 @@ class KernelFigures:
     values : tuple of float
         In the order of `PARAMETERS`, in SI units.
     provenance : mapping of str to (status, source)
-        By parameter; see ``hetsim.hardware.provenance``.
+        By parameter; see `STATUSES`.
     kin : str
         Runtime and precision family whose devices miss alike, e.g. ``tensorrt-int8``.
     runtime : str

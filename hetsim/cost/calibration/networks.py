@@ -35,11 +35,11 @@ class _Net:
     def pick(self, *values: int) -> int:
         return int(self.rng.choice(values))
 
-    def width(self, channels: int, factor: float = 2.0) -> int:
+    def width(self, channels: int) -> int:
         """A usual number of channels around `channels`, sometimes an odd one."""
         if self.rng.random() < 0.12:
             return int(self.rng.integers(max(4, channels // 2), 2 * channels + 2))
-        near = [w for w in _WIDTHS if channels / factor <= w <= channels * factor]
+        near = [w for w in _WIDTHS if channels / 2 <= w <= channels * 2]
         return self.pick(*(near or (channels,)))
 
     def activate(self, x: str, kind: str | None = None) -> str:

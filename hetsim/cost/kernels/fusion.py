@@ -106,8 +106,16 @@ def epilogues(
     kinds: Sequence[object] | None = None,
     joins: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the sets of two nodes or more that are one kernel, each ascending, by first node."""
-    search = _Search(graph, works, supported, kinds, joins)
+    """Return the sets of two nodes or more that are one kernel, each ascending, by first node.
+
+    A pointwise node joins the kernel that makes an operand as large as its result, where no other
+    node reads that operand and it is no output of the graph; of several such kernels the one
+    that is done last. Views between them are members. A kernel gives away nothing but what its
+    last member makes, so the sets are disjoint and convex, and contracting them closes no cycle.
+    Nodes of unlike `kinds` are never one kernel; `joins` says by form what joins, in the words of
+    `Joint`; absent: all. O(V + E).
+    """
+    search = _Search(graph, _Known.of(graph), works, supported, kinds, joins)
     search.run()
     return tuple(tuple(sorted(kernel.nodes)) for kernel in search.kernels if len(kernel.nodes) > 1)
 
@@ -129,7 +137,7 @@ class Joint:
 def joints(graph: Graph, works: Sequence[Work]) -> tuple[Joint, ...]:
     """Return all that joins a kernel where nothing is said of what does. O(V + E)."""
     told: list[Joint] = []
-    _Search(graph, works, (True,) * len(works), None, None, told).run()
+    _Search(graph, _Known.of(graph), works, (True,) * len(works), told=told).run()
     return tuple(told)
 
 
@@ -196,32 +204,19 @@ class _Kernel:
     last: int
 
 
+@dataclass(slots=True)
 class _Search:
-    """Kernels made so far, and who reads what."""
+    """Kernels made so far; what joins them is told where `told` is a list."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        works: Sequence[Work],
-        supported: Sequence[bool],
-        kinds: Sequence[object] | None,
-        joins: Mapping[str, frozenset[str]] | None,
-        told: list[Joint] | None = None,
-    ) -> None:
-        known = _Known.of(graph)
-        self.graph = graph
-        self.works = works
-        self.supported = supported
-        self.kinds = kinds
-        self.joins = joins
-        self.told = told
-        self.known = known
-        self.readers = known.readers
-        self.producers = known.producers
-        self.outputs = known.outputs
-        self.operands = known.operands
-        self.kernels: list[_Kernel] = []
-        self.of_node: dict[int, _Kernel] = {}
+    graph: Graph
+    known: _Known
+    works: Sequence[Work]
+    supported: Sequence[bool]
+    kinds: Sequence[object] | None = None
+    joins: Mapping[str, frozenset[str]] | None = None
+    told: list[Joint] | None = None
+    kernels: list[_Kernel] = field(default_factory=list)
+    of_node: dict[int, _Kernel] = field(default_factory=dict)
 
     def run(self) -> None:
         """Put all nodes into kernels."""
@@ -272,7 +267,7 @@ class _Search:
         """The kernel of a sum that is done within a layer norm, its only reader."""
         if op_key(node) != "LayerNormalization":
             return None
-        maker = self.producers.get(node.inputs[0])
+        maker = self.known.producers.get(node.inputs[0])
         if (
             maker is None
             or self._word(self.graph.nodes[maker], ()) != "Add/2"
@@ -291,7 +286,7 @@ class _Search:
 
     def _best(self, node: Node, gate: Sequence[int]) -> tuple[_Kernel, list[int]] | None:
         """The kernel that `node` joins, and the views that lie between."""
-        operands = self.operands[node.id]
+        operands = self.known.operands[node.id]
         allowed = _SUMS if len(operands) > 1 else _JOINED
         found: dict[int, tuple[_Kernel, list[int]]] = {}
         for name in operands:
@@ -321,32 +316,32 @@ class _Search:
         before = f"{op_key(self.graph.nodes[kernel.nodes[0]])}>" if kernel and begun else ""
         if gate:
             return f"{before}{op_key(node)}/gate"
-        behind = "/2" if len(self.operands[node.id]) > 1 else ""
+        behind = "/2" if len(self.known.operands[node.id]) > 1 else ""
         return before + self.known.words[node.id] + behind
 
     def _maker(self, name: str) -> tuple[list[int], int | None]:
         """The views before a value, first to last, and the node that makes what they show."""
         views: list[int] = []
-        maker = self.producers.get(name)
+        maker = self.known.producers.get(name)
         while maker is not None and self.known.views[maker]:
             before = self.graph.nodes[maker].inputs[0]
             if not self.supported[maker] or self._only_reader(before) != maker:
                 return [], None
             views.append(maker)
-            maker = self.producers.get(before)
+            maker = self.known.producers.get(before)
         return views[::-1], maker
 
     def _gate(self, node: Node) -> list[int]:
         """`node` and the product of what it makes with what it reads, else nothing."""
-        operands = self.operands[node.id]
-        if len(operands) != 1 or operands[0] in self.outputs:
+        operands = self.known.operands[node.id]
+        if len(operands) != 1 or operands[0] in self.known.outputs:
             return []
         start, (made,) = operands[0], node.writes
-        others = [v for v in self.readers[start] if v != node.id]
+        others = [v for v in self.known.readers[start] if v != node.id]
         if len(others) != 1 or self._only_reader(made) != others[0]:
             return []
         product = self.graph.nodes[others[0]]
-        joins = {start, made} == {*self.operands[product.id]}
+        joins = {start, made} == {*self.known.operands[product.id]}
         free = product.id not in self.of_node and self.supported[product.id]
         alike = self.kinds is None or self.kinds[product.id] == self.kinds[node.id]
         if not (joins and free and alike and self.known.pointwise[product.id]):
@@ -355,8 +350,8 @@ class _Search:
         return [node.id, product.id] if len(sizes) == 1 else []
 
     def _only_reader(self, name: str) -> int | None:
-        readers = self.readers.get(name, ())
-        return readers[0] if len(readers) == 1 and name not in self.outputs else None
+        readers = self.known.readers.get(name, ())
+        return readers[0] if len(readers) == 1 and name not in self.known.outputs else None
 
     def _elements(self, name: str) -> int:
         return self.graph.tensors[name].elements

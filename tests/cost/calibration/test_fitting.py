@@ -1,4 +1,4 @@
-"""Fits to measurements that the formula itself made: the parameters come back."""
+"""Fits of figures to measured runs, and what joins kernels, told from runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hetsim.cost.calibration.correcting import corrections
+from hetsim.cost.calibration.correcting import corrections, learnt_joins
 from hetsim.cost.calibration.fitting import (
     Fit,
     Network,
@@ -17,14 +17,21 @@ from hetsim.cost.calibration.fitting import (
     fit,
     judge,
     lowered,
+    matched_nodes,
     median_and_p90,
+    network_of,
     overheads,
     prior,
     undisturbed,
 )
-from hetsim.cost.calibration.measuring import generated
+from hetsim.cost.calibration.measuring import Setting, Taken, generated, taken
 from hetsim.cost.kernels.form import COLUMN, FORMS, factors, streamed_share
+from hetsim.cost.kernels.fusion import joints
 from hetsim.cost.kernels.networks import kernels_seconds
+from hetsim.device.kernels.timing import time_network
+from hetsim.graph.inputs.samples import random_inputs
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
 from hetsim.hardware.kernel_figures import INDEX, PARAMETERS
 
 MEAN, DEVIATION = prior("cpu", 1)
@@ -157,3 +164,37 @@ def test_errors_of_the_file_are_those_of_whole_networks(
     assert found.median == pytest.approx(0.1)
     assert found.p90 == pytest.approx(np.quantile([0.1, 0, 0.1, 0.3, 0], 0.9))
     assert figure_errors([part]) == figure_errors(shown[:1]) == ()
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[Model, Taken]:
+    model = generated(1, 2)[0].load()
+    timed = time_network(
+        model.proto.SerializeToString(), random_inputs(model), "CPUExecutionProvider", 1,
+        runs=2, most_s=1.0,
+    )  # fmt: skip
+    return model, taken("n", 0, timed, Setting("cpu", 1, "r"))
+
+
+def test_what_ran_within_a_kernel_is_learnt(measured: tuple[Model, Taken]) -> None:
+    model, times = measured
+    found = learnt_joins([measured])
+    assert found is not None
+    _, nodes = matched_nodes(model, times)
+    together = {frozenset(each) for each in nodes}
+    for one in joints(model.graph, graph_work(model.graph)):
+        within = any({one.root, *one.nodes} <= each for each in together)
+        if within:
+            assert one.word in found.get(one.form, frozenset())
+    assert learnt_joins([]) is None
+    assert learnt_joins([(model, Taken("n", 0, 1.0, 0.0, 0.0, ()))]) is None
+
+
+def test_points_are_all_that_was_timed_but_views(measured: tuple[Model, Taken]) -> None:
+    model, times = measured
+    network = network_of(model, times, learnt_joins([measured]))
+    in_points = sum(point.seconds for point in network.points)
+    assert 0.9 * network.timed_s <= in_points <= network.timed_s * (1 + 1e-9)
+    kernels, rows = lowered(model.graph, learnt_joins([measured]))
+    assert len(kernels) == len(rows) == sum(len(point.rows) for point in network.points)
+    assert np.array_equal(network.rows, rows)

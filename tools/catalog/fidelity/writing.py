@@ -38,15 +38,15 @@ PAGE = Path("docs/fidelity.md")
 PICTURES = (Path("docs/fidelity.svg"), Path("docs/fidelity-devices.svg"))
 
 
-def write_judged(measurements: Measurements, root: Path = CHECKOUT) -> Losses:
+def write_judged(measurements: Measurements) -> Losses:
     """Write points and kernel tables out of fits, by figures that are in the catalog already."""
     points = judged_points(measurements)
     tables = {
         name: measurements.tables.table(f"{name}.onnx")
         for name in sorted({point.network for point in points})
     }
-    _write(root / TABLES, tables_bytes(tables))
-    old = read_points(root / POINTS) if (root / POINTS).is_file() else []
+    _write(CHECKOUT / TABLES, tables_bytes(tables))
+    old = read_points(CHECKOUT / POINTS) if (CHECKOUT / POINTS).is_file() else []
     kept = {point.key: point for point in old}
     forget()
     points = [
@@ -56,7 +56,7 @@ def write_judged(measurements: Measurements, root: Path = CHECKOUT) -> Losses:
         for point in with_shipped(points, tables)
     ]
     lost = losses(old, points)
-    _write(root / POINTS, points_text(points).encode())
+    _write(CHECKOUT / POINTS, points_text(points).encode())
     return lost
 
 

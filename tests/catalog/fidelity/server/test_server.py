@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.fidelity.points import Losses
-from catalog.fidelity.server import batches
+from catalog.fidelity.server import rates as serving
 from catalog.fidelity.server.points import (
     LIMITS_S,
     ServerSystem,
@@ -105,7 +105,7 @@ def test_a_lone_request_that_is_late_leaves_no_rate() -> None:
 
 
 def test_the_best_setting_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "QUERIES", batches.LOOK)
+    monkeypatch.setattr(serving, "QUERIES", serving.LOOK)
     # Half of a batch of 8 is there for one: batches pay, until they take too long.
     seconds = np.append(0.0, (7.0 + np.arange(1, MOST + 1)) / 1000)
     limit_s = 0.06
@@ -114,7 +114,7 @@ def test_the_best_setting_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> Non
             seconds[: instances * batch + 1 : instances],
             2 * instances,
             limit_s,
-            batches.LOOK,
+            serving.LOOK,
         )
         for instances in (1, 2, 4, 8, 16, 32)
         for batch in (1, 2, 4, 8, 16, 32)
