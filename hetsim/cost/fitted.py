@@ -45,13 +45,9 @@ class Fitted:
     free. An estimate names the kin whose devices miss alike, and the weakest status of the
     figures that its largest part is made by.
 
-    Attributes
-    ----------
-    weights : mapping of str to int
-        Bytes of weights of all that the device takes, by element type in the graph: what does
-        not fit on the chip is read at every run. Empty: nothing stays there.
-    alike : Likely or None
-        What the device's kin say of the model as a whole: a factor on all of its kernels.
+    - `weights`: bytes of weights of all that the device takes, by element type in the graph: what
+      does not fit on the chip is read at every run. Empty: nothing stays there.
+    - `alike`: what the device's kin say of the model as a whole: a factor on all of its kernels.
     """
 
     weights: Mapping[str, int] = field(default_factory=dict)

@@ -235,12 +235,10 @@ class Prices:
         if not quantized:
             return {}
         shared = shared_loads(quantized, kernel_sets(quantized, self.spec, support))
-        works = graph_work(graph)
         found = {v: 0.0 for v in sorted(shared) if support.supported[v]}
         for v in sorted({reader for load in found for reader in quantized.readers_of(load)}):
             if support.supported[v] and v not in shared and ways(graph, graph.nodes[v]) is None:
-                kernel = quantized_kernel(quantized, works, (v,), None)
-                found[v] = self.cost.estimate(self.spec, kernel).seconds
+                found[v] = self._converting(quantized, (v,), None)
         return found
 
     def _quantized(self, quantized: Quantized, support: Support) -> tuple[Fused, ...]:
@@ -261,17 +259,16 @@ class Prices:
             kernel = quantized_kernel(quantized, works, nodes, dtype)
             if spec.executes == INT8 and not integers:
                 members, own = [graph.nodes[v] for v in nodes], [works[v] for v in nodes]
-                inner = {
-                    name
-                    for node in members
-                    for name in node.writes
-                    if name not in quantized.outputs
-                    and {*nodes}.issuperset(quantized.readers.get(name, (-1,)))
-                }
+                inner = Uses.of(graph).inner(nodes)
                 converted = around_floats(graph, members, own, inner)
                 kernel = replace(kernel, works=(*kernel.works, *converted))
             found.append(Fused(nodes, self.cost.estimate(spec, kernel).seconds, pattern))
         return tuple(found)
+
+    def _converting(self, found: Quantized, nodes: Sequence[int], dtype: str | None) -> float:
+        """The seconds of one kernel of nodes with conversions within it."""
+        kernel = quantized_kernel(found, graph_work(found.graph), nodes, dtype)
+        return self.cost.estimate(self.spec, kernel).seconds
 
     def _part(self, fitted: AsFitted, part: FittedPart) -> float:
         """The seconds that a part of a kernel of integers adds to it."""
@@ -283,8 +280,7 @@ class Prices:
 
     def _by_fitted(self, fitted: AsFitted, support: Support) -> tuple[Fused, ...]:
         """The kernels of a quantized graph by figures for int8, as `AsFitted` has them."""
-        found, works = fitted.found, graph_work(fitted.graph)
-        parts = fitted.parts(support)
+        found, parts = fitted.found, fitted.parts(support)
         of_composite: dict[int, list[FittedPart]] = {}
         for part in parts:
             if part.composite is not None:
@@ -296,18 +292,14 @@ class Prices:
                 seconds = sum(self._part(fitted, part) for part in own)
             else:
                 dtype = composite_dtype(found, self.spec, match.nodes)
-                kernel = quantized_kernel(found, works, match.nodes, dtype)
-                seconds = self.cost.estimate(self.spec, kernel).seconds
+                seconds = self._converting(found, match.nodes, dtype)
             made.append(Fused(match.nodes, seconds, match.pattern))
         for part, nodes in zip(parts, fitted.with_conversions(parts, support), strict=True):
             if part.composite is not None or len(nodes) < 2:
                 continue
             kind = fitted.kinds[part.core[0]]
-            if kind == INT8:
-                seconds = self._part(fitted, part)
-            else:
-                kernel = quantized_kernel(found, works, nodes, kind)
-                seconds = self.cost.estimate(self.spec, kernel).seconds
+            in_int8 = kind == INT8
+            seconds = self._part(fitted, part) if in_int8 else self._converting(found, nodes, kind)
             made.append(Fused(nodes, seconds))
         return tuple(made)
 
@@ -332,8 +324,7 @@ class Prices:
                     alone = part if len(part.core) == 1 else FittedPart(None, (v,))
                     found[node.id] = self._part(fitted, alone)
                 elif found.keys() & {fitted.found.producers.get(name) for name in node.reads}:
-                    kernel = quantized_kernel(fitted.found, graph_work(graph), (node.id,), None)
-                    found[node.id] = self.cost.estimate(self.spec, kernel).seconds
+                    found[node.id] = self._converting(fitted.found, (node.id,), None)
         return found
 
     def _integers(self, graph: Graph, nodes: Sequence[int]) -> bool:

@@ -13,22 +13,14 @@ from hetsim.core.units import GIGA
 class Core:
     """One core.
 
-    Attributes
-    ----------
-    family : str
-        Instruction set: libraries have kernels of their own for each.
-    float32 : float
-        FLOP a cycle of its vector units, a multiply-add counted twice; scalar ones where it has
-        no others.
-    float16 : float or None
-        The same in halves; None where it converts them first.
-    int8 : float
-        Operations a cycle on products of bytes: of dot products, else of widening ones.
-    matrices : float or None
-        Operations a cycle on bytes of a unit for products of matrices, which takes half as many
-        on numbers of 16 bits; None where there is none.
-    in_order : bool
-        Whether it issues in the order of the program: a miss of the cache stalls it.
+    - `family`: instruction set: libraries have kernels of their own for each.
+    - `float32`: FLOP a cycle of its vector units, a multiply-add counted twice; scalar ones where
+      it has no others.
+    - `float16`: the same in halves; None where it converts them first.
+    - `int8`: operations a cycle on products of bytes: of dot products, else of widening ones.
+    - `matrices`: operations a cycle on bytes of a unit for products of matrices, which takes half
+      as many on numbers of 16 bits; None where there is none.
+    - `in_order`: whether it issues in the order of the program: a miss of the cache stalls it.
     """
 
     family: str
@@ -132,16 +124,10 @@ Cluster = tuple[int, float, str]
 class Datasheet:
     """What a unit, or the threads that ran on it, had at its disposal; None where nobody says.
 
-    Attributes
-    ----------
-    flops_per_s : float or None
-        Peak of the unit, or of the threads that ran.
-    threads : int or None
-        Of a processor.
-    in_order : float or None
-        Share of these that is on cores that issue in order.
-    family : str or None
-        One of `FAMILIES`.
+    - `flops_per_s`: peak of the unit, or of the threads that ran.
+    - `threads`: of a processor.
+    - `in_order`: share of these that is on cores that issue in order.
+    - `family`: one of `FAMILIES`.
     """
 
     flops_per_s: float | None = None
@@ -162,18 +148,11 @@ def processor(
 ) -> Datasheet:
     """Return what `threads` on the cores of `clusters`, the fastest first, have in a precision.
 
-    Parameters
-    ----------
-    precision : str
-        ``float``: in halves where the core computes in them.
-    threads : int, optional
-        As many as there are cores where nobody says; more are no faster.
-    matrices : bool
-        Whether the library has kernels for units for products of matrices.
-    slowest : bool
-        Whether they run on the last cluster alone.
-    vector_share : float
-        How much of the vectors a build uses.
+    - `precision`: ``float``: in halves where the core computes in them.
+    - `threads`: as many as there are cores where nobody says; more are no faster.
+    - `matrices`: whether the library has kernels for units for products of matrices.
+    - `slowest`: whether they run on the last cluster alone.
+    - `vector_share`: how much of the vectors a build uses.
     """
     found = list(clusters)
     if slowest:

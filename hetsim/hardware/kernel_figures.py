@@ -44,16 +44,10 @@ that pass a function like exp, bytes, and those of all weights of the model.
 class Coordinate:
     """One of the coordinates by which a correction tells kernels apart.
 
-    Attributes
-    ----------
-    name : str
-        One of `COORDINATES`.
-    low, high : float
-        Where measured kernels lie; what is beyond is taken as at the end.
-    scale : float
-        How far along it a measurement tells of its neighbours.
-    slope : float
-        By what the logarithm of the factor grows along it.
+    - `name`: one of `COORDINATES`.
+    - `low`, `high`: where measured kernels lie; what is beyond is taken as at the end.
+    - `scale`: how far along it a measurement tells of its neighbours.
+    - `slope`: by what the logarithm of the factor grows along it.
     """
 
     name: str
@@ -70,16 +64,10 @@ class Correction:
     Its logarithm is `offset`, plus `slope` times the place along each coordinate, plus for each
     centre its weight times ``exp(-|(place - centre) / scale|^2 / 2)``.
 
-    Attributes
-    ----------
-    form : str
-        One of ``hetsim.graph.work.form.FORMS``.
-    coordinates : tuple of Coordinate
-        In the order of `COORDINATES`.
-    centres : tuple of tuple of float
-        Places of measured kernels, by coordinate.
-    weights : tuple of float
-        One a centre.
+    - `form`: one of ``hetsim.graph.work.form.FORMS``.
+    - `coordinates`: in the order of `COORDINATES`.
+    - `centres`: places of measured kernels, by coordinate.
+    - `weights`: one a centre.
     """
 
     form: str
@@ -93,18 +81,12 @@ class Correction:
 class Parameter:
     """One number of the formula; above 0, as fits take its logarithm.
 
-    Attributes
-    ----------
-    name : str
-        Key in YAML, with the unit that it is in there.
-    unit : str
-        Of the value in SI, as ``KernelFigures.values`` has it; empty for a plain number.
-    meaning : str
-        What it is on the device, in one sentence.
-    key_unit : float
-        The unit of the YAML key, in SI units.
-    neutral : float or None
-        The value at which the formula is as it would be without it; None where there is none.
+    - `name`: key in YAML, with the unit that it is in there.
+    - `unit`: of the value in SI, as ``KernelFigures.values`` has it; empty for a plain number.
+    - `meaning`: what it is on the device, in one sentence.
+    - `key_unit`: the unit of the YAML key, in SI units.
+    - `neutral`: the value at which the formula is as it would be without it; None where there is
+      none.
     """
 
     name: str
@@ -212,28 +194,19 @@ def as_sure(own: float, common: float, surer: float, noise: float) -> tuple[floa
 class FigureError:
     """How far predictions were from measurements that were left out of the fit.
 
-    Attributes
-    ----------
-    batch : str
-        One of `BATCHES`.
-    networks, rows : int
-        That were measured.
-    median, p90 : float
-        Relative errors, 0.1 for 10 %, of networks that were left out of the device alone: others
-        of its kin may have run them.
-    spread : float or None
-        Relative spread of repeated measurements, below which no error can go; None where
-        nothing was repeated.
-    sd : float
-        Standard deviation of the log by which 80 % intervals of networks cover that no device of
-        the kin has run: ``prediction * exp(+-1.2816 * sd)``.
-    common : float
-        The part of `sd` that all devices of the same kin have in common, a network that is missed
-        on one being missed on all: what is left without it covers networks that others of the kin
-        have run.
-    unseen_median, unseen_p90 : float or None
-        Relative errors of networks that were left out of every device of the kin; None where the
-        device stands for its whole kin.
+    - `batch`: one of `BATCHES`.
+    - `networks`, `rows`: that were measured.
+    - `median`, `p90`: relative errors, 0.1 for 10 %, of networks that were left out of the device
+      alone: others of its kin may have run them.
+    - `spread`: relative spread of repeated measurements, below which no error can go; None where
+      nothing was repeated.
+    - `sd`: standard deviation of the log by which 80 % intervals of networks cover that no device
+      of the kin has run: ``prediction * exp(+-1.2816 * sd)``.
+    - `common`: the part of `sd` that all devices of the same kin have in common, a network that is
+      missed on one being missed on all: what is left without it covers networks that others of the
+      kin have run.
+    - `unseen_median`, `unseen_p90`: relative errors of networks that were left out of every device
+      of the kin; None where the device stands for its whole kin.
     """
 
     batch: str
@@ -250,12 +223,8 @@ class FigureError:
     def sd_of(self, surer: float, noise: float) -> float:
         """Standard deviation for a network of which the kin say something.
 
-        Parameters
-        ----------
-        surer : float
-            Variance of what they say, relative to the usual one of a network that none ran.
-        noise : float
-            What devices of the kin differ by on one network, which it never is below.
+        - `surer`: variance of what they say, relative to the usual one of a network that none ran.
+        - `noise`: what devices of the kin differ by on one network, which it never is below.
         """
         alone = math.sqrt(max(self.sd**2 - self.common**2, 0.0))
         return as_sure(alone, self.common, surer, noise)[0]

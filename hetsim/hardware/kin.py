@@ -25,12 +25,9 @@ is no rate of the unit."""
 class Limits:
     """Of devices, as logarithms; infinite where nothing is known.
 
-    Attributes
-    ----------
-    flops, nbytes : array [devices]
-        Peak in FLOP/s, and the memory's bytes/s.
-    held : array [devices, parameters]
-        Values that are known from elsewhere; NaN where the parameter is free.
+    - `flops`, `nbytes` [devices]: peak in FLOP/s, and the memory's bytes/s.
+    - `held` [devices, parameters]: values that are known from elsewhere; NaN where the parameter is
+      free.
     """
 
     flops: Floats
@@ -94,16 +91,10 @@ def together(limits: Iterable[Limits]) -> Limits:
 class ByDatasheet:
     """How figures of a kin follow from datasheets.
 
-    Attributes
-    ----------
-    precision : str
-        In which datasheets are read: that of the kin's rows, ``float`` among them.
-    middle : mapping of str to float
-        The usual covariate, by those of `COVARIATES` that are not 0.
-    slopes : mapping of str to mapping of str to float
-        What the log of a parameter gains by one of a covariate: by covariate and parameter.
-    errors : tuple of FigureError
-        Of chips that were left out, each predicted by its datasheet.
+    - `precision`: in which datasheets are read: that of the kin's rows, ``float`` among them.
+    - `middle`: the usual covariate, by those of `COVARIATES` that are not 0.
+    - `slopes`: what the log of a parameter gains by one of a covariate: by covariate and parameter.
+    - `errors`: of chips that were left out, each predicted by its datasheet.
     """
 
     precision: str
@@ -158,18 +149,11 @@ them from the kernels of a network, priced at the mean figures of the kin."""
 class KnownNetwork:
     """A network that devices of a kin ran.
 
-    Attributes
-    ----------
-    name : str
-        For reports; nothing is decided by it.
-    devices : int
-        How many ran it.
-    effect : float
-        Logarithm of measured over predicted, what these devices have in common.
-    traits : tuple of float
-        In the order of `TRAITS`, at its batch.
-    alone : tuple of float
-        The same of one sample, by which it is known again at other batches.
+    - `name`: for reports; nothing is decided by it.
+    - `devices`: how many ran it.
+    - `effect`: logarithm of measured over predicted, what these devices have in common.
+    - `traits`: in the order of `TRAITS`, at its batch.
+    - `alone`: the same of one sample, by which it is known again at other batches.
     """
 
     name: str
@@ -184,12 +168,8 @@ class KnownNetwork:
 class Heard:
     """A network that no device of a kin ran, but devices with another runtime of its maker did.
 
-    Attributes
-    ----------
-    network : KnownNetwork
-        With the effect of which `share` is expected.
-    share : float
-        Of the variance of effects, what is known by those of the others: above 0, below 1.
+    - `network`: with the effect of which `share` is expected.
+    - `share`: of the variance of effects, what is known by those of the others: above 0, below 1.
     """
 
     network: KnownNetwork
@@ -204,24 +184,14 @@ class Kin:
     traits share the part ``shared * exp(-d**2 / 2 / length**2)``, and batches of one network the
     more of the rest the nearer they are.
 
-    Attributes
-    ----------
-    activation_bytes, weight_bytes : float
-        That one element of floats takes.
-    mean : tuple of float
-        Figures, in the order of ``PARAMETERS``, in SI units.
-    sd : float
-        Standard deviation of effects.
-    shared : float
-        From 0, a network says nothing of others, to 1.
-    length : float
-        How far along the traits a network says something of another.
-    noise : float
-        Standard deviation of one device's effect about the common one.
-    heard : tuple of Heard
-        What kins of the same maker's runtimes say of networks that it did not run.
-    by_datasheet : ByDatasheet or None
-        What it says of devices that nobody measured.
+    - `activation_bytes`, `weight_bytes`: that one element of floats takes.
+    - `mean`: figures, in the order of ``PARAMETERS``, in SI units.
+    - `sd`: standard deviation of effects.
+    - `shared`: from 0, a network says nothing of others, to 1.
+    - `length`: how far along the traits a network says something of another.
+    - `noise`: standard deviation of one device's effect about the common one.
+    - `heard`: what kins of the same maker's runtimes say of networks that it did not run.
+    - `by_datasheet`: what it says of devices that nobody measured.
     """
 
     name: str
@@ -251,21 +221,13 @@ class Kin:
 class Likely:
     """What a kin's networks say of another one.
 
-    Attributes
-    ----------
-    effect : float
-        Logarithm of the factor on the formula's seconds.
-    sd : float
-        Its standard deviation.
-    usual_sd : float
-        The same for the networks of the kin, each told by the others: what the errors of
-        predictions of networks that were left out have in them.
-    noise : float
-        Standard deviation of one device's effect about the common one.
-    same : bool
-        Whether the kin ran this very network, as far as its kernels tell.
-    networks : tuple of str
-        Those that it is like, the most alike first; empty where there is none.
+    - `effect`: logarithm of the factor on the formula's seconds.
+    - `sd`: its standard deviation.
+    - `usual_sd`: the same for the networks of the kin, each told by the others: what the errors of
+      predictions of networks that were left out have in them.
+    - `noise`: standard deviation of one device's effect about the common one.
+    - `same`: whether the kin ran this very network, as far as its kernels tell.
+    - `networks`: those that it is like, the most alike first; empty where there is none.
     """
 
     effect: float

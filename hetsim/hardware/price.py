@@ -82,10 +82,7 @@ def _positive(text: str) -> float | None:
 class DeviceAvailability:
     """Which share of its time a device is up.
 
-    Attributes
-    ----------
-    share : Fraction
-        Above 0, 1 at most.
+    - `share`: above 0, 1 at most.
     """
 
     share: Fraction

@@ -76,22 +76,13 @@ def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
 class Figure:
     """A number that a file of hardware states.
 
-    Attributes
-    ----------
-    key, short : str
-        Of the YAML file, with its unit; what may be written in its place.
-    field : str
-        Of the record that holds it, in SI units.
-    quantity : str
-        What it counts, one of `UNITS`; empty: a plain number.
-    key_unit : float
-        The unit of the key, in SI units.
-    zero, whole : bool
-        Whether it may be 0, and is a whole number.
-    most : float
-        The largest that it may be, in SI units.
-    table : bool
-        Whether it has an entry for each precision, or class of operators.
+    - `key`, `short`: of the YAML file, with its unit; what may be written in its place.
+    - `field`: of the record that holds it, in SI units.
+    - `quantity`: what it counts, one of `UNITS`; empty: a plain number.
+    - `key_unit`: the unit of the key, in SI units.
+    - `zero`, `whole`: whether it may be 0, and is a whole number.
+    - `most`: the largest that it may be, in SI units.
+    - `table`: whether it has an entry for each precision, or class of operators.
     """
 
     key: str

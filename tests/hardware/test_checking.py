@@ -194,7 +194,7 @@ FILES = sorted(path.name for path in BROKEN.glob("*.yaml"))
 
 
 def refused(name: str) -> PlatformError:
-    load = {"device": load_device, "link": load_link, "platform": load_platform}[sort_of(name)]
+    load = {"device": load_device, "link": load_link, "platform": load_platform}[sort_in_name(name)]
     with pytest.raises(PlatformError) as caught:
         load(f"./{name}")
     return caught.value

@@ -30,12 +30,8 @@ run, below which they have run it, or its like."""
 class LeftOut:
     """Predictions of points without their network, in two ways.
 
-    Attributes
-    ----------
-    of_device : sequence of Unseen
-        Without the device's rows of it.
-    of_kin : sequence of Unseen
-        Without any rows of it.
+    - `of_device`: without the device's rows of it.
+    - `of_kin`: without any rows of it.
     """
 
     of_device: Sequence[Unseen]
@@ -158,14 +154,10 @@ APART = 1.3
 class Run:
     """One of those that can be chosen among.
 
-    Attributes
-    ----------
-    case : hashable
-        What they have in common: a network at a batch, and the chip where units of one are told.
-    name : str
-        Of the device or unit: choosing another run of the same one is no mistake.
-    setting : str
-        What else tells it from other runs, for ties.
+    - `case`: what they have in common: a network at a batch, and the chip where units of one are
+      told.
+    - `name`: of the device or unit: choosing another run of the same one is no mistake.
+    - `setting`: what else tells it from other runs, for ties.
     """
 
     case: Hashable
@@ -187,10 +179,8 @@ class Pairs:
 class Best:
     """Of choices: how many, how many took the best, and what they cost beyond it.
 
-    Attributes
-    ----------
-    regrets : tuple of float
-        Of each choice: measured time of what was taken over that of the best, less 1; sorted.
+    - `regrets`: of each choice: measured time of what was taken over that of the best, less 1;
+      sorted.
     """
 
     count: int
@@ -248,12 +238,8 @@ LEAST_NETWORKS = 5
 class Judged:
     """Relative errors of predictions, as shares.
 
-    Attributes
-    ----------
-    within_2 : float
-        Share that is off by less than a factor of 2.
-    log_p90 : float
-        Nine of ten are off by less than this many e-foldings.
+    - `within_2`: share that is off by less than a factor of 2.
+    - `log_p90`: nine of ten are off by less than this many e-foldings.
     """
 
     points: int

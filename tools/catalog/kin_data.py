@@ -25,30 +25,19 @@ _ARM = COVARIATES.index("arm")
 class KinData:
     """A kin ready to be fitted; its points one series behind the other.
 
-    Attributes
-    ----------
-    first : int array [series + 1]
-        Points of series s are ``points[first[s]:first[s + 1]]``.
-    owner : int array [points]
-        The series of each point.
-    kernels : Networks
-        Of each point.
-    log_seconds : array [points]
-    weights : array [points]
-        Information of each: below 1 where a network has several batches in its series, 0 where
-        it is left out.
-    keys : tuple of (str, int)
-        Networks and batches that points have, sorted.
-    key : int array [points]
-    network : int array [keys]
-        Index of each key's network among the sorted ones.
-    covariates : array [series, covariates]
-        Logs of datasheet figures, about `middle`; 0 where unknown.
-    middle : array [covariates]
-    silicon : tuple of str [series]
-        The chip, or the one that it is the same die as.
-    places : Networks [keys]
-        Kernels of the keys at the bytes of `kin_bytes`.
+    - `first` [series + 1]: points of series s are ``points[first[s]:first[s + 1]]``.
+    - `owner` [points]: the series of each point.
+    - `kernels`: of each point.
+    - `log_seconds` [points]
+    - `weights` [points]: information of each: below 1 where a network has several batches in its
+      series, 0 where it is left out.
+    - `keys`: networks and batches that points have, sorted.
+    - `key` [points]
+    - `network` [keys]: index of each key's network among the sorted ones.
+    - `covariates` [series, covariates]: logs of datasheet figures, about `middle`; 0 where unknown.
+    - `middle` [covariates]
+    - `silicon`: the chip, or the one that it is the same die as.
+    - `places`: kernels of the keys at the bytes of `kin_bytes`.
     """
 
     name: str
@@ -165,18 +154,13 @@ def dies(kin: KinData) -> NDArray[np.str_]:
 class Prior:
     """Means and standard deviations of logs of parameters, for one kin.
 
-    Attributes
-    ----------
-    mean, mean_sd : array [parameters]
-        Of the kin's mean.
-    own_sd : array [parameters]
-        Of a device about it.
-    first_sd : array [parameters]
-        The same before any device was seen: wide where devices differ by orders.
-    slopes : array [covariates, parameters]
-        What a covariate adds by what the parameters are.
-    pace_sd : array [covariates]
-        Standard deviation of what it adds to the logs of all seconds beyond that.
+    - `mean`, `mean_sd` [parameters]: of the kin's mean.
+    - `own_sd` [parameters]: of a device about it.
+    - `first_sd` [parameters]: the same before any device was seen: wide where devices differ by
+      orders.
+    - `slopes` [covariates, parameters]: what a covariate adds by what the parameters are.
+    - `pace_sd` [covariates]: standard deviation of what it adds to the logs of all seconds beyond
+      that.
     """
 
     mean: Floats

@@ -39,22 +39,13 @@ from hetsim.hardware.kin import Kin, Limits, together
 class Asked:
     """One precision of one device that is to be fitted.
 
-    Attributes
-    ----------
-    device : str
-        Name in the catalog.
-    precision : str
-        In which the device runs by these figures.
-    series : Series or None
-        The measurements it stands on; None where it has what its kin have.
-    model : DeviceModel
-        The device's own file.
-    of_kin : str
-        The precision that rows of the kin name.
-    runtime : str
-        Of the device's ``runtimes``; empty: the one that its file names first.
-    computes : str or None
-        What the runtime computes in, where that is not the precision: ``tf32``.
+    - `device`: name in the catalog.
+    - `precision`: in which the device runs by these figures.
+    - `series`: the measurements it stands on; None where it has what its kin have.
+    - `model`: the device's own file.
+    - `of_kin`: the precision that rows of the kin name.
+    - `runtime`: of the device's ``runtimes``; empty: the one that its file names first.
+    - `computes`: what the runtime computes in, where that is not the precision: ``tf32``.
     """
 
     device: str
@@ -160,14 +151,11 @@ LEAST_NETWORKS = 3
 class FittedKin:
     """A kin, its fit, and what the fit says of what it has not seen.
 
-    Attributes
-    ----------
-    networks_out : list of Unseen
-        Each network predicted for each device without any device's rows of its family.
-    of_chip_out : list of Unseen
-        Each network predicted for each device without the rows of the device's own chip.
-    chips_out : list of Unseen
-        Each chip predicted from its datasheet; empty where there is one chip alone.
+    - `networks_out`: each network predicted for each device without any device's rows of its
+      family.
+    - `of_chip_out`: each network predicted for each device without the rows of the device's own
+      chip.
+    - `chips_out`: each chip predicted from its datasheet; empty where there is one chip alone.
     """
 
     data: KinData

@@ -105,14 +105,9 @@ def kin_of(data: KinData, fit: KinFit, places: Placed) -> Kin:
 class Said:
     """What a kin's networks say of each of its keys.
 
-    Attributes
-    ----------
-    effects : array [keys]
-        Logs of factors, by the network itself too, where it was run.
-    by_others : array [keys]
-        The same by networks of other names alone.
-    surer : array [keys]
-        Variance of `effects` relative to the usual one of a network that was not run.
+    - `effects` [keys]: logs of factors, by the network itself too, where it was run.
+    - `by_others` [keys]: the same by networks of other names alone.
+    - `surer` [keys]: variance of `effects` relative to the usual one of a network that was not run.
     """
 
     effects: Floats
@@ -166,17 +161,12 @@ NETWORK_PARTS = 20
 class Unseen:
     """A measured point and what was predicted for it without it.
 
-    Attributes
-    ----------
-    miss : float
-        Log of predicted over measured, by the form and the device's figures alone.
-    effect : float
-        What networks of the kin add to the log of the prediction: the network itself among them
-        where other chips ran it.
-    by_others : float
-        The same by other networks alone.
-    surer : float
-        Variance of `effect` relative to the usual one of networks that no device of the kin ran.
+    - `miss`: log of predicted over measured, by the form and the device's figures alone.
+    - `effect`: what networks of the kin add to the log of the prediction: the network itself among
+      them where other chips ran it.
+    - `by_others`: the same by other networks alone.
+    - `surer`: variance of `effect` relative to the usual one of networks that no device of the kin
+      ran.
     """
 
     series: Series

@@ -122,22 +122,13 @@ _UNSTABLE = 2.0
 class Sample:
     """What one row says, in the terms of its series.
 
-    Attributes
-    ----------
-    kin : str
-        Runtime, unit where it has several, and precision: ``ncnn-cpu-float``, ``rknn-int8``.
-    chip : str
-        As the row has it.
-    unit : str
-        What of the chip ran: ``cpu``, ``gpu``, ``npu``, ``tpu``.
-    precision : str
-        One of ``precisions.ITEM_BYTES``.
-    where : tuple of (str, str)
-        What else tells series of a chip apart, by name, sorted.
-    network : str
-        File name of the graph.
-    seconds : float
-        Of the whole batch, on one device.
+    - `kin`: runtime, unit where it has several, and precision: ``ncnn-cpu-float``, ``rknn-int8``.
+    - `chip`: as the row has it.
+    - `unit`: what of the chip ran: ``cpu``, ``gpu``, ``npu``, ``tpu``.
+    - `precision`: one of ``precisions.ITEM_BYTES``.
+    - `where`: what else tells series of a chip apart, by name, sorted.
+    - `network`: file name of the graph.
+    - `seconds`: of the whole batch, on one device.
     """
 
     kin: str

@@ -143,18 +143,12 @@ FREEDOM_LEAST = 0.1
 class KinFit:
     """A fitted kin; arrays of logs.
 
-    Attributes
-    ----------
-    mean : array [parameters]
-    slopes : array [covariates, parameters]
-        B: what a covariate adds.
-    own : array [series, parameters]
-        delta.
-    sigma : array [parameters, parameters]
-    effects : array [keys]
-        eta.
-    trust : array [series]
-        How much a series counts for where the mean of the devices lies.
+    - `mean` [parameters]
+    - `slopes` [covariates, parameters]: B: what a covariate adds.
+    - `own` [series, parameters]: delta.
+    - `sigma` [parameters, parameters]
+    - `effects` [keys]: eta.
+    - `trust` [series]: how much a series counts for where the mean of the devices lies.
     """
 
     mean: Floats

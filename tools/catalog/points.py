@@ -43,18 +43,12 @@ _INDEX = "INDEX.json"
 class GraphEntry:
     """What the archive's index says of a graph.
 
-    Attributes
-    ----------
-    file : str
-        Its name, as rows say it: ``resnet50.onnx``.
-    macs : int
-        Multiply-accumulates of one sample.
-    params : int
-        Weights.
-    sha256 : str
-        Of the file's bytes: it changes where the network does.
-    package, version, function, licence : str
-        What it was made from, and under which licence that stands.
+    - `file`: its name, as rows say it: ``resnet50.onnx``.
+    - `macs`: multiply-accumulates of one sample.
+    - `params`: weights.
+    - `sha256`: of the file's bytes: it changes where the network does.
+    - `package`, `version`, `function`, `licence`: what it was made from, and under which licence
+      that stands.
     """
 
     file: str
@@ -71,10 +65,7 @@ class GraphEntry:
 class Graphs:
     """The networks' graphs, at batch 1 and without weights, by file name.
 
-    Attributes
-    ----------
-    entries : mapping of str to GraphEntry
-        By file name, sorted.
+    - `entries`: by file name, sorted.
     """
 
     entries: Mapping[str, GraphEntry]
@@ -174,12 +165,8 @@ def kin_bytes(kin: str, precision: str) -> tuple[int, int]:
 class Series:
     """Runs of one chip's unit by one runtime in one precision and setting.
 
-    Attributes
-    ----------
-    kin : str
-        The runtime and precision that it shares with others: ``tensorrt-int8``.
-    where : tuple of (str, str)
-        What else tells it from the chip's others, by name, sorted.
+    - `kin`: the runtime and precision that it shares with others: ``tensorrt-int8``.
+    - `where`: what else tells it from the chip's others, by name, sorted.
     """
 
     kin: str
@@ -197,16 +184,11 @@ class Series:
 class Point:
     """What a series took for a network at a batch.
 
-    Attributes
-    ----------
-    network : str
-        File name of the graph.
-    seconds : float
-        Median of the rows, for the whole batch.
-    lowest, highest : float
-        Of the rows, in seconds.
-    spread : float or None
-        Median of how far the rows are from `seconds`, as a share of it; None of a single row.
+    - `network`: file name of the graph.
+    - `seconds`: median of the rows, for the whole batch.
+    - `lowest`, `highest`: of the rows, in seconds.
+    - `spread`: median of how far the rows are from `seconds`, as a share of it; None of a single
+      row.
     """
 
     network: str
@@ -222,12 +204,8 @@ class Point:
 class Points:
     """All points, and what was left out.
 
-    Attributes
-    ----------
-    series : mapping of Series to tuple of Point
-        Sorted, the points by network and batch.
-    left_out : mapping of str to int
-        Rows by the reason why they are compared with nothing, the most frequent first.
+    - `series`: sorted, the points by network and batch.
+    - `left_out`: rows by the reason why they are compared with nothing, the most frequent first.
     """
 
     series: Mapping[Series, tuple[Point, ...]]
@@ -241,12 +219,8 @@ class Points:
 def points_of(rows: Iterable[Mapping[str, Any]], chips: Mapping[str, str] | None = None) -> Points:
     """Join comparable rows to points.
 
-    Parameters
-    ----------
-    rows : iterable of mapping
-        Of the measurements' file.
-    chips : mapping of str to str, optional
-        What a chip is called, by what rows call it; a name that is absent stands for itself.
+    - `rows`: of the measurements' file.
+    - `chips`: what a chip is called, by what rows call it; a name that is absent stands for itself.
     """
     called = chips or {}
     seconds: defaultdict[tuple[Series, str, int], list[float]] = defaultdict(list)
@@ -332,14 +306,10 @@ _HALF_OF_VECTORS = "Without AVX512"
 class Chips:
     """The chips of the measurements.
 
-    Attributes
-    ----------
-    called : mapping of str to str
-        Name of a chip by what rows call it.
-    units : mapping of (str, str) to mapping
-        What the file says, by chip and unit.
-    silicon : mapping of str to str
-        The chip that another one is the same silicon as, at another clock or on another board.
+    - `called`: name of a chip by what rows call it.
+    - `units`: what the file says, by chip and unit.
+    - `silicon`: the chip that another one is the same silicon as, at another clock or on another
+      board.
     """
 
     called: Mapping[str, str]

@@ -227,22 +227,13 @@ _NOISY = 0.1
 class Calibration:
     """What a calibration came to.
 
-    Attributes
-    ----------
-    output, journal : Path
-        The device file, and the measurements beside it.
-    networks : int
-        Generated networks that were fitted to.
-    complete : bool
-        Whether all that was asked for was measured within the budget.
-    spread : float
-        Median relative spread of repeated measurements.
-    waited : float
-        Median share of the time in which the process had to wait for others.
-    judged : tuple of Judged
-        Zoo models and their parts, which nothing was fitted to.
-    errors : tuple of FigureError
-        As the file states them.
+    - `output`, `journal`: the device file, and the measurements beside it.
+    - `networks`: generated networks that were fitted to.
+    - `complete`: whether all that was asked for was measured within the budget.
+    - `spread`: median relative spread of repeated measurements.
+    - `waited`: median share of the time in which the process had to wait for others.
+    - `judged`: zoo models and their parts, which nothing was fitted to.
+    - `errors`: as the file states them.
     """
 
     setting: Setting

@@ -210,12 +210,8 @@ class FittedPart:
 class AsFitted:
     """The kernels of a quantized graph on a device with figures for int8.
 
-    Attributes
-    ----------
-    floats : Floats
-        The float graph, and which node of the quantized graph each of its nodes is.
-    kinds : tuple of str or None
-        By node of the float graph: the type that it is computed in, None for its own.
+    - `floats`: the float graph, and which node of the quantized graph each of its nodes is.
+    - `kinds`: by node of the float graph: the type that it is computed in, None for its own.
     """
 
     def __init__(self, graph: Graph, spec: DeviceSpec) -> None:

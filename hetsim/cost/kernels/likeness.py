@@ -111,13 +111,9 @@ def traits_of(table: KernelTable, batch: float, kin: Kin) -> Floats:
 def traits(rows: Floats, counts: Floats, weight_bytes: float, mean: Sequence[float]) -> Floats:
     """Return the traits of a network by the figures `mean` of its kin, [TRAITS].
 
-    Parameters
-    ----------
-    rows : float array [k, FEATURES]
-    counts : float array [k]
-        How often each is launched.
-    weight_bytes : float
-        All weights.
+    - `rows` [k, FEATURES]
+    - `counts` [k]: how often each is launched.
+    - `weight_bytes`: all weights.
     """
     if not len(rows):
         return np.zeros(len(TRAITS))
@@ -153,11 +149,8 @@ def alike(a: Floats, b: Floats, length: float) -> Floats:
 class Placed:
     """Where networks lie.
 
-    Attributes
-    ----------
-    traits, alone : float array [n, TRAITS]
-        At their batches, and of one sample.
-    log_batch : float array [n]
+    - `traits`, `alone` [n, TRAITS]: at their batches, and of one sample.
+    - `log_batch` [n]
     """
 
     traits: Floats
@@ -189,16 +182,11 @@ def covariance(a: Placed, b: Placed, shared: float, length: float) -> Floats:
 class Likeness:
     """The networks of a kin, ready to tell of others.
 
-    Attributes
-    ----------
-    weights : float array [n]
-        Of each network's covariance with another, in that one's effect.
-    beyond : float array [n]
-        The part of each network's effect that is clipped.
-    inverse : float array [n, n]
-        Of the covariance of what was measured.
-    told, left_out : float array [n]
-        The effect of each as all networks of other families tell it, and its variance.
+    - `weights` [n]: of each network's covariance with another, in that one's effect.
+    - `beyond` [n]: the part of each network's effect that is clipped.
+    - `inverse` [n, n]: of the covariance of what was measured.
+    - `told`, `left_out` [n]: the effect of each as all networks of other families tell it, and its
+      variance.
     """
 
     kin: Kin
@@ -255,13 +243,9 @@ class Likeness:
     def predict(self, traits: Floats, batch: int, alone: Floats) -> Likely:
         """Return what the networks say of another.
 
-        Parameters
-        ----------
-        traits : float array [TRAITS]
-        batch : int
-            Its own.
-        alone : float array [TRAITS]
-            Traits of one sample.
+        - `traits` [TRAITS]
+        - `batch`: its own.
+        - `alone` [TRAITS]: traits of one sample.
 
         O(networks^2).
         """

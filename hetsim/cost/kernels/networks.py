@@ -46,17 +46,13 @@ _IN_ROWS = [FORMS.index(form) for form in _SIZED if form not in ("batched", "att
 class KernelTable:
     """The kernels of a network at the batch of its graph; equal ones are one row.
 
-    Attributes
-    ----------
-    elements : float array [k, FEATURES]
-        Rows as ``features`` gives them, but for the columns of bytes, which count elements of
-        floats.
-    stored : float array [k, FEATURES]
-        Bytes of integers and booleans, which stay as they are; 0 in all other columns.
-    counts : float array [k]
-        How often each kernel is run.
-    io_elements, io_stored : int
-        Elements of its inputs and outputs that are floats, and bytes of the others.
+    - `elements` [k, FEATURES]: rows as ``features`` gives them, but for the columns of bytes, which
+      count elements of floats.
+    - `stored` [k, FEATURES]: bytes of integers and booleans, which stay as they are; 0 in all other
+      columns.
+    - `counts` [k]: how often each kernel is run.
+    - `io_elements`, `io_stored`: elements of its inputs and outputs that are floats, and bytes of
+      the others.
     """
 
     elements: NDArray[np.float64]
@@ -203,15 +199,10 @@ def kernels_seconds(
 class Networks:
     """Kernels of many networks, laid end to end, for predictions and fits of the whole.
 
-    Attributes
-    ----------
-    rows : float array [k, FEATURES]
-        Kernels; those of network i are ``rows[first[i]:first[i + 1]]``.
-    counts : float array [k]
-        How often each occurs.
-    first : int array [n + 1]
-    weight_bytes, io_bytes : float array [n]
-        All weights of a network, and its inputs and outputs.
+    - `rows` [k, FEATURES]: kernels; those of network i are ``rows[first[i]:first[i + 1]]``.
+    - `counts` [k]: how often each occurs.
+    - `first` [n + 1]
+    - `weight_bytes`, `io_bytes` [n]: all weights of a network, and its inputs and outputs.
     """
 
     rows: NDArray[np.float64]
@@ -247,12 +238,8 @@ def log_total_and_gradient(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the log of the seconds of networks, and its derivatives by the log of parameters.
 
-    Parameters
-    ----------
-    log_values : float array [PARAMETERS] or [sets, PARAMETERS]
-        Logarithms of figures in SI units.
-    which : int array [n], optional
-        The set of figures that each network runs by; absent: the first.
+    - `log_values` [PARAMETERS] or [sets, PARAMETERS]: logarithms of figures in SI units.
+    - `which` [n]: the set of figures that each network runs by; absent: the first.
 
     Returns
     -------

@@ -35,25 +35,15 @@ class Unmatched:
 class MeasuredShare:
     """How much of a device's prices a profile gave, and what of the profile was not used.
 
-    Attributes
-    ----------
-    measured : tuple of bool
-        By node of the problem: whether its price is measured.
-    nodes : int
-        Nodes that the device can run.
-    measured_s, modelled_s : float
-        What all of them take on the device, by where their price is from.
-    by_name_s, by_place_s : float
-        What of the measured time was matched by names, and by the place of a kernel without one
-        among those that have one.
-    inside : int
-        Measured nodes without a kernel of their own, which run inside that of a neighbour.
-    unmatched : tuple of Unmatched
-        Kernels that match no node that the device can run, those that take most first.
-    elsewhere_s : float
-        Time of the kernels that another unit ran; part of no price of this device.
-    moved_s : float
-        Time of copies between host and device: links are priced for them.
+    - `measured`: by node of the problem: whether its price is measured.
+    - `nodes`: nodes that the device can run.
+    - `measured_s`, `modelled_s`: what all of them take on the device, by where their price is from.
+    - `by_name_s`, `by_place_s`: what of the measured time was matched by names, and by the place of
+      a kernel without one among those that have one.
+    - `inside`: measured nodes without a kernel of their own, which run inside that of a neighbour.
+    - `unmatched`: kernels that match no node that the device can run, those that take most first.
+    - `elsewhere_s`: time of the kernels that another unit ran; part of no price of this device.
+    - `moved_s`: time of copies between host and device: links are priced for them.
     """
 
     profile: Profile

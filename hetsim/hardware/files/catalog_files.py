@@ -54,12 +54,8 @@ def kin_file(path: Path, kin: str) -> Path | None:
 def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
     """Return the file that `given` means, and what errors call it.
 
-    Parameters
-    ----------
-    given : str
-        A catalog name or a path.
-    base : Path, optional
-        Folder that relative paths start from; absent: the working directory.
+    - `given`: A catalog name or a path.
+    - `base`: folder that relative paths start from; absent: the working directory.
 
     Raises PlatformError where there is none, with the nearest name of the catalog.
     """

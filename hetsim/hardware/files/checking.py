@@ -29,18 +29,11 @@ _KEYS = {
 class Checked:
     """What became of one file.
 
-    Attributes
-    ----------
-    file : str
-        As the user gave it.
-    sort : "device", "link", "platform", "fitted", "kin" or None
-        What it describes, or is meant to; None where that cannot be told.
-    name : str or None
-        What it calls itself, else the name of the file; None where it is broken.
-    found : DeviceSpec, LinkModel, Platform, FittedModel, KinModel or None
-        What was read; None where it is broken.
-    errors : tuple of InvalidInput
-        All that is wrong, by line; then what is wrong with the files that it names.
+    - `file`: as the user gave it.
+    - `sort`: what it describes, or is meant to; None where that cannot be told.
+    - `name`: what it calls itself, else the name of the file; None where it is broken.
+    - `found`: what was read; None where it is broken.
+    - `errors`: all that is wrong, by line; then what is wrong with the files that it names.
     """
 
     file: str

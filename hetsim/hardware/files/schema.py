@@ -215,10 +215,7 @@ def spread(table: Any) -> Any:
 class Table:
     """Accepts a mapping of figures, also with one status and source for all.
 
-    Attributes
-    ----------
-    needs : mapping of str to str
-        Keys that must be there, and what to do where one is not.
+    - `needs`: keys that must be there, and what to do where one is not.
     """
 
     needs: Mapping[str, str] = field(default_factory=dict)
@@ -286,10 +283,7 @@ def parse(
 ) -> tuple[M | None, list[Complaint]]:
     """Read `data`, which stands at the path `at` of `source`, as a `model`.
 
-    Parameters
-    ----------
-    catalog : bool
-        Whether every figure must carry its status and source.
+    - `catalog`: whether every figure must carry its status and source.
 
     Returns
     -------
@@ -314,12 +308,8 @@ def parse_file(model: type[M], source: Source) -> M:
 class Broken:
     """A file that cannot be used.
 
-    Attributes
-    ----------
-    whole : InvalidInput
-        Its first complaint, with the lines of the rest.
-    each : tuple of InvalidInput
-        One for each complaint, by line.
+    - `whole`: its first complaint, with the lines of the rest.
+    - `each`: one for each complaint, by line.
     """
 
     whole: InvalidInput

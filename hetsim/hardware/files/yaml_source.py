@@ -68,16 +68,10 @@ class Complaint:
 class Source:
     """One YAML file.
 
-    Attributes
-    ----------
-    shown : str
-        The file's name in errors.
-    data : mapping
-        Its contents as dicts, lists and scalars.
-    lines : mapping of YamlPath to int
-        Line of each key or list item, from 1.
-    kind : type of InvalidInput
-        What is raised where something in it is wrong.
+    - `shown`: the file's name in errors.
+    - `data`: its contents as dicts, lists and scalars.
+    - `lines`: line of each key or list item, from 1.
+    - `kind`: what is raised where something in it is wrong.
     """
 
     path: Path
@@ -125,14 +119,9 @@ def read_yaml(
 ) -> Source:
     """Read the one mapping that the file at `path` holds, YAML or JSON.
 
-    Parameters
-    ----------
-    shown : str, optional
-        What errors call it; absent: the path itself.
-    holds : str
-        What the mapping should describe, for hints.
-    kind : type of InvalidInput
-        What is raised where the file is wrong.
+    - `shown`: what errors call it; absent: the path itself.
+    - `holds`: what the mapping should describe, for hints.
+    - `kind`: what is raised where the file is wrong.
 
     Raises InvalidInput of this kind, where it is no readable file, not UTF-8, not YAML, or not one
     mapping; where a key appears twice or is no text, or a value has a tag that plain data does not

@@ -18,12 +18,8 @@ from hetsim.errors import UsageError
 class Lines:
     """A kind of file.
 
-    Attributes
-    ----------
-    what : str
-        Its points, in words.
-    made_by : str
-        The command that writes it.
+    - `what`: its points, in words.
+    - `made_by`: the command that writes it.
     """
 
     what: str
@@ -90,39 +86,24 @@ class Predicted:
 class FidelityPoint:
     """A network at a batch on a device of the catalog in one precision.
 
-    Attributes
-    ----------
-    device : str
-        Name in the catalog; with ``:ncnn`` behind it, by that other runtime.
-    precision : str
-        Of the figures that price it.
-    network : str
-        Name of the graph, without its ending.
-    kin : str
-        Of the figures.
-    rows : int
-        That were measured.
-    measured_s, lowest_s, highest_s : float
-        Median, least and largest of them, for the whole batch.
-    shipped : Predicted or None
-        By the figures of the catalog, to which the point was fitted.
-    left_out : Predicted or None
-        By figures fitted without the device's rows of the network; others of its kin may have
-        run it.
-    unseen : Predicted or None
-        By figures fitted without the network, on any device of the kin.
-    datasheet : Predicted or None
-        By what kin have at the device's datasheet, fitted without the chip; None where it has
-        no kin.
-    donor_s : float or None
-        By one factor on the times of the best other device, which has run the network; None where
-        there is none.
-    priced_s : float or None
-        What a problem of the whole network on the device alone takes by the catalog's figures, its
-        inputs and outputs moved as they were in what was measured; None at other batches
-        than 1.
-    roofline_s : float or None
-        The same by the cost model ``roofline``.
+    - `device`: name in the catalog; with ``:ncnn`` behind it, by that other runtime.
+    - `precision`: of the figures that price it.
+    - `network`: name of the graph, without its ending.
+    - `kin`: of the figures.
+    - `rows`: that were measured.
+    - `measured_s`, `lowest_s`, `highest_s`: median, least and largest of them, for the whole batch.
+    - `shipped`: by the figures of the catalog, to which the point was fitted.
+    - `left_out`: by figures fitted without the device's rows of the network; others of its kin may
+      have run it.
+    - `unseen`: by figures fitted without the network, on any device of the kin.
+    - `datasheet`: by what kin have at the device's datasheet, fitted without the chip; None where
+      it has no kin.
+    - `donor_s`: by one factor on the times of the best other device, which has run the network;
+      None where there is none.
+    - `priced_s`: what a problem of the whole network on the device alone takes by the catalog's
+      figures, its inputs and outputs moved as they were in what was measured; None at other batches
+      than 1.
+    - `roofline_s`: the same by the cost model ``roofline``.
     """
 
     device: str
@@ -237,17 +218,12 @@ ROUNDING = 2e-4
 class Losses:
     """What new points have lost, each told in a line.
 
-    Attributes
-    ----------
-    gone : tuple of str
-        Points that were predicted and no longer are.
-    uncovered : tuple of str
-        Measured times that were inside the 80 % interval and no longer are.
-    flipped : tuple of str
-        Pairs of devices, measured more than `APART` times apart on one network, that were
-        predicted in the right order and no longer are.
-    unserved : tuple of str
-        Server results whose rate is no longer predicted, or no longer as near as the goal.
+    - `gone`: points that were predicted and no longer are.
+    - `uncovered`: measured times that were inside the 80 % interval and no longer are.
+    - `flipped`: pairs of devices, measured more than `APART` times apart on one network, that were
+      predicted in the right order and no longer are.
+    - `unserved`: server results whose rate is no longer predicted, or no longer as near as the
+      goal.
     """
 
     gone: tuple[str, ...]

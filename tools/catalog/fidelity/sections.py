@@ -62,14 +62,9 @@ Choose = Callable[[FidelityPoint], Predicted | None]
 class Summary:
     """Errors of predictions that there are.
 
-    Attributes
-    ----------
-    median, p90 : float
-        Of relative errors, 0.1 for 10 %.
-    within_twice : float
-        Share between half and twice the measured time.
-    covered : float
-        Share of measured times inside the interval.
+    - `median`, `p90`: of relative errors, 0.1 for 10 %.
+    - `within_twice`: share between half and twice the measured time.
+    - `covered`: share of measured times inside the interval.
     """
 
     count: int

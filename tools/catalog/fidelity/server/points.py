@@ -40,32 +40,20 @@ GOAL = 0.2
 class ServerSystem:
     """A Server result of a system, and the others that say how fast it is.
 
-    Attributes
-    ----------
-    round, submitter, system : str
-        Which result it is; `round` as ``v1.0``.
-    altered : bool
-        Of the open division: its network may be another one.
-    chip, unit : str
-        What ran; the chip without its clock.
-    devices : int
-        Accelerators, or the sockets of a system that has none.
-    network : str
-        Name of the graph.
-    precision : str
-        Of its arithmetic; empty where the row leaves it open.
-    limit_s : float
-        That 99 of 100 queries were answered within.
-    server_per_s : float
-        The largest rate of Poisson arrivals at which they were.
-    p99_s : float
-        What 99 of 100 took in that run: where it is far below the limit, something else ended it.
-    offline_per_s : float or None
-        Samples a second where all are there at once.
-    alone_s : float or None
-        Median seconds of a sample by itself (SingleStream).
-    alone_of : str
-        Whose that is: ``system``, of its own; ``chip``, of others with its chip; empty: nobody's.
+    - `round`, `submitter`, `system`: which result it is; `round` as ``v1.0``.
+    - `altered`: of the open division: its network may be another one.
+    - `chip`, `unit`: what ran; the chip without its clock.
+    - `devices`: accelerators, or the sockets of a system that has none.
+    - `network`: name of the graph.
+    - `precision`: of its arithmetic; empty where the row leaves it open.
+    - `limit_s`: that 99 of 100 queries were answered within.
+    - `server_per_s`: the largest rate of Poisson arrivals at which they were.
+    - `p99_s`: what 99 of 100 took in that run: where it is far below the limit, something else
+      ended it.
+    - `offline_per_s`: samples a second where all are there at once.
+    - `alone_s`: median seconds of a sample by itself (SingleStream).
+    - `alone_of`: whose that is: ``system``, of its own; ``chip``, of others with its chip; empty:
+      nobody's.
     """
 
     round: str
@@ -214,24 +202,17 @@ class Alone:
 class ServerPoint:
     """A system's Server result, predicted.
 
-    Attributes
-    ----------
-    system : ServerSystem
-        What was measured.
-    basis : str
-        What `anchored` rests on: ``system``, the system's Offline and SingleStream; ``chip``,
-        SingleStream of others with its chip; ``shape``, Offline alone, at other sizes of batches as
-        the catalog's device of the chip; ``near``, as a device near to it; ``rate``, Offline alone.
-        Empty where there is no Offline.
-    anchored_per_s : float or None
-        The rate by times through these anchors.
-    instances, batch : int
-        By which it is: on each device, and the largest batch.
-    no_shape_per_s : float or None
-        The rate where nothing is known but Offline: a batch takes as long as its share of that.
-    left_out, unseen, datasheet : Alone or None
-        By the catalog alone, where the chip is in it: fitted without the device's rows of the
-        network, without the network, without the chip.
+    - `system`: what was measured.
+    - `basis`: what `anchored` rests on: ``system``, the system's Offline and SingleStream;
+      ``chip``, SingleStream of others with its chip; ``shape``, Offline alone, at other sizes of
+      batches as the catalog's device of the chip; ``near``, as a device near to it; ``rate``,
+      Offline alone. Empty where there is no Offline.
+    - `anchored_per_s`: the rate by times through these anchors.
+    - `instances`, `batch`: by which it is: on each device, and the largest batch.
+    - `no_shape_per_s`: the rate where nothing is known but Offline: a batch takes as long as its
+      share of that.
+    - `left_out`, `unseen`, `datasheet`: by the catalog alone, where the chip is in it: fitted
+      without the device's rows of the network, without the network, without the chip.
     """
 
     system: ServerSystem

@@ -40,14 +40,9 @@ SEED = 41
 class Carried:
     """What is carried at best, and how.
 
-    Attributes
-    ----------
-    rate_per_s : float
-        0 where no rate is.
-    instances : int
-        On each device.
-    batch : int
-        The most that an instance takes at once.
+    - `rate_per_s`: 0 where no rate is.
+    - `instances`: on each device.
+    - `batch`: the most that an instance takes at once.
     """
 
     rate_per_s: float
@@ -283,14 +278,9 @@ Known = tuple[ServerPoint, float]
 class RateErrors:
     """Errors of predicted rates.
 
-    Attributes
-    ----------
-    median, p90 : float
-        Of the distance from the measured rate, as a share of that.
-    within_goal : float
-        Share of predictions that are off by `GOAL` at most.
-    low, middle, high : float
-        Predicted over measured: of 10, 50 and 90 in 100.
+    - `median`, `p90`: of the distance from the measured rate, as a share of that.
+    - `within_goal`: share of predictions that are off by `GOAL` at most.
+    - `low`, `middle`, `high`: predicted over measured: of 10, 50 and 90 in 100.
     """
 
     count: int
