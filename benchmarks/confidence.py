@@ -28,8 +28,7 @@ import numpy as np
 
 from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.workload.arrivals import Gamma, Mmpp, Poisson
 from hetsim.workload.requests import requests_of
 from hetsim.workload.workload import Slo, Stream, Workload

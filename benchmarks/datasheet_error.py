@@ -2,7 +2,7 @@
 
 Every device of the catalog that says which measurements stand behind it is priced as if it had
 none, network by network at batch 1, in the precision of the measurements. What is printed last is
-what ``hetsim/problem/evidence_of_platform.py`` states of a device without figures: the standard
+what ``hetsim/problem/of_model.py`` states of a device without figures: the standard
 deviation of the logarithm by which 80 % of the points are covered, each series of points weighing
 the same, and what two kinds of devices have in common on one network.
 """
@@ -24,7 +24,7 @@ import hetsim
 from catalog.measured import measured_folder, read_rows
 from catalog.points import Series, points_of, read_graphs
 from hetsim.errors import HetsimError
-from hetsim.problem.evidence import Z80
+from hetsim.problem.parts import Z80
 
 DEVICES = Path(__file__).parents[1] / "devices"
 Found = dict[tuple[str, str, Series], dict[str, float]]

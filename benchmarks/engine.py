@@ -29,11 +29,10 @@ from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.runs import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
 from hetsim.simulation.failures.serving import FailingServing
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.failure import Failure
 

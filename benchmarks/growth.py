@@ -43,7 +43,7 @@ import hetsim
 from hetsim.device.registry import platform_devices
 from hetsim.errors import HetsimError
 from hetsim.execution.compiled.write import compile_plan
-from hetsim.partitioning.export.onnx_folder import save_all
+from hetsim.partitioning.onnx_export import save_all
 from hetsim.problem.plan import Plan
 from hetsim.reporting.trace import trace_pieces
 from hetsim.simulation.service.resolving import Made

@@ -37,10 +37,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.statistics.batches import innovations_of
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.requests import requests_of

@@ -10,7 +10,7 @@ Then the methods alone. Supported nodes are drawn at 70 % with a fixed seed. tor
 CapabilityBasedPartitioner (in its vertical mode) and OpenVINO's HETERO plugin get the same DAG
 and mask; where one is not installed a line says so. A peer's `ratio_*` is its CPU seconds over
 those of the method named; `acyclic` says whether its groups can be run one after another, and
-`collect_is_same` whether ``hetsim.partitioning.ports.subgraphs.collect`` gives the same raw ids.
+`ids_are_same` whether our boundary method gives the same raw ids.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ import numpy as np
 
 from hetsim.core import left_to_python
 from hetsim.graph.dag import Dag
+from hetsim.partitioning import scans
 from hetsim.partitioning.flow import partition
-from hetsim.partitioning.growing import scans
 from hetsim.partitioning.methods.registry import method_named, methods
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import order_groups
@@ -247,7 +247,7 @@ def compare_openvino() -> None:
             dag, device_of = instance(shape, n)
             seconds, labels = openvino_hetero.split(dag, device_of)
             same = openvino_hetero.ids_by_its_rule(dag, device_of) == labels
-            beside("OpenVINO HETERO", shape, dag, device_of, seconds, labels, collect_is_same=same)
+            beside("OpenVINO HETERO", shape, dag, device_of, seconds, labels, ids_are_same=same)
 
 
 def absent(peer: str, package: str, version: str) -> bool:

@@ -16,8 +16,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.parts import GRAPH_INPUT, Value
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import Layout, laid_out
-from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
+from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out, tasks_of_plan
 
 SERVICE_S = 10.0
 MOVE_S = 1.0

@@ -28,12 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.placement.planning import replan
-from hetsim.simulation.clock.playing import Layout, laid_out, run
-from hetsim.simulation.clock.templates import PlanTasks, template_of
+from hetsim.simulation.clock.runs import run
+from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out, template_of
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
 from hetsim.workload.failure import Failing
 
 sys.path.append(str(Path(__file__).parent))

@@ -34,7 +34,7 @@ from hetsim.simulation.clock.metrics import (
     request_of,
     tasks_of,
 )
-from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.runs import play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.simulate import simulate
 from oracles import plain_timeline  # type: ignore[import-not-found]

@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.version import __version__
 
-# ONNX Runtime reports its use over the network unless told not to before it is loaded.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
 if TYPE_CHECKING:
     from hetsim.analysis.comparison import Comparison, Row, compare
     from hetsim.analysis.explanation import Explanation, explain
@@ -69,8 +66,8 @@ if TYPE_CHECKING:
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Link, Platform
     from hetsim.hardware.what_if import what_if
-    from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
-    from hetsim.partitioning.affinity.file import load_affinity
+    from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
+    from hetsim.partitioning.affinity_file import load_affinity
     from hetsim.partitioning.deconflict import deconflict
     from hetsim.partitioning.flow import partition
     from hetsim.partitioning.housekeeping import Housekeeping
@@ -107,8 +104,13 @@ if TYPE_CHECKING:
     from hetsim.workload.files.reader import load_deployment, load_workload
     from hetsim.workload.workload import Slo, Stream, Workload
 
+
+# ONNX Runtime reports its use over the network unless told not to before it is loaded.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
 _HOMES = {
-    "Affinity": "hetsim.partitioning.affinity.affinity",
+    "Affinity": "hetsim.partitioning.affinity",
     "ArtifactError": "hetsim.errors",
     "Availability": "hetsim.provisioning.rates.redundancy.answer",
     "Cancelled": "hetsim.errors",
@@ -123,7 +125,7 @@ _HOMES = {
     "DeviceUnavailable": "hetsim.errors",
     "Entry": "hetsim.core.entries",
     "Event": "hetsim.problem.timeline",
-    "Exclusion": "hetsim.partitioning.affinity.affinity",
+    "Exclusion": "hetsim.partitioning.affinity",
     "ExecutionError": "hetsim.errors",
     "Explanation": "hetsim.analysis.explanation",
     "Extension": "hetsim.graph.reading.extension",
@@ -183,7 +185,7 @@ _HOMES = {
     "UsageError": "hetsim.errors",
     "Workload": "hetsim.workload.workload",
     "WorkloadError": "hetsim.errors",
-    "affinity_of_model": "hetsim.partitioning.affinity.affinity",
+    "affinity_of_model": "hetsim.partitioning.affinity",
     "annotate": "hetsim.partitioning.regions",
     "availability": "hetsim.provisioning.rates.availability",
     "capacity": "hetsim.provisioning.rates.capacity",
@@ -192,7 +194,7 @@ _HOMES = {
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
     "lint": "hetsim.analysis.lint.lint",
-    "load_affinity": "hetsim.partitioning.affinity.file",
+    "load_affinity": "hetsim.partitioning.affinity_file",
     "load_catalog": "hetsim.provisioning.platforms.catalog",
     "load_deployment": "hetsim.workload.files.reader",
     "load_device": "hetsim.hardware.catalog",

@@ -16,7 +16,7 @@ from hetsim.core import checks
 from hetsim.core.going import each, part
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
-from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
 from hetsim.placement.objective import (
@@ -245,7 +245,7 @@ class _Attempt:
     problem=checks.instance("hetsim.problem.problem:Problem"),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
-    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
     draws=checks.whole(0, MOST_DRAWS),
     draw_seed=checks.whole(0),
     sustained=checks.flag,

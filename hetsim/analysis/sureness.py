@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from hetsim.core.going import each
 from hetsim.placement.objective import Objective, bottleneck, kept_s
-from hetsim.problem.evidence import Uncertainty
-from hetsim.problem.parts import Contention
+from hetsim.problem.parts import Contention, Uncertainty
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.replaying import bottlenecks, finishes, latencies
+from hetsim.simulation.clock.runs import bottlenecks, finishes, latencies
 from hetsim.simulation.clock.templates import tasks_of_plan
 
 DRAWS = 200

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from hetsim.errors import OutOfMemory
 from hetsim.hardware.spec import Platform, SharedMemory
 from hetsim.placement.objective import kept_s, seconds_a_request
-from hetsim.problem.parts import Contention, Slower
+from hetsim.problem.parts import Contention, Slower, scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.scaled import scaled
-from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes
+from hetsim.problem.repriced import SLOWEST, Priced, moved_bytes
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.power import slowdown
 from hetsim.simulation.simulate import simulate

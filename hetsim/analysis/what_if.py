@@ -16,9 +16,8 @@ from hetsim.cost.registry import cost_model
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.work import graph_work
 from hetsim.hardware.routes import build_routes
-from hetsim.problem.evidence import Z80
+from hetsim.problem.parts import Z80, scaled
 from hetsim.problem.problem import Problem
-from hetsim.problem.scaled import scaled
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hetsim.cli.going import Going
     from hetsim.graph.reading.extension import Extension
-    from hetsim.partitioning.affinity.affinity import Affinity
+    from hetsim.partitioning.affinity import Affinity
     from hetsim.placement.objective import Objective
     from hetsim.problem.parts import Contention
 

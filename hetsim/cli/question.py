@@ -180,7 +180,7 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
     Its default is what exclusions without a device spare; which devices are asked first is for
     the strategies to find, and the user is told so.
     """
-    from hetsim.partitioning.affinity.affinity import affinity_of_model
+    from hetsim.partitioning.affinity import affinity_of_model
 
     invocation = current()
     wished = invocation.affinity

@@ -36,7 +36,7 @@ from hetsim.execution.program import (
 from hetsim.execution.run import all_judged, run_whole
 from hetsim.execution.session import transports
 from hetsim.problem.timeline import Timeline
-from hetsim.simulation.clock.turns import Turns
+from hetsim.simulation.clock.runs import Turns
 
 if TYPE_CHECKING:
     from hetsim.graph.inputs.arrays import Inputs

@@ -10,13 +10,12 @@ import numpy as np
 from hetsim.core import checks
 from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
 from hetsim.graph.contraction import Contraction
-from hetsim.partitioning.affinity.affinity import Affinity, Asked, Exclusion, with_wishes
-from hetsim.partitioning.atoms import Quotient
+from hetsim.partitioning.affinity import Affinity, Asked, Exclusion, with_wishes
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
 from hetsim.partitioning.housekeeping import Housekeeping, follow, strip
 from hetsim.partitioning.methods.registry import MethodInfo, merge, method_named
 from hetsim.partitioning.partition import Partition
-from hetsim.partitioning.regions import Regions, annotate
+from hetsim.partitioning.regions import Quotient, Regions, annotate
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, drops
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.parts import FusedKernel
@@ -30,9 +29,9 @@ from hetsim.problem.validator import check
     resolution=checks.instance("hetsim.partitioning.deconflict:Resolution"),
     regions=checks.instance("hetsim.partitioning.regions:Regions"),
     priority=checks.either(checks.text, checks.sequence(checks.text)),
-    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
     pins=checks.mapping(checks.text, checks.text),
-    exclude=checks.sequence(checks.instance("hetsim.partitioning.affinity.affinity:Exclusion")),
+    exclude=checks.sequence(checks.instance("hetsim.partitioning.affinity:Exclusion")),
     choose=checks.function,
     housekeeping=checks.instance("hetsim.partitioning.housekeeping:Housekeeping"),
     sizes=checks.instance("hetsim.partitioning.sizes:SizeRules"),

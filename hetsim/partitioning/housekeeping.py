@@ -10,7 +10,7 @@ from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import joined
 from hetsim.graph.work.movement import housekeeping_nodes
-from hetsim.partitioning.affinity.op_types import check_op
+from hetsim.partitioning.affinity import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from hetsim.core import checks
 from hetsim.core.text import to_json
 from hetsim.partitioning.borders import Border, borders, boundary_values, explain, node_named
-from hetsim.partitioning.export import pictures
-from hetsim.partitioning.export.record import partition_record
+from hetsim.partitioning.record import partition_record, to_dot, to_mermaid
 from hetsim.problem.groups import Group
 from hetsim.problem.parts import Value
 from hetsim.problem.problem import Problem
@@ -82,39 +81,39 @@ class Partition:
 
     def to_mermaid(self) -> str:
         """Return the graph as a Mermaid flowchart, one subgraph a group, coloured by device."""
-        return pictures.to_mermaid(self.problem, self.groups)
+        return to_mermaid(self.problem, self.groups)
 
     def to_dot(self) -> str:
         """Return the graph in Graphviz's language, one cluster a group, coloured by device."""
-        return pictures.to_dot(self.problem, self.groups)
+        return to_dot(self.problem, self.groups)
 
     def to_onnx(self) -> onnx.ModelProto:
         """Return the model with every group as a model-local function named after its device.
 
-        See ``as_onnx.to_functions``; ``onnx_saving.save`` writes it with its weights.
+        See ``onnx_export.to_functions``; ``onnx_export.save`` writes it with its weights.
         """
-        from hetsim.partitioning.export.as_onnx import to_functions
+        from hetsim.partitioning.onnx_export import to_functions
 
         return to_functions(self.problem, self.groups)
 
     def to_models(self) -> tuple[onnx.ModelProto, ...]:
-        """Return every group as a model of its own; see ``as_onnx.to_models``."""
-        from hetsim.partitioning.export.as_onnx import to_models
+        """Return every group as a model of its own; see ``onnx_export.to_models``."""
+        from hetsim.partitioning.onnx_export import to_models
 
         return to_models(self.problem, self.groups)
 
     def to_annotated(self) -> onnx.ModelProto:
-        """Return the model with the device of every node noted; see ``as_onnx.to_annotated``."""
-        from hetsim.partitioning.export.as_onnx import to_annotated
+        """Return the model with each node's device noted; see ``onnx_export.to_annotated``."""
+        from hetsim.partitioning.onnx_export import to_annotated
 
         return to_annotated(self.problem, self.groups)
 
     @checks.takes(folder=checks.path)
     def save_onnx(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
-        """Write the split model, the annotated one and one a group; see ``onnx_folder.save_all``.
+        """Write the split model, the annotated one and one a group; see ``onnx_export.save_all``.
 
         Returns the names of the files.
         """
-        from hetsim.partitioning.export.onnx_folder import save_all
+        from hetsim.partitioning.onnx_export import save_all
 
         return tuple(save_all(self.problem, self.groups, Path(folder)))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from hetsim.core import checks
 from hetsim.core.units import format_bytes
 from hetsim.errors import OutOfMemory, UsageError
-from hetsim.partitioning.atoms import Quotient
-from hetsim.partitioning.regions import Regions
+from hetsim.partitioning.regions import Quotient, Regions
 from hetsim.problem.groups import components, order_groups
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem

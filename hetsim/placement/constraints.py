@@ -20,7 +20,7 @@ from hetsim.errors import (
     all_refused,
     nearest,
 )
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, refuse_twice
+from hetsim.partitioning.affinity import Affinity, Exclusion, refuse_twice
 from hetsim.partitioning.deconflict import by_priority
 from hetsim.partitioning.regions import annotate
 from hetsim.placement.fitting import fitted

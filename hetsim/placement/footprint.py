@@ -13,7 +13,7 @@ from hetsim.errors import OutOfMemory
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import peak_memory
+from hetsim.simulation.clock.runs import peak_memory
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.validator import check
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.one_request import one_request
-from hetsim.simulation.clock.playing import play, timeline_of
+from hetsim.simulation.clock.runs import play, timeline_of
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan
 from hetsim.simulation.clock.virtual_time import COMPILE_FROM, pays
 

@@ -10,15 +10,9 @@ import numpy as np
 
 from hetsim.core import checks
 from hetsim.errors import HetsimError, Infeasible, UnsupportedNode, UsageError
-from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.constraints import Constrained, narrowed, with_affinity
-from hetsim.placement.objective import (
-    OBJECTIVES,
-    Objective,
-    check_objective,
-    check_room,
-    measure,
-)
+from hetsim.placement.objective import OBJECTIVES, Objective, check_objective, check_room, measure
 from hetsim.placement.registry import (
     check_options,
     option_texts,
@@ -37,7 +31,7 @@ from hetsim.problem.problem import Problem
     problem=checks.instance("hetsim.problem.problem:Problem"),
     strategy=checks.text,
     objective=checks.text,
-    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
 )
 def plan(
     problem: Problem,

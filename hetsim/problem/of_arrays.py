@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from hetsim.core import checks
 from hetsim.errors import InvalidInput
 from hetsim.hardware.spec import Route
-from hetsim.problem.evidence import Evidence
-from hetsim.problem.given import Given
 from hetsim.problem.parts import (
     GRAPH_INPUT,
     Constant,
     Contention,
+    Evidence,
     FusedKernel,
+    Given,
     Staging,
     Value,
     check_contention,

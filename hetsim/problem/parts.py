@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.errors import InvalidInput, nearest
+from hetsim.graph.dag import Ints, Rows
+from hetsim.hardware.kernel_figures import FigureError
+from hetsim.hardware.kin import Likely
+from hetsim.hardware.spec import Route
 
 Contention = Literal["none", "fifo"]
 GRAPH_INPUT = -1
@@ -173,4 +179,323 @@ def check_contention(contention: str) -> Contention:
         return "fifo"
     raise InvalidInput(
         f"unknown contention '{contention}'", hint=nearest(str(contention), ("fifo", "none"))
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ValueArrays:
+    """Values by index; not to be written to.
+
+    Attributes
+    ----------
+    producer : int array [values]
+        Node id, or GRAPH_INPUT.
+    nbytes : float array [values]
+    readers : Rows
+        Node ids, ascending.
+    leaves : bool array [values]
+        Whether it must end on the host, where there is one.
+    """
+
+    producer: Ints
+    nbytes: NDArray[np.float64]
+    readers: Rows
+    leaves: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, values: Sequence[Value]) -> ValueArrays:
+        """Read them one by one. Linear in values and readers."""
+        count = len(values)
+        return cls(
+            np.fromiter([value.producer for value in values], np.int64, count),
+            np.fromiter([value.nbytes for value in values], np.float64, count),
+            Rows.of([value.consumers for value in values]),
+            np.fromiter([value.is_output for value in values], np.bool_, count),
+        )
+
+
+Z80 = 1.2815515655446004
+"""Standard deviations to either end of an interval that holds 80 % of a normal distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the figures of one device or link rest on.
+
+    Times by them are off by a factor, whose logarithm is normal with mean 0: `common` times
+    a number that all of the same `kin` share, plus the rest times one that all of the same `of`
+    share.
+
+    Attributes
+    ----------
+    name : str
+        Of the device in plans, or of the link.
+    of : str
+        Whose figures they are: devices or links with the same are off by the same factor.
+    status : str
+        The weakest of the figures that prices need, see ``hetsim.hardware.provenance``.
+    sd : float
+        Standard deviation of the logarithm of the factor; 0: taken as exact.
+    common : float
+        The part of it that is shared with its kin, from 0 to `sd`.
+    kin : str
+        Those of which one network is missed alike.
+    precision : str
+        Whose figures price the model; empty where they are not told apart.
+    error : FigureError or None
+        How far predictions were from measurements, where there are some.
+    runtime : str
+        What software ran what was measured.
+    measured : float
+        Share of its time that a profile of this model gave, from 0 to 1.
+    likely : Likely or None
+        What its kin say of this model: the factor that is in the prices.
+    by_kernel : float
+        Share of the variance that kernels have each for itself, from 0 to 1: what a part of the
+        model is off by beyond the whole, see ``hetsim.analysis.sureness``. 0: a part is as sure.
+    before : str
+        The status of the figures before some were supposed, see ``hetsim.what_if``; empty: none
+        is. Times are taken to be off by as much as they were.
+    """
+
+    name: str
+    of: str
+    status: str
+    sd: float
+    common: float = 0.0
+    kin: str = ""
+    precision: str = ""
+    error: FigureError | None = None
+    runtime: str = ""
+    measured: float = 0.0
+    likely: Likely | None = None
+    by_kernel: float = 0.0
+    before: str = ""
+
+    @property
+    def own(self) -> float:
+        """The part of `sd` that is not shared with its kin."""
+        return sqrt(max(self.sd**2 - self.common**2, 0.0))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Uncertainty:
+    """Logs of the factors that times may be off by, as sums of independent sources.
+
+    The log of the factor of device p is ``devices[p] @ z``, with z independent standard normal
+    numbers, one a source; that of the route from p to q is ``routes[p, q] @ z``.
+
+    Attributes
+    ----------
+    sources : tuple of str
+    devices : float array [P, S]
+    routes : float array [P, P, S]
+    """
+
+    sources: tuple[str, ...]
+    devices: NDArray[np.float64]
+    routes: NDArray[np.float64]
+
+    @property
+    def device_sd(self) -> NDArray[np.float64]:
+        """Standard deviation of the log by device, [P]."""
+        return np.asarray(np.sqrt((self.devices**2).sum(axis=-1)))
+
+    @property
+    def route_sd(self) -> NDArray[np.float64]:
+        """Standard deviation of the log by route, [P, P]."""
+        return np.asarray(np.sqrt((self.routes**2).sum(axis=-1)))
+
+    @property
+    def certain(self) -> bool:
+        """Whether all is taken as exact."""
+        return not self.sources
+
+
+def uncertainty_of(
+    devices: Sequence[Evidence], links: Sequence[Evidence], weights: NDArray[np.float64]
+) -> Uncertainty:
+    """Return the sources of what is stated of devices and links. O((P + P^2 L) S).
+
+    Parameters
+    ----------
+    devices, links : sequence of Evidence
+    weights : float array [P, P, L]
+        Part of the time of a transfer from p to q that is spent on each link. A route of several
+        links is off by their factors' mean (geometric) by these weights.
+    """
+    index: dict[str, int] = {}
+    for prefix, those in (("device", devices), ("link", links)):
+        for one in those:
+            if one.common > 0:
+                index.setdefault(f"kin {one.kin}", len(index))
+            if one.own > 0:
+                index.setdefault(f"{prefix} {one.of}", len(index))
+
+    def loads(prefix: str, those: Sequence[Evidence]) -> NDArray[np.float64]:
+        found = np.zeros((len(those), len(index)))
+        for row, one in zip(found, those, strict=True):
+            if one.common > 0:
+                row[index[f"kin {one.kin}"]] = one.common
+            if one.own > 0:
+                row[index[f"{prefix} {one.of}"]] = one.own
+        return found
+
+    return Uncertainty(
+        tuple(index), loads("device", devices), np.asarray(weights @ loads("link", links))
+    )
+
+
+if TYPE_CHECKING:
+    from hetsim.cost.profiles.prices import MeasuredShare
+    from hetsim.graph.model import Model
+    from hetsim.hardware.spec import Platform
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """All that a Problem is made of; what follows from it, the Problem itself works out.
+
+    Attributes
+    ----------
+    name : str
+    devices : tuple of str
+    seconds : float array [n, P]
+        Time of node v alone on device p, kernel launch included; inf where unsupported.
+    values : tuple of Value
+    constants : tuple of Constant
+    routes : tuple of tuple of Route
+        ``routes[p][q]`` for p != q; the diagonal is free and of no meaning.
+    dispatch_s : tuple of float
+        Cost of starting one subgraph, by device.
+    streams : tuple of int
+        Subgraphs that run at once, by device.
+    host : int or None
+        Device on which inputs start and outputs end; None: inputs and outputs are free.
+    contention : "none" or "fifo"
+        Whether a link carries one transfer at a time.
+    link_names : tuple of str
+        The resources that ``Route.resources`` points to.
+    capacity_bytes : tuple of int, or None
+        Memory by device, in bytes of the graph's own types; None: memory is not modelled.
+    held : tuple of Held
+        By device: how the bytes of the graph's own types are held there; empty: as they are.
+    fused : tuple of FusedKernel
+    staging : Staging or None
+        What subgraphs pay for tensors that go through the host's memory; None: nothing, the
+        routes alone say what a transfer costs.
+    idle_w, busy_w : tuple of float
+        Power by device; all zero where energy is not modelled.
+    node_names, op_types : tuple of str
+    origins : tuple of tuple of str
+        Names in the user's file that each node stands for.
+    refusals : tuple of mapping of int to str
+        By device: why it does not support a node.
+    unpriced : mapping of int to str
+        Nodes of which it is not known what they do, and why: `seconds` has what is known of
+        them, which is no bound. Nothing is claimed of any plan where there are any.
+    unsized : mapping of int to str
+        Nodes whose product's sizes are not known, and why, where prices by figures of kernels
+        count on them: these are by its FLOP alone, and less sure than the others.
+    least_s : mapping of int to tuple of float
+        By node, then device: the time of nodes that may take less than `seconds` says, such as
+        an If of which it is not known which branch it takes. Bounds count on it; all else
+        counts on `seconds`.
+    profiles : mapping of str to MeasuredShare
+        By device that has one: the profile that prices of it are from, and how far.
+    evidence, link_evidence : tuple of Evidence
+        By device, and by link of the platform: what their figures rest on, and how far times may
+        be off. Empty for instances given as arrays, which are taken as exact.
+    pessimistic : bool
+        Whether every time is at the bad end of its interval: what 80 % of the draws are between
+        ends there.
+    slower : Slower or None
+        How much of the times is that devices wait for power or memory that others take, as a plan
+        makes them (``hetsim.analysis.sustaining``); None: each is as fast as it is alone.
+    cost : str
+        Name of the cost model that gave the times; empty for instances given as arrays.
+    model, platform : Model, Platform or None
+        Where the problem came from; None for instances given as arrays.
+    """
+
+    name: str
+    devices: tuple[str, ...]
+    seconds: NDArray[np.float64] = field(repr=False)
+    values: tuple[Value, ...] = field(repr=False)
+    constants: tuple[Constant, ...] = field(repr=False)
+    routes: tuple[tuple[Route, ...], ...] = field(repr=False)
+    dispatch_s: tuple[float, ...] = field(repr=False)
+    streams: tuple[int, ...] = field(repr=False)
+    host: int | None = None
+    contention: Contention = "fifo"
+    link_names: tuple[str, ...] = field(default=(), repr=False)
+    capacity_bytes: tuple[int, ...] | None = field(default=None, repr=False)
+    held: tuple[Held, ...] = field(default=(), repr=False)
+    fused: tuple[FusedKernel, ...] = field(default=(), repr=False)
+    staging: Staging | None = None
+    idle_w: tuple[float, ...] = field(default=(), repr=False)
+    busy_w: tuple[float, ...] = field(default=(), repr=False)
+    node_names: tuple[str, ...] = field(default=(), repr=False)
+    op_types: tuple[str, ...] = field(default=(), repr=False)
+    origins: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
+    refusals: tuple[Mapping[int, str], ...] = field(default=(), repr=False)
+    unpriced: Mapping[int, str] = field(default_factory=dict, repr=False)
+    unsized: Mapping[int, str] = field(default_factory=dict, repr=False)
+    least_s: Mapping[int, tuple[float, ...]] = field(default_factory=dict, repr=False)
+    profiles: Mapping[str, MeasuredShare] = field(default_factory=dict, repr=False)
+    evidence: tuple[Evidence, ...] = field(default=(), repr=False)
+    link_evidence: tuple[Evidence, ...] = field(default=(), repr=False)
+    pessimistic: bool = False
+    slower: Slower | None = None
+    cost: str = ""
+    model: Model | None = field(default=None, repr=False)
+    platform: Platform | None = field(default=None, repr=False)
+
+
+G = TypeVar("G", bound=Given)
+
+
+def scaled(given: G, devices: NDArray[np.float64], routes: NDArray[np.float64]) -> G:
+    """Return the problem with all times of devices and routes multiplied.
+
+    What a device does - kernels, their launches, starting a subgraph, fetching and storing -
+    takes ``devices[p]`` times as long, a transfer from p to q ``routes[p, q]`` times.
+
+    Parameters
+    ----------
+    given : Given
+        A Problem gives a Problem.
+    devices : float array [P]
+    routes : float array [P, P]
+
+    Complexity: O(n P + P^2).
+    """
+    factors = devices.tolist()
+    staging = given.staging
+    return replace(
+        given,
+        seconds=given.seconds * devices,
+        fused=tuple(replace(k, seconds=k.seconds * factors[k.device]) for k in given.fused),
+        dispatch_s=tuple(s * f for s, f in zip(given.dispatch_s, factors, strict=True)),
+        least_s={
+            node: tuple(s * f for s, f in zip(least, factors, strict=True))
+            for node, least in given.least_s.items()
+        },
+        staging=None
+        if staging is None
+        else Staging(
+            tuple(s * f for s, f in zip(staging.fetch_s_per_byte, factors, strict=True)),
+            tuple(s * f for s, f in zip(staging.store_s_per_byte, factors, strict=True)),
+            staging.ends,
+        ),
+        routes=tuple(
+            tuple(_slower(route, factor) for route, factor in zip(row, along, strict=True))
+            for row, along in zip(given.routes, routes.tolist(), strict=True)
+        ),
+    )
+
+
+def _slower(route: Route, factor: float) -> Route:
+    return replace(
+        route, latency_s=route.latency_s * factor, bytes_per_s=route.bytes_per_s / factor
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,19 @@ from hetsim.cost import DEFAULT_COST
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import standing_for
 from hetsim.hardware.variants import executed
-from hetsim.problem.evidence import Z80, Uncertainty, uncertainty_of
-from hetsim.problem.given import Given
-from hetsim.problem.parts import GRAPH_INPUT, Contention, FusedKernel, Staging, shared_out
-from hetsim.problem.scaled import scaled
-from hetsim.problem.values import ValueArrays
+from hetsim.problem.parts import (
+    GRAPH_INPUT,
+    Z80,
+    Contention,
+    FusedKernel,
+    Given,
+    Staging,
+    Uncertainty,
+    ValueArrays,
+    scaled,
+    shared_out,
+    uncertainty_of,
+)
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model
@@ -37,7 +45,7 @@ AS_ARRAYS_FROM = 1_000
 class Problem(Given):
     """One model on one platform, free of ONNX.
 
-    Its fields are those of ``hetsim.problem.given.Given``, where each is described; what is here
+    Its fields are those of ``hetsim.problem.parts.Given``, where each is described; what is here
     follows from them.
     """
 
@@ -240,7 +248,7 @@ class Problem(Given):
             return Uncertainty((), np.zeros((count, 0)), np.zeros((count, count, 0)))
         weights = np.zeros((count, count, 0))
         if self.platform is not None:
-            from hetsim.problem.evidence_of_platform import link_weights
+            from hetsim.problem.of_model import link_weights
 
             weights = link_weights(self.platform, self.routes)
         return uncertainty_of(self.evidence, self.link_evidence, weights)
@@ -430,3 +438,60 @@ class Problem(Given):
             capacity_bytes, host, contention, dispatch_s, streams, composites, staging, sd, name,
         )  # fmt: skip
         return Problem(**vars(given))
+
+
+def interchangeable(problem: Problem) -> Callable[[int, int], bool]:
+    """Return the test whether two devices, by index, can change places.
+
+    They are no host; nodes, kernels and what staging asks cost them the same; they hold as much;
+    and every way to and from the one is as fast as that of the other. Which links these ways
+    share with others is not looked at. A test is O(n + P).
+    """
+    own = [_own(problem, device) for device in range(len(problem.devices))]
+    ways = [[(route.latency_s, route.bytes_per_s) for route in row] for row in problem.routes]
+
+    def change_places(a: int, b: int) -> bool:
+        if problem.host in (a, b) or own[a] != own[b]:
+            return False
+        if not np.array_equal(problem.seconds[:, a], problem.seconds[:, b]):
+            return False
+        if not np.array_equal(problem.least_seconds[:, a], problem.least_seconds[:, b]):
+            return False
+        return ways[a][b] == ways[b][a] and all(
+            ways[a][p] == ways[b][p] and ways[p][a] == ways[p][b]
+            for p in range(len(ways))
+            if p not in (a, b)
+        )
+
+    return change_places
+
+
+def kinds_of(problem: Problem, devices: Iterable[int]) -> list[list[int]]:
+    """Return `devices` by kinds, in their order: each can change places with its kind's first.
+
+    O(P^2) tests of ``interchangeable``.
+    """
+    change_places = interchangeable(problem)
+    kinds: list[list[int]] = []
+    for device in devices:
+        for kind in kinds:
+            if change_places(kind[0], device):
+                kind.append(device)
+                break
+        else:
+            kinds.append([device])
+    return kinds
+
+
+def _own(problem: Problem, device: int) -> object:
+    """What a device has that no node, and no other device, has a part in."""
+    staging = problem.staging
+    return (
+        problem.streams[device],
+        problem.dispatch_s[device],
+        None if problem.capacity_bytes is None else problem.capacity_bytes[device],
+        None
+        if staging is None
+        else (staging.fetch_s_per_byte[device], staging.store_s_per_byte[device]),
+        sorted((k.nodes, k.seconds, k.pattern) for k in problem.fused if k.device == device),
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hetsim.core.text import Record
 from hetsim.hardware.kernel_figures import WHAT_IF, weakest
-from hetsim.problem.evidence import Z80, Evidence
+from hetsim.problem.parts import Z80, Evidence
 from hetsim.problem.problem import Problem
 
 if TYPE_CHECKING:

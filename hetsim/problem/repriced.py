@@ -1,10 +1,17 @@
-"""The same question on another platform: as it is, or as supposed."""
+"""The same question on another platform, or where devices draw on one memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from hetsim.hardware.spec import Platform
+from hetsim.device.support.quantized import fitted_in_int8, integer_node
+from hetsim.graph.graph import ITEM_BITS
+from hetsim.graph.work import graph_work
+from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform
+from hetsim.hardware.variants import INT8, at_bandwidth
+from hetsim.problem.of_model import price
 from hetsim.problem.problem import Problem
 
 
@@ -33,3 +40,104 @@ def repriced(
         },
         pessimistic=problem.pessimistic,
     )
+
+
+SLOWEST = 20.0
+"""How many times slower a memory gets at most: nobody is shut out."""
+
+_TIMES = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, SLOWEST)
+"""How many times slower it is where a problem is priced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A model on a platform, priced again where devices get a part of their bandwidth.
+
+    Attributes
+    ----------
+    problem : Problem
+        Of a model on a platform.
+    devices : tuple of str
+        Those whose bandwidth is a part of it.
+    """
+
+    problem: Problem
+    devices: tuple[str, ...]
+    _known: dict[float, Problem] = field(default_factory=dict, repr=False)
+
+    def slower(
+        self, device: int, groups: Sequence[tuple[Sequence[int], int]], times: float
+    ) -> float:
+        """Return by what factor a device is slower with memory that is so many times slower.
+
+        `groups` are the nodes of its subgraphs, and how often each runs. Between the points at
+        which the problem is priced the line through them is taken: seconds of a kernel are a
+        norm of its parts, so convex, and the line is at no point below them. By prices of the
+        cost model alone: a profile does not tell what of a kernel is memory. O(nodes) once a
+        point is priced, O((V + E) P) before.
+        """
+        times = min(max(times, 1.0), SLOWEST)
+        high = bisect_left(_TIMES, times)
+        alone_s = self._seconds(device, groups, 1.0)
+        if alone_s <= 0.0 or high == 0:
+            return 1.0
+        low_x, high_x = _TIMES[high - 1], _TIMES[high]
+        low_s, high_s = (self._seconds(device, groups, x) for x in (low_x, high_x))
+        share = (times - low_x) / (high_x - low_x)
+        return max(1.0, (low_s + (high_s - low_s) * share) / alone_s)
+
+    def _seconds(
+        self, device: int, groups: Sequence[tuple[Sequence[int], int]], times: float
+    ) -> float:
+        found = self._at(times)
+        return sum(count * found.group_seconds(device, nodes) for nodes, count in groups)
+
+    def _at(self, times: float) -> Problem:
+        if times not in self._known:
+            problem = self.problem
+            assert problem.model is not None
+            assert problem.platform is not None
+            slow = at_bandwidth(problem.platform, self.devices, 1.0 / times)
+            given = price(problem.model, slow, cost=problem.cost, contention=problem.contention)
+            self._known[times] = Problem(**vars(given))
+        return self._known[times]
+
+
+def moved_bytes(problem: Problem, device: int, nodes: Sequence[int]) -> float:
+    """Return the bytes that a device moves for a subgraph of `nodes`, its kernels one by one.
+
+    What each kernel reads from and writes for others, and its constants, in the types in which
+    the device holds them; what it only touches of constants, as a Gather does, and no views.
+    Caches are left out: more is counted than goes to memory. O(values of the nodes).
+    """
+    assert problem.model is not None
+    assert problem.platform is not None
+    graph, spec = problem.model.graph, problem.platform.devices[problem.devices[device]]
+    works = graph_work(graph)
+    moved = 0.0
+    for members, seconds in problem.kernels(device, nodes):
+        if seconds == 0.0:
+            continue
+        inside = set(members)
+        whole = fitted_in_int8(spec) or all(
+            integer_node(spec, graph, graph.nodes[v]) for v in members
+        )
+        for index in sorted({index for v in members for index in problem.values_of[v]}):
+            value = problem.values[index]
+            leaves = value.is_output or not inside.issuperset(value.consumers)
+            if value.producer not in inside or leaves:
+                kind = graph.tensors[value.name].dtype
+                moved += value.nbytes * _held(spec, kind, in_integers=whole)
+        for v in members:
+            work = works[v]
+            floats = work.weight_bytes - work.integer_bytes
+            moved += work.integer_bytes + floats * _held(spec, work.dtype, in_integers=whole)
+    return moved
+
+
+def _held(spec: DeviceSpec, kind: str, *, in_integers: bool) -> float:
+    """Bytes that a device takes for one of the graph's own of an element type."""
+    if kind not in FLOATS:
+        return 1.0
+    held = INT8 if in_integers else spec.execution_dtype.get(kind, kind)
+    return ITEM_BITS[held] / ITEM_BITS[kind]

@@ -28,7 +28,7 @@ from hetsim.reporting.trace_tracks import (
     rows,
 )
 from hetsim.simulation.service.service import Kept, Service
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL
 
 WHY = {FULL: "rejected: the queue was full", EXPIRED: "rejected: it waited too long"}

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from hetsim.core.text import plainly, tally
-from hetsim.problem.events import Events, Floats, Ints
 from hetsim.problem.plan import Plan
-from hetsim.problem.timeline import Event, Timeline
+from hetsim.problem.timeline import Event, Events, Floats, Ints, Timeline
 from hetsim.reporting.tables.question import figures_rows
 from hetsim.reporting.trace_tracks import (
     Counter,

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hetsim.problem.events import Events, Floats, Ints
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.timeline import Timeline
+from hetsim.problem.timeline import Events, Floats, Ints, Timeline
 from hetsim.simulation.clock.memory import AT_ARRIVAL, AT_FINISH, holdings
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.serving.setup import Clients, Model, Source
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from hetsim.problem.parts import scaled
 from hetsim.problem.plan import Plan
-from hetsim.problem.scaled import scaled
 from hetsim.problem.timeline import Timeline
 
 

@@ -17,7 +17,7 @@ from hetsim.problem.parts import Contention, check_contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Timeline
 from hetsim.simulation.clock.memory import check_capacity, resident_weights
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.power import within_power
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from hetsim.errors import (
     UnsupportedNode,
     UsageError,
 )
-from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.placement.objective import Objective, bottleneck, kept_s, seconds_a_request
 from hetsim.placement.registry import option_types

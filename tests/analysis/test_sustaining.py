@@ -19,7 +19,7 @@ from hetsim.hardware.spec import SharedMemory
 from hetsim.hardware.variants import at_bandwidth
 from hetsim.placement.objective import bottleneck
 from hetsim.problem.problem import Problem
-from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes
+from hetsim.problem.repriced import SLOWEST, Priced, moved_bytes
 from hetsim.simulation.power import slowdown
 from sweeps import examples, sweep
 

@@ -26,7 +26,7 @@ from hetsim.cost.prices import Prices
 from hetsim.cost.registry import cost_model
 from hetsim.errors import InvalidInput, UsageError
 from hetsim.graph.work import graph_work
-from hetsim.problem.evidence import Z80
+from hetsim.problem.parts import Z80
 from hetsim.problem.problem import Problem
 from onnx_builders import if_model
 from sweeps import examples

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetsim.simulation.service.stability import stability_of
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.intervals import mean_of
 from holding import at_loads, holds
 from known_queues import TAKES, batched, open_, takes_all

@@ -10,8 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from oracles.random_layouts import Shape, layout_of
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import SERVED
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep

@@ -11,8 +11,7 @@ import pytest
 import hetsim
 from deployments import alone_s, deployed, model_at, poisson
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.requests import requests_of
 from oracles.random_layouts import Shape, layout_of

@@ -14,7 +14,7 @@ from cli_calls import call
 from hetsim.core.files import append, create, draft_folder, whole_file
 from hetsim.cost.calibration.measuring import Journal, Setting, Taken
 from hetsim.errors import InvalidInput, SweepError, UsageError
-from hetsim.partitioning.export.onnx_saving import save as save_onnx
+from hetsim.partitioning.onnx_export import save as save_onnx
 from hetsim.reporting.output import write_file
 from hetsim.sweeping.store import JOURNAL, RUNNING, Store, told_in
 from onnx_builders import make_model, op, save, value

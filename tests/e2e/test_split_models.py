@@ -21,8 +21,7 @@ from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import model_of
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
-from hetsim.partitioning.export.as_onnx import to_functions
-from hetsim.partitioning.export.onnx_saving import save
+from hetsim.partitioning.onnx_export import save, to_functions
 from onnx_builders import assert_bitwise_equal, run_whole
 from oracles.onnx_suite import side_by_side
 from sweeps import sweep

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetsim.graph.dag import Dag
-from hetsim.problem.evidence import Evidence
+from hetsim.problem.parts import Evidence
 from hetsim.problem.problem import Problem
 
 CASES = Path(__file__).parents[1] / "cases"

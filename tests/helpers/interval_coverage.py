@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.service.figures import chosen
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import SERVED
 from hetsim.statistics.intervals import Mean, Percentile, mean_of, percentile_of
 from known_queues import BLOCK, Known

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.rules import Structure
+from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
 from oracles.queueing import closed_loop, one_server, priorities, several_servers
 from oracles.queueing.batches import BatchServer
 from oracles.queueing.one_server import CONSTANT, TWO, Memoryless, Services

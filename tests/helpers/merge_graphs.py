@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hetsim.graph.dag import Dag, joined
-from hetsim.partitioning.growing import condensed
-from hetsim.partitioning.growing.scans import graph_of_groups
+from hetsim.partitioning import condensed
+from hetsim.partitioning.scans import graph_of_groups
 
 GRAPHS = 100
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.problem.timeline import Event
-from hetsim.simulation.clock.recording import Recording
+from hetsim.simulation.clock.metrics import Recording
 from hetsim.simulation.clock.templates import PlanTasks, Template
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
 from oracles.random_layouts import Case, random_case
 
 CASES = 40

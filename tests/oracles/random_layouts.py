@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock.playing import Layout
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.templates import flat
+from hetsim.simulation.clock.templates import Layout, flat
 
 
 class Case(NamedTuple):

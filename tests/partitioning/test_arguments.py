@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from hetsim.errors import InvalidInput
-from hetsim.partitioning.affinity.affinity import affinity_of_model
-from hetsim.partitioning.affinity.file import load_affinity
+from hetsim.partitioning.affinity import affinity_of_model
+from hetsim.partitioning.affinity_file import load_affinity
 from hetsim.partitioning.borders import node_named
 from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.flow import partition

@@ -11,7 +11,7 @@ import pytest
 import hetsim
 from builders import CASES
 from hetsim.errors import OutOfMemory
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.borders import borders, memory_bytes
 from hetsim.partitioning.deconflict import BY_MEMORY
 from hetsim.partitioning.housekeeping import Housekeeping

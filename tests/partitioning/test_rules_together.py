@@ -16,7 +16,7 @@ from builders import random_composites
 from hetsim.errors import OutOfMemory, UnsupportedNode
 from hetsim.graph.dag import Dag
 from hetsim.partitioning import flow
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import Resolution
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.sizes import SizeRules

@@ -15,7 +15,7 @@ import hetsim
 from builders import CASES, dags, problems
 from hetsim.errors import OutOfMemory, UsageError
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.atoms import Quotient
+from hetsim.partitioning.regions import Quotient
 from hetsim.partitioning.sizes import SizeRules, check_weights, cut, gain_s
 from hetsim.problem.groups import component_counts, order_groups, owners
 from hetsim.problem.parts import Constant

@@ -13,13 +13,12 @@ import pytest
 import hetsim
 from hetsim.errors import HetsimError, InvalidInput, UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.affinity.affinity import Affinity, Asked, Exclusion, with_wishes
-from hetsim.partitioning.atoms import Quotient
+from hetsim.partitioning.affinity import Affinity, Asked, Exclusion, with_wishes
 from hetsim.partitioning.deconflict import Resolution, deconflict, device_order
-from hetsim.partitioning.export.pictures import COLOURS, to_dot, to_mermaid
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.housekeeping import Housekeeping
-from hetsim.partitioning.regions import Region, annotate
+from hetsim.partitioning.record import COLOURS, to_dot, to_mermaid
+from hetsim.partitioning.regions import Quotient, Region, annotate
 from hetsim.problem.groups import Group, as_groups, component_counts, owners
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem

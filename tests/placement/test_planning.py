@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import Infeasible, InvalidInput, OutOfMemory, UnsupportedNode, UsageError
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.placement.constraints import (
     Constrained,
 )

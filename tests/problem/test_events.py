@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.problem.events import AT_A_TIME, Events
-from hetsim.problem.timeline import Event, Timeline
+from hetsim.problem.timeline import AT_A_TIME, Event, Events, Timeline
 from sweeps import examples
 
 SORTS = (

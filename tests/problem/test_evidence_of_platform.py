@@ -17,8 +17,7 @@ from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigure
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
 from hetsim.hardware.spec import Link
-from hetsim.problem.evidence import Evidence
-from hetsim.problem.evidence_of_platform import (
+from hetsim.problem.of_model import (
     BY_KERNEL,
     DATASHEET_COMMON,
     DATASHEET_SD,
@@ -33,6 +32,7 @@ from hetsim.problem.evidence_of_platform import (
     link_weights,
     supposing,
 )
+from hetsim.problem.parts import Evidence
 from onnx_builders import make_model, op, value
 
 SPEC = hetsim.load_device("nvidia-t4")

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetsim.problem.interchangeable import interchangeable, kinds_of
 from hetsim.problem.parts import FusedKernel, Staging
-from hetsim.problem.problem import Problem
+from hetsim.problem.problem import Problem, interchangeable, kinds_of
 from sweeps import sweep
 
 ALIKE: dict[str, Any] = {

@@ -12,7 +12,7 @@ import pytest
 import hetsim
 from hetsim.graph.loading import model_of
 from hetsim.hardware.kin import Likely
-from hetsim.problem.evidence import Z80, Evidence
+from hetsim.problem.parts import Z80, Evidence
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import (
     evidence_record,

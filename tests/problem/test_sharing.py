@@ -10,7 +10,7 @@ import pytest
 import hetsim
 from hetsim.graph.loading import model_of
 from hetsim.problem.problem import Problem
-from hetsim.problem.sharing import SLOWEST, Priced, moved_bytes
+from hetsim.problem.repriced import SLOWEST, Priced, moved_bytes
 from onnx_builders import make_model, op, value
 from problem.test_executed import IN, OUT, T4, WEIGHTS, of, residual
 

@@ -17,10 +17,9 @@ from hetsim.analysis.what_if import faster_device, missing_ops, wider_link, with
 from hetsim.errors import InvalidInput
 from hetsim.hardware.catalog import platform_names
 from hetsim.hardware.kernel_figures import weakest
-from hetsim.problem.evidence import Z80, Evidence, uncertainty_of
-from hetsim.problem.evidence_of_platform import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
+from hetsim.problem.of_model import DATASHEET_SD, LINK_SD, PRIOR_SD, device_evidence
+from hetsim.problem.parts import Z80, Evidence, scaled, uncertainty_of
 from hetsim.problem.problem import Problem
-from hetsim.problem.scaled import scaled
 from sweeps import examples
 
 FACTORS = np.array([2.0, 0.5, 3.0])

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from full_problems import full_problems
 from hetsim.hardware.spec import Route
 from hetsim.problem import problem as module
-from hetsim.problem.evidence import Evidence
-from hetsim.problem.parts import Constant, FusedKernel, Held, Staging, Value, shared_out
+from hetsim.problem.parts import Constant, Evidence, FusedKernel, Held, Staging, Value, shared_out
 from hetsim.problem.problem import Problem
 from sweeps import examples
 

@@ -20,7 +20,7 @@ from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import device_names, link_names, platform_names
 from hetsim.hardware.kernel_figures import PARAMETERS, STATUSES, FigureError, weakest
 from hetsim.hardware.spec import DeviceSpec, Platform
-from hetsim.problem.evidence import Z80, Evidence
+from hetsim.problem.parts import Z80, Evidence
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.question import evidence_text, figures_text, question

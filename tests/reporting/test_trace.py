@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from builders import problems
 from hetsim.placement.planning import plan
-from hetsim.problem.events import Events
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.timeline import Event, Timeline
+from hetsim.problem.timeline import Event, Events, Timeline
 from hetsim.reporting import trace_tracks
 from hetsim.reporting.trace import trace_json
 from hetsim.reporting.trace_tracks import all_microseconds, microseconds
@@ -30,7 +29,7 @@ from hetsim.simulation.clock.metrics import (
     request_of,
     tasks_of,
 )
-from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.runs import play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.simulate import simulate
 from oracles import plain_timeline

@@ -15,7 +15,7 @@ from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
 from hetsim.simulation.clock.memory import memory_profile
-from hetsim.simulation.clock.playing import peak_memory, play
+from hetsim.simulation.clock.runs import peak_memory, play
 from hetsim.simulation.clock.templates import Template, tasks_of_plan, template_of
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans, plans

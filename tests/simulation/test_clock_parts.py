@@ -15,7 +15,7 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import heaps
-from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.runs import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
 from oracles.clock_plans import Stage, tandem
 

@@ -18,8 +18,8 @@ from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock import one_request as module
 from hetsim.simulation.clock.one_request import one_request
-from hetsim.simulation.clock.playing import laid_out, play
-from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.simulation.clock.runs import play
+from hetsim.simulation.clock.templates import laid_out, tasks_of_plan
 from oracles.clock_plans import plans
 from sweeps import examples
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hetsim.problem.plan import Plan
-from hetsim.simulation.clock.playing import Layout, laid_out, run
-from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.simulation.clock.runs import run
+from hetsim.simulation.clock.templates import Layout, laid_out, tasks_of_plan
 from hetsim.simulation.orders import foreseeable, order_of
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
 from oracles.clock_plans import Stage, arrivals, dealt_plans, tandem
 from oracles.random_layouts import Case, Shape, layout_of, random_case
 from oracles.request_order import times_in_order

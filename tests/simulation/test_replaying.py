@@ -17,13 +17,11 @@ from hetsim.core import left_to_python
 from hetsim.errors import Infeasible
 from hetsim.placement.objective import bottleneck, latency_of
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import Contention
+from hetsim.problem.parts import Contention, scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.problem.scaled import scaled
-from hetsim.simulation.clock import replaying, virtual_time
-from hetsim.simulation.clock.playing import play
-from hetsim.simulation.clock.replaying import bottlenecks, finishes, latencies
+from hetsim.simulation.clock import runs, virtual_time
+from hetsim.simulation.clock.runs import bottlenecks, finishes, latencies, play
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.clock.virtual_time import VirtualTime
 from oracles.clock_plans import arrivals, dealt_plans
@@ -123,6 +121,6 @@ def test_machine_code_is_taken_where_the_work_of_all_rows_is_large(
         monkeypatch.setattr(virtual_time, name, 30)
     monkeypatch.setattr(virtual_time, "compiled", functools.cache(virtual_time.compiled))
     monkeypatch.setattr(left_to_python, "_done", {})
-    monkeypatch.setattr(replaying, "VirtualTime", Noted)
+    monkeypatch.setattr(runs, "VirtualTime", Noted)
     finishes(plan, np.ones((rows, 1)), np.ones((rows, 1, 1)), np.zeros(5))
     assert asked == [compiled]

@@ -12,9 +12,8 @@ from builders import problems
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import play
+from hetsim.simulation.clock.runs import Turns, play
 from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.clock.turns import Turns
 from hetsim.simulation.simulate import arrivals
 from sweeps import examples
 

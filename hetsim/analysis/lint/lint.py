@@ -12,7 +12,7 @@ from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_
 from hetsim.core import checks
 from hetsim.core.going import part
 from hetsim.errors import Infeasible, UsageError, nearest
-from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
 from hetsim.placement.objective import Objective, check_objective
 from hetsim.placement.registry import option_types
@@ -125,7 +125,7 @@ class Lint:
     device=checks.text,
     objective=checks.text,
     least=checks.number(least=0),
-    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
     tell=checks.function,
 )
 def lint(

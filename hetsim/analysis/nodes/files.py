@@ -21,7 +21,7 @@ from typing import Literal, get_args
 from hetsim.analysis.nodes.facts import Facts, NodeFacts
 from hetsim.core.text import Record, cell
 from hetsim.errors import UsageError
-from hetsim.partitioning.export.pictures import COLOURS
+from hetsim.partitioning.record import COLOURS
 
 What = Literal["device", "seconds", "cost", "why"]
 WHATS: tuple[What, ...] = get_args(What)

@@ -10,7 +10,7 @@ from hetsim.cli.options.hardware import contention_option, pessimistic_option, p
 from hetsim.cli.options.values import above_zero, all_of, kept
 
 if TYPE_CHECKING:
-    from hetsim.partitioning.affinity.affinity import Affinity
+    from hetsim.partitioning.affinity import Affinity
 
 FROM_MODEL: Final = "model"
 """What stands for the notes on a model's nodes in place of an affinity file."""
@@ -21,7 +21,7 @@ def _affinity(
 ) -> Affinity | str | None:
     if given is None or given == FROM_MODEL or ctx.resilient_parsing:
         return given
-    from hetsim.partitioning.affinity.file import load_affinity
+    from hetsim.partitioning.affinity_file import load_affinity
 
     return load_affinity(given)
 

@@ -57,7 +57,7 @@ def compile_(
     """
     from hetsim.cli.question import read_plan
     from hetsim.execution.compiled.write import compile_plan
-    from hetsim.partitioning.export.onnx_folder import check_folder
+    from hetsim.partitioning.onnx_export import check_folder
 
     invocation = current()
     check_folder(folder)

@@ -18,6 +18,7 @@ from hetsim.errors import PlatformError, UsageError, nearest
 if TYPE_CHECKING:
     from hetsim.hardware.files.catalog_files import Sort
 
+
 SORTS = ("device", "link", "platform", "fitted", "kin")
 
 
@@ -129,7 +130,7 @@ def query_device(
     from hetsim.device.support.quantized import is_quantized
     from hetsim.hardware.catalog import load_device
     from hetsim.hardware.variants import INT8, executing
-    from hetsim.problem.as_executed import quantized_already
+    from hetsim.problem.of_model import quantized_already
     from hetsim.reporting.tables.query import answer_of, query_record, query_report
 
     invocation = current()

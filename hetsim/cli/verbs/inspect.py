@@ -35,7 +35,7 @@ def inspect(
     """
     from hetsim.cli.question import read_model, read_platform
     from hetsim.hardware.variants import platform_executing
-    from hetsim.problem.as_executed import platform_as_asked
+    from hetsim.problem.of_model import platform_as_asked
     from hetsim.reporting.tables.inspection import (
         inspect_model,
         inspection_record,

@@ -94,8 +94,8 @@ def partition(
     """Cut MODEL into groups of nodes that a device can run whole."""
     from hetsim.cli.partition_rules import read_rules
     from hetsim.cli.question import read_problem
-    from hetsim.partitioning.affinity.affinity import affinity_of_model
-    from hetsim.partitioning.affinity.file import load_affinity
+    from hetsim.partitioning.affinity import affinity_of_model
+    from hetsim.partitioning.affinity_file import load_affinity
     from hetsim.partitioning.deconflict import parse_priority
     from hetsim.partitioning.flow import partition as cut
     from hetsim.partitioning.methods.registry import methods
@@ -115,7 +115,7 @@ def partition(
         if path is not None:
             check_file(path, force=invocation.force, option=option)
     if folder is not None:
-        from hetsim.partitioning.export.onnx_folder import check_folder
+        from hetsim.partitioning.onnx_export import check_folder
 
         check_folder(folder)
     if method == ALL and (pair or dot or mermaid or folder):

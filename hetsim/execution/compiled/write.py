@@ -26,8 +26,7 @@ from hetsim.execution.compiled.manifest import (
 )
 from hetsim.execution.program import Program, assemble, roundings_of
 from hetsim.execution.weights import Extent, extent_of, external_tensors, refer, staged
-from hetsim.partitioning.export.as_onnx import identifier
-from hetsim.partitioning.export.onnx_folder import check_folder
+from hetsim.partitioning.onnx_export import check_folder, identifier
 from hetsim.version import __version__
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.hardware.spec import DeviceSpec
     from hetsim.problem.plan import Plan
+
 
 _ALIGNMENT = 64
 _CHUNK_BYTES = 2**22

@@ -32,14 +32,14 @@ from hetsim.execution.serving.load_test import (
     sets_of,
 )
 from hetsim.execution.serving.player import TIMES
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.service.layout import Setup, set_up
 from hetsim.simulation.service.memory import check_together
 from hetsim.simulation.service.recorded import Recorded
 from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.running import Run, blocks_of, until_s
 from hetsim.simulation.service.serving import played, service_of
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import SERVED
 from hetsim.workload.arrivals import TURNS
 from hetsim.workload.deployment import Deployment, Instances, Served
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from hetsim.execution.dispatch.requests import Request
     from hetsim.execution.session import Session
     from hetsim.workload.workload import Workload
+
 
 OPEN = -1
 """In the place of clients: nobody's, it comes by itself."""

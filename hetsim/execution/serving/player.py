@@ -29,8 +29,8 @@ from hetsim.execution.program import Program, assemble, constants_among_outputs,
 from hetsim.execution.serving.load_test import Batch, Kept, Runs
 from hetsim.execution.weights import staged
 from hetsim.simulation.clock.templates import Template
-from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime, Started
+from hetsim.simulation.serving.setup import Outcomes
 
 if TYPE_CHECKING:
     from hetsim.graph.model import Model

@@ -36,8 +36,8 @@ from hetsim.simulation.service.resolving import Resolved, resolve
 from hetsim.simulation.service.running import Run, blocks_of, until_s
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import keeping, played, service_of
-from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import SERVED
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing.scans import scanned
+from hetsim.partitioning.scans import scanned
 
 VISITS_PER_EDGE = 256
 """Edges that searches may look at, an edge and node, before the walk stops; it needs a few."""

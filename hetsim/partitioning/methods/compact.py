@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing.fewest import improve
-from hetsim.partitioning.growing.scans import scanned
 from hetsim.partitioning.methods import stage
+from hetsim.partitioning.scans import scanned
 from hetsim.problem.groups import components
 
 VISITS_PER_EDGE = 32
@@ -118,3 +117,139 @@ def _contract(
     each = VISITS_PER_EDGE if visits is None else visits
     budget = each * max(dag.n + sum(map(len, dag.preds)), LEAST_BUDGETED)
     return scanned(dag, device_of, budget, groups=groups, by_producer=by_producer)
+
+
+Cost = tuple[int, int]
+"""Groups off the host, and groups in all; without a host the first is 0."""
+
+SEARCHED_UP_TO = 12
+"""Nodes of a weakly connected part up to which it is searched."""
+
+
+def improve(
+    dag: Dag, device_of: Sequence[int], labels: Sequence[int], host: int | None = None
+) -> list[int]:
+    """Return the groups `labels`, or fewer where there are fewer in a small part of the graph.
+
+    Parts are weakly connected; no group and no cycle of groups spans two. In every part of
+    up to SEARCHED_UP_TO nodes the result has the least ``Cost`` that connected groups on
+    one device each can have whose graph has no cycle. Groups are labelled by their first
+    node.
+
+    Complexity: O(V + E), and up to 3^k steps for a searched part of k nodes; most parts end
+    where `labels` meet a bound.
+    """
+    first: dict[int, int] = {}
+    found = [first.setdefault(label, node) for node, label in enumerate(labels)]
+    for nodes in dag.parts():
+        if 1 < len(nodes) <= SEARCHED_UP_TO:
+            groups = {found[v]: device_of[v] for v in nodes}
+            off = 0 if host is None else sum(device != host for device in groups.values())
+            for group in _Search(dag, device_of, nodes, host).below((off, len(groups))):
+                for node in group:
+                    found[node] = group[0]
+    return found
+
+
+class _Search:
+    """One part: its nodes as bits, in graph order.
+
+    A sequence of groups in execution order is a walk from the empty set of nodes to the
+    full one in which every step adds a group and all that a group reads is there before.
+    The walk with the least cost to each set is kept; what is left costs at least what the
+    changes of device along one path ask for.
+    """
+
+    def __init__(
+        self, dag: Dag, device_of: Sequence[int], nodes: Sequence[int], host: int | None
+    ) -> None:
+        at = {node: k for k, node in enumerate(nodes)}
+        self.nodes = nodes
+        self.device = [device_of[node] for node in nodes]
+        self.off = [int(host is not None and device != host) for device in self.device]
+        self.succs = [[at[w] for w in dag.succs[node]] for node in nodes]
+        self.before: list[int] = []
+        for node in nodes:
+            ancestors = 0
+            for u in dag.preds[node]:
+                ancestors |= self.before[at[u]] | 1 << at[u]
+            self.before.append(ancestors)
+        self.kin = [
+            sum(1 << k for k, other in enumerate(self.device) if other == device)
+            for device in self.device
+        ]
+        self.tail: list[Cost] = [(0, 0)] * len(nodes)
+        for k in reversed(range(len(nodes))):
+            # A node that leaves its device on a path has a group that the path's rest lacks.
+            later = [(0, 0)] + [self.tail[w] for w in self.succs[k] if self._alike(k, w)]
+            other = [(0, 0)] + [self.tail[w] for w in self.succs[k] if not self._alike(k, w)]
+            own = self.off[k]
+            self.tail[k] = (
+                max(own, max(a for a, _ in later), own + max(a for a, _ in other)),
+                max(max(b for _, b in later), 1 + max(b for _, b in other)),
+            )
+
+    def _alike(self, k: int, other: int) -> bool:
+        return self.device[k] == self.device[other]
+
+    def below(self, known: Cost) -> list[tuple[int, ...]]:
+        """Return the groups of the least cost, where it is below `known`; else none."""
+        full = (1 << len(self.nodes)) - 1
+        best = known
+        cost: dict[int, Cost] = {0: (0, 0)}
+        came: dict[int, int] = {}
+        waiting: list[list[int]] = [[] for _ in range(len(self.nodes) + 1)]
+        waiting[0].append(0)
+        for sets in waiting:
+            for done in sets:
+                so_far = cost[done]
+                if not self._worth(done, so_far, best):
+                    continue
+                for k, group in self._groups(done):
+                    reached = (so_far[0] + self.off[k], so_far[1] + 1)
+                    target = done | group
+                    if reached >= best or reached >= cost.get(target, best):
+                        continue
+                    if target not in cost:
+                        waiting[target.bit_count()].append(target)
+                    cost[target] = reached
+                    came[target] = done
+                    if target == full:
+                        best = reached
+        if full not in came:
+            return []
+        groups: list[tuple[int, ...]] = []
+        done = full
+        while done:
+            added = done & ~came[done]
+            groups.append(tuple(node for k, node in enumerate(self.nodes) if added >> k & 1))
+            done = came[done]
+        return groups
+
+    def _worth(self, done: int, so_far: Cost, best: Cost) -> bool:
+        """Whether what is left of `done` may end below `best`."""
+        left = [tail for k, tail in enumerate(self.tail) if not done >> k & 1]
+        if not left:
+            return False
+        off, every = max(a for a, _ in left), max(b for _, b in left)
+        return (so_far[0] + off, so_far[1] + every) < best
+
+    def _groups(self, done: int) -> Iterator[tuple[int, int]]:
+        """Yield every connected group that can run next, with one of its nodes."""
+        own: dict[int, int] = {}
+        for k in range(len(self.nodes)):
+            needs = (self.before[k] | 1 << k) & ~done
+            if not done >> k & 1 and not needs & ~self.kin[k]:
+                own[k] = needs
+        seen: set[int] = set()
+        pending = list(own.items())
+        while pending:
+            k, group = pending.pop()
+            if group in seen:
+                continue
+            seen.add(group)
+            yield k, group
+            # All that its nodes read is inside: it grows by what reads them.
+            members = (m for m in range(len(self.nodes)) if group >> m & 1)
+            readers = {w for m in members for w in self.succs[m] if not group >> w & 1}
+            pending += [(k, group | own[w]) for w in readers if w in own and self._alike(k, w)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing.scans import walked
+from hetsim.partitioning.scans import walked
 
 VISITS_PER_EDGE = 256
 """Edges that searches may look at, an edge and node, before the walk stops; it needs a few."""
@@ -59,7 +59,7 @@ def solve(dag: Dag, device_of: Sequence[int]) -> ConvexResult:
     the fewest groups, whatever the source claims.
     Source: publication of 2021-10-26, node partitioning of a computation graph, steps 1 to 3
     and examples 1 and 2. How another path between an edge's ends is sought, which the source
-    leaves open, is said at ``condensed`` and ``walking.walk``.
+    leaves open, is said at ``condensed`` and ``scans.walk``.
     """
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
     labels, stable = walked(dag, device_of, list(_breadth_first(dag)), budget)

@@ -11,8 +11,8 @@ from typing import get_type_hints
 from hetsim.core.entries import Entry, Option, kind_in_words, meanings
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.atoms import Quotient
 from hetsim.partitioning.housekeeping import Housekeeping, Mode
+from hetsim.partitioning.regions import Quotient
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.problem.problem import Problem
 

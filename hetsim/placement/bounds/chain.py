@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.placement.bounds.paths import Floats, Setting, heads, swept, tails
-from hetsim.problem.interchangeable import kinds_of
-from hetsim.problem.problem import Problem
+from hetsim.problem.problem import Problem, kinds_of
 
 SIDE = 0.003
 """Work beside a node of the chain, as a share of all work, up to which it is kept."""

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from hetsim.core import checks, deadline
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, within_memory
 from hetsim.placement.bounds.chain import lifted, units_of
 from hetsim.placement.bounds.paths import Floats, Setting, heads, tails
 from hetsim.placement.constraints import Constrained, checked_fields, narrowed, with_affinity
 from hetsim.placement.objective import Objective, check_objective, memory_binds
-from hetsim.problem.interchangeable import kinds_of
-from hetsim.problem.problem import Problem
+from hetsim.problem.problem import Problem, kinds_of
 
 STEPS = 8
 """Limits that are tried above the simple bounds."""

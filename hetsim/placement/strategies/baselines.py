@@ -15,7 +15,7 @@ from hetsim.placement.starts import plan_alone
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 
 
 @dataclass(frozen=True, slots=True)

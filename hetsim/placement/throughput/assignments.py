@@ -11,8 +11,7 @@ import numpy as np
 from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.area import prices
 from hetsim.placement.throughput.stage_moves import Network, waiting_in_vain
-from hetsim.problem.interchangeable import interchangeable
-from hetsim.problem.problem import Problem
+from hetsim.problem.problem import Problem, interchangeable
 
 EQUAL = 1e-9
 """Relative difference within which loads are equal."""

@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 
 from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import Arrivals, Question, Way, drawn
-from hetsim.simulation.clock.playing import Layout
-from hetsim.simulation.clock.structure import Part, structure_of
+from hetsim.simulation.clock.templates import Layout, Part, structure_of
 from hetsim.simulation.service.figures import chosen, judged, latencies_of, stability
 from hetsim.simulation.service.stability import Stability
-from hetsim.simulation.serving import compiling
-from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.engine import Serving, pays
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone
 from hetsim.statistics.verdict import FIRST_LOOK, Answer, confidence_of_look, verdict_of
 from hetsim.workload.workload import Workload
@@ -302,7 +299,7 @@ def engine_for(question: Question, where: Placed, policy: Policy, requests: floa
         tuple(models),
         tuple(Source(stream.model) for stream in question.streams),
         window_s=WINDOW_S,
-        machine_code=compiling.pays(requests * float(np.diff(layout.first).mean())),
+        machine_code=pays(requests * float(np.diff(layout.first).mean())),
         known=(np.array([one for one, _ in known]), np.array([one for _, one in known]))
         if known
         else None,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
 from hetsim.hardware.price import Price
-from hetsim.problem.evidence import Evidence
+from hetsim.problem.parts import Evidence
 from hetsim.statistics.verdict import FIRST_LOOK
 from hetsim.workload.requests import requests_of
 from hetsim.workload.workload import Slo, Workload

@@ -50,18 +50,12 @@ from hetsim.provisioning.platforms.placements import (
     shape_of,
     subsets,
 )
-from hetsim.provisioning.platforms.plays import (
-    judged_of,
-    outcomes_of,
-    said_of,
-    siblings,
-    sizes_of,
-)
+from hetsim.provisioning.platforms.plays import judged_of, outcomes_of, said_of, siblings, sizes_of
 from hetsim.provisioning.platforms.policies import Placed, Policy, places_of, serves, up_to
 from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Instance, Question
 from hetsim.simulation.service.figures import chosen
 from hetsim.simulation.service.stability import stability_of
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 
 BLOCK = 1 << 16
 MOST_VECTORS = 1 << 25

@@ -27,7 +27,7 @@ from hetsim.provisioning.platforms.question import (
     Task,
     Way,
 )
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.batch_dim import batch_dims

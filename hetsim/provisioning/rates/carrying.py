@@ -23,7 +23,7 @@ from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
-from hetsim.simulation.serving import compiling
+from hetsim.simulation.serving.engine import pays
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
 
@@ -186,7 +186,7 @@ def _played(question: Question, factor: float) -> Service:
 
 def _scanned(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
     top = ceiling if math.isfinite(ceiling) else 1.0
-    machine_code = compiling.pays(len(sample) * EVALUATIONS * setup.mean_tasks)
+    machine_code = pays(len(sample) * EVALUATIONS * setup.mean_tasks)
     count = partial(too_many, setup, sample, machine_code=machine_code)
     return spans(count, top * BELOW, top * ABOVE, precision=2.0**-40)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from hetsim.errors import UsageError
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import Template
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolving import Resolved

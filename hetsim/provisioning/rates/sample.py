@@ -13,7 +13,7 @@ from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.running import blocks_of
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.requests import Requests
 from hetsim.workload.workload import Slo, Workload
 

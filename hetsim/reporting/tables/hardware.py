@@ -17,8 +17,8 @@ from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.schema import Figure
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
-from hetsim.problem.evidence import Evidence
-from hetsim.problem.evidence_of_platform import float_evidence, link_evidence
+from hetsim.problem.of_model import float_evidence, link_evidence
+from hetsim.problem.parts import Evidence
 from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.kernels import (
     errors_table,

@@ -10,8 +10,7 @@ from hetsim.core.text import plain, tally
 from hetsim.core.units import GIGA, format_seconds
 from hetsim.cost.profiles.prices import MeasuredShare
 from hetsim.hardware.spec import Platform
-from hetsim.problem.evidence import Z80, Evidence
-from hetsim.problem.parts import Slower
+from hetsim.problem.parts import Z80, Evidence, Slower
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import weakest_of
 from hetsim.reporting.words.like_devices import fold_siblings, folded

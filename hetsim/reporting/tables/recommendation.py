@@ -13,7 +13,7 @@ from rich.text import Text
 from hetsim.analysis.verdict import LIKELY
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
-from hetsim.problem.evidence import Z80
+from hetsim.problem.parts import Z80
 from hetsim.problem.record import weakest_of
 from hetsim.provisioning.platforms.answer import Binding, Recommendation, devices_of, nearest
 from hetsim.provisioning.platforms.doubt import Doubt

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
 from hetsim.simulation.autoscaling.controller import Controller
-from hetsim.simulation.clock import events_of_arrays, events_of_lists
-from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock import heaps, virtual_time
 from hetsim.simulation.clock.rules import ADMITTED, MASK, OLDEST, SHIFT, STARTING, admit
+from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.serving.driver import restrict
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
@@ -291,7 +291,7 @@ class ScalingServing(Serving):
         taken, coming = self._flow.counts[TAKEN], self._coming
         if taken == len(coming.arrival):
             return
-        earliest: Any = events_of_arrays.earliest if self._arrays else events_of_lists.earliest
+        earliest: Any = heaps.earliest if self._arrays else virtual_time.earliest
         comes_s = min(float(coming.arrival[taken]), float(earliest(self._returning)))
         for model, controller in self._controllers.items():
             replicas = self.replicas[model]
@@ -377,7 +377,7 @@ class ScalingServing(Serving):
         state: Any = self._state
         over = admit(self._structure, state, batch, template, 0)
         now = float(self._now[0])
-        put: Any = events_of_arrays.put if self._arrays else events_of_lists.put
+        put: Any = heaps.put if self._arrays else virtual_time.put
         for code in list(state.starting[: state.counts[STARTING]]):
             put(self._events, now + float(self._duration[int(code) & MASK]), int(code))
             self._batches.begun[self._slot(int(code) >> SHIFT)] = now

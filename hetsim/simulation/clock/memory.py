@@ -14,7 +14,7 @@ from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
-from hetsim.simulation.clock.recording import Recording
+from hetsim.simulation.clock.metrics import Recording
 from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
 
 AT_ARRIVAL = -1

@@ -1,33 +1,217 @@
-"""Requests on the clock: its rules on virtual time, as they stand or as machine code."""
+"""The clock's rules driven by a heap of events: virtual time.
+
+One source serves two ways: called as it stands on lists, which is quickest for one request,
+or compiled by numba on arrays, which is quickest for many. Both do the same float additions
+and comparisons in the same order, so their results are equal bit for bit.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import make_dataclass
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
 from hetsim.core.machine_code import machine_code
-from hetsim.simulation.clock import driver, events_of_arrays, heaps, rules
-from hetsim.simulation.clock.driver import CROWDED, LOGGED, Log, Requests
-from hetsim.simulation.clock.events_of_arrays import with_room
-from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
-from hetsim.simulation.clock.state import most_running, new_state, widened
-from hetsim.simulation.stuck import never_start
+from hetsim.errors import PlanError
+from hetsim.simulation.clock import heaps, rules
+from hetsim.simulation.clock.heaps import Floats, Ints, with_room
+from hetsim.simulation.clock.rules import (
+    ABLE,
+    ADMITTED,
+    MASK,
+    OLDEST,
+    RUNS,
+    SHIFT,
+    STARTING,
+    State,
+    Structure,
+    admit,
+    end,
+    most_running,
+    new_state,
+    queue,
+    starts,
+    widened,
+)
+
+OVER, MOMENT, CROWDED, LOGGED = 0, 1, 2, 3
+"""Why ``advance`` returns: nothing happens any more; it is `until_s`; no slot or line is free."""
+
+
+class Requests(NamedTuple):
+    """Those that come.
+
+    Attributes
+    ----------
+    arrival : [requests]
+        Seconds, ascending.
+    template, rank : [requests]
+    finish : [requests]
+        Out: when the request's last task ended; untouched where it never did.
+    """
+
+    arrival: Sequence[float]
+    template: Sequence[int]
+    rank: Sequence[int]
+    finish: Floats
+
+
+class Log(NamedTuple):
+    """What started, in that order: its code, when, and on which stream.
+
+    `size` [1] lines are written; where there are none, nothing is logged.
+    """
+
+    code: Ints
+    start: Floats
+    stream: Ints
+    size: Ints
+
+
+def advance(
+    structure: Structure,
+    state: State,
+    duration: Sequence[float],
+    requests: Requests,
+    events: Any,
+    now_s: Floats,
+    until_s: float,
+    log: Log,
+) -> int:
+    """Let time go on from ``now_s[0]``, and tell there how far it came.
+
+    To be called again where it returns before all is OVER: at MOMENT, when all has ended and
+    come that does at `until_s`, and nothing has started on devices since; where there is no slot
+    for one more request, CROWDED, or no line for what starts, LOGGED, with more of them.
+    O(log (tasks that run + requests in flight)) a task.
+    """
+    count, slots = state.counts, state.window - 1
+    arrival, finish = requests.arrival, requests.finish
+    total = len(arrival)
+    lines = len(log.code)
+    now = now_s[0]
+    ending = earliest(events)
+    coming = arrival[count[ADMITTED]] if count[ADMITTED] < total else math.inf
+    while True:
+        while True:
+            if lines > 0 and lines - log.size[0] < len(state.starting):
+                return LOGGED
+            if ending == now:
+                code = take(events)
+                if end(structure, state, code >> SHIFT, code & MASK):
+                    finish[code >> SHIFT] = now
+            elif coming == now:
+                request = count[ADMITTED]
+                if request - count[OLDEST] > slots:
+                    return CROWDED
+                over = admit(
+                    structure, state, request, requests.template[request], requests.rank[request]
+                )
+                if over:
+                    finish[request] = now
+                coming = arrival[request + 1] if request + 1 < total else math.inf
+            elif now == until_s:
+                return MOMENT
+            elif count[ABLE] > 0:
+                starts(structure, state)
+            else:
+                break
+            if count[STARTING] > 0:
+                launch(state, duration, events, now, log)
+            ending = earliest(events)
+        now = ending
+        if coming < now:
+            now = coming
+        if until_s < now:
+            now = until_s
+        if now == math.inf:
+            return OVER
+        now_s[0] = now
+
+
+def again(
+    structure: Structure,
+    state: State,
+    duration: Sequence[float],
+    requests: Sequence[int],
+    templates: Sequence[int],
+    ranks: Sequence[int],
+    kept: Sequence[int],
+    events: Any,
+    now: float,
+    log: Log,
+) -> None:
+    """Admit requests once more, each with its template, and queue transfers that were kept back."""
+    for k in range(len(requests)):
+        admit(structure, state, requests[k], templates[k], ranks[k])
+        launch(state, duration, events, now, log)
+    for k in range(len(kept)):
+        request = kept[k] >> SHIFT
+        queue(structure, state, request & (state.window - 1), request, kept[k] & MASK)
+        launch(state, duration, events, now, log)
+
+
+def launch(state: State, duration: Sequence[float], events: Any, now: float, log: Log) -> None:
+    """Put up the ends of what starts now. O(log events) each."""
+    count, starting = state.counts, state.starting
+    for k in range(count[STARTING]):
+        code = starting[k]
+        put(events, now + duration[code & MASK], code)
+        if len(log.code) > 0:
+            line = log.size[0]
+            place = state.base[(code >> SHIFT) & (state.window - 1)] + (code & MASK)
+            log.code[line] = code
+            log.start[line] = now
+            log.stream[line] = RUNS - state.pending[place]
+            log.size[0] = line + 1
+    count[STARTING] = 0
+
+
+Events = list[tuple[float, int]]
+
+
+def earliest(events: Events) -> float:
+    """Return when the next is; infinite where there is none."""
+    return events[0][0] if events else math.inf
+
+
+def put(events: Events, time: float, code: int) -> None:
+    """Add one. O(log events)."""
+    heappush(events, (time, code))
+
+
+def take(events: Events) -> int:
+    """Take the next out; return its code. O(log events)."""
+    return heappop(events)[1]
+
+
+NEVER_START = "its subgraphs wait for each other and never start"
+
+
+def never_start(strategy: str) -> PlanError:
+    """Return the error of a plan, by its strategy, of which some subgraph never starts."""
+    return PlanError(
+        NEVER_START,
+        where=f"plan '{strategy}'",
+        hint="order every group after the groups that feed it",
+    )
+
 
 PARTS = (
     heaps.push_event,
     heaps.pop_event,
     heaps.push_key,
     heaps.pop_key,
-    events_of_arrays.earliest,
-    events_of_arrays.put,
-    events_of_arrays.take,
+    heaps.earliest,
+    heaps.put,
+    heaps.take,
     rules.begin,
     rules.note,
     rules.offer,
@@ -40,7 +224,7 @@ PARTS = (
 )
 """What every driver of the rules calls on arrays, each after what it calls itself."""
 
-INLINED = (*PARTS, driver.launch)
+INLINED = (*PARTS, launch)
 """What this one calls."""
 
 COMPILE_FROM, LEAST = 400_000, 300
@@ -52,7 +236,7 @@ Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 
 
 @functools.cache
-def compiled(function: Callable[..., Any] = driver.advance) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any] = advance) -> Callable[..., Any]:
     """Return a function of the driver as machine code, for int64 and float64 arrays.
 
     The first call in a process loads it, or has numba make it.
@@ -62,7 +246,7 @@ def compiled(function: Callable[..., Any] = driver.advance) -> Callable[..., Any
 
 def pays(events: float) -> bool:
     """Whether so many task events are for machine code; see ``left_to_python.pays``."""
-    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM)
+    return left_to_python.pays(compiled, advance, events, LEAST, COMPILE_FROM)
 
 
 class VirtualTime:
@@ -129,9 +313,9 @@ class VirtualTime:
 
     def run(self, until_s: float = math.inf) -> None:
         """Go on until `until_s`: what ends and comes then has, and no device has started since."""
-        advance = compiled() if self._arrays else driver.advance
+        go_on = compiled() if self._arrays else advance
         while True:
-            why = advance(
+            why = go_on(
                 self._structure,
                 self._state if self._arrays else in_slots(self._state),
                 self._duration,

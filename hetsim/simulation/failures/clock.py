@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event, Timeline
-from hetsim.simulation.clock import driver, rules
-from hetsim.simulation.clock.events_of_arrays import Events
+from hetsim.simulation.clock import rules, virtual_time
+from hetsim.simulation.clock.heaps import Events
 from hetsim.simulation.clock.metrics import computing_seconds, energy, held_by_device
 from hetsim.simulation.clock.rules import (
     ADMITTED,
@@ -31,8 +31,8 @@ from hetsim.simulation.clock.rules import (
     SHIFT,
     State,
     Structure,
+    new_state,
 )
-from hetsim.simulation.clock.state import new_state
 from hetsim.simulation.clock.templates import flat
 from hetsim.simulation.clock.virtual_time import (
     Lines,
@@ -226,7 +226,7 @@ class Changing(ABC):
         needed = len(kept) + len(requests) * self._state.width
         if lines < needed:
             self._log = log = longer(log, needed - lines + len(self._state.starting), self._arrays)
-        again: Any = compiled(driver.again) if self._arrays else driver.again
+        again: Any = compiled(virtual_time.again) if self._arrays else virtual_time.again
         shown: Any = (requests, templates, ranks, kept)
         if not self._arrays:
             shown = tuple(part.tolist() for part in shown)

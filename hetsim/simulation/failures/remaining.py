@@ -15,8 +15,7 @@ from hetsim.problem.parts import GRAPH_INPUT, Contention
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.rules import Structure
-from hetsim.simulation.clock.structure import Part, structure_of
-from hetsim.simulation.clock.templates import PlanTasks, Template, tasks_of_plan
+from hetsim.simulation.clock.templates import Part, PlanTasks, Template, structure_of, tasks_of_plan
 
 WAITS, HAS_ENDED, IS_RUNNING = 0, 1, 2
 

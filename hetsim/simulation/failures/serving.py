@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from hetsim.problem.parts import Contention
 from hetsim.problem.plan import Plan
-from hetsim.simulation.clock.playing import Layout, laid_out
 from hetsim.simulation.clock.rules import SHIFT
-from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.clock.templates import Layout, PlanTasks, laid_out
 from hetsim.simulation.clock.virtual_time import empty_log
 from hetsim.simulation.failures.clock import Changing, Running, go_on, running_of
 from hetsim.simulation.failures.remaining import (
@@ -39,9 +38,9 @@ from hetsim.simulation.failures.remaining import (
     ways_on,
 )
 from hetsim.simulation.failures.remaining import Layout as PlanLayout
+from hetsim.simulation.serving.batcher import account
 from hetsim.simulation.serving.driver import mark, restrict
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.lengths import account
 from hetsim.simulation.serving.routing import leave
 from hetsim.simulation.serving.setup import Clients, Model, Options, Source
 from hetsim.simulation.serving.tables import (

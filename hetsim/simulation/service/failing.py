@@ -18,7 +18,7 @@ from hetsim.simulation.service.figures import chosen, latencies, percentile_said
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.turns import load_s
 from hetsim.simulation.service.windows import felt_by, windows_of
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.statistics.batches import ENOUGH_LATE
 from hetsim.statistics.verdict import Verdict, verdict_of

@@ -12,7 +12,7 @@ import numpy as np
 from hetsim.simulation.service.intervals import answers_per_s, by_request
 from hetsim.simulation.service.service import Objective, Part, Queue, StreamService
 from hetsim.simulation.service.stability import Stability, lately_s, stability_of
-from hetsim.simulation.serving.outcomes import Lengths, Outcomes
+from hetsim.simulation.serving.setup import Lengths, Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.statistics.intervals import Percentile, percentile_of
 from hetsim.statistics.verdict import Verdict

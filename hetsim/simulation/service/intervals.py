@@ -13,7 +13,7 @@ from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.service import ModelService, Use
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, SERVED
 from hetsim.statistics.intervals import Mean, mean_of
 

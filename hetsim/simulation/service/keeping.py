@@ -9,7 +9,7 @@ from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.service.resolving import Resolved, no_quicker
 
 

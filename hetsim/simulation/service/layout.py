@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.problem.plan import Plan
 from hetsim.simulation.autoscaling.serving import Scaling
-from hetsim.simulation.clock.playing import Layout, laid_out
-from hetsim.simulation.clock.templates import PlanTasks, Template, template_of
+from hetsim.simulation.clock.templates import Layout, PlanTasks, Template, laid_out, template_of
 from hetsim.simulation.service.memory import Memory
 from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.scaling import scalings_of

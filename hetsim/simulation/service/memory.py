@@ -10,7 +10,7 @@ from hetsim.errors import OutOfMemory
 from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.memory import resident_weights
-from hetsim.simulation.clock.playing import peak_memory
+from hetsim.simulation.clock.runs import peak_memory
 from hetsim.simulation.clock.templates import tasks_of_plan
 from hetsim.simulation.service.resolving import Resolved
 from hetsim.workload.deployment import Instances

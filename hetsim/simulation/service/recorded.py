@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.serving.lengths import account, lengths_of
-from hetsim.simulation.serving.outcomes import Lengths, Outcomes
+from hetsim.simulation.serving.batcher import account, lengths_of
+from hetsim.simulation.serving.setup import Lengths, Outcomes
 from hetsim.simulation.serving.tables import new_spans
 
 

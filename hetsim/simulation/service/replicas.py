@@ -10,13 +10,13 @@ import numpy as np
 
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.service.fewest import Asked, Fewest, fewest
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.scaled import Lived, Scaled, lived
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.workload import Workload
 
 Array: TypeAlias = np.ndarray[Any, Any]

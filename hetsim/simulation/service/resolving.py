@@ -15,11 +15,11 @@ from hetsim.hardware.spec import Platform
 from hetsim.placement.constraints import check_runnable, only_devices
 from hetsim.placement.planning import plan as planned
 from hetsim.problem.groups import Group
+from hetsim.problem.parts import scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.saved import load_plan
-from hetsim.problem.scaled import scaled
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.batch_dim import Inputs, batch_dims
 from hetsim.workload.deployment import Deployment, Instances, Served

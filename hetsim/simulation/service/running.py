@@ -18,9 +18,8 @@ from hetsim.simulation.service.figures import chosen, latencies, rate_of, stabil
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.recorded import Recorded
 from hetsim.simulation.service.stability import Stability
-from hetsim.simulation.serving import compiling
-from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.engine import COMPILE_FROM, Serving, pays
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.batches import innovations_of
 from hetsim.statistics.intervals import located
 from hetsim.statistics.verdict import (
@@ -94,7 +93,7 @@ def engine_of(
     """
     if machine_code is None:
         coming = expected(workload) if coming is None else coming
-        machine_code = compiling.pays(coming * setup.mean_tasks)
+        machine_code = pays(coming * setup.mean_tasks)
     if setup.scalings is not None:
         if workload.failures is not None or setup.turns is not None:
             raise UsageError(
@@ -160,7 +159,7 @@ class Run:
         """Return after how many requests to play all again by machine code; infinite: never."""
         if self._compiles is not None or self.engine.machine_code:
             return math.inf
-        return compiling.COMPILE_FROM / self.setup.mean_tasks
+        return COMPILE_FROM / self.setup.mean_tasks
 
     def _begin(self) -> None:
         self.parts: list[Outcomes] = []

@@ -13,7 +13,7 @@ from hetsim.simulation.service.failed import Failed
 from hetsim.simulation.service.resolving import Resolved
 from hetsim.simulation.service.scaled import Scaled
 from hetsim.simulation.service.stability import STATES, Stability, State
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.intervals import Mean, Percentile
 from hetsim.statistics.verdict import End, Verdict
 from hetsim.workload.failure import Failure

@@ -18,13 +18,7 @@ from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.service.asked import Asked
 from hetsim.simulation.service.failed import Failed
 from hetsim.simulation.service.failing import failed
-from hetsim.simulation.service.figures import (
-    NEVER_S,
-    chosen,
-    latencies,
-    queue_of,
-    stream_service,
-)
+from hetsim.simulation.service.figures import NEVER_S, chosen, latencies, queue_of, stream_service
 from hetsim.simulation.service.intervals import with_lengths, with_uses
 from hetsim.simulation.service.layout import Setup, set_up
 from hetsim.simulation.service.memory import check_together
@@ -36,7 +30,7 @@ from hetsim.simulation.service.scaled import Scaled
 from hetsim.simulation.service.service import Kept, Loading, ModelService, Service, Use
 from hetsim.simulation.service.turns import load_s
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.verdict import CONFIDENCE, End
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.failure import Failure

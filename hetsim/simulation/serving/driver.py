@@ -4,7 +4,7 @@ At one instant, in this order, until nothing more happens at it: what ends now e
 now comes, streams before clients; then, at `until_s`, the world changes; then each batcher looks at
 all that has come; then devices start.
 A request of a model without gates goes at once, as the clock admits it, so that the times are
-those of ``hetsim.simulation.clock.driver`` to the bit. A batch is one request of the clock.
+those of ``hetsim.simulation.clock.virtual_time`` to the bit. A batch is one request of the clock.
 
 In the subset of Python that numba compiles: on lists as it stands, on arrays compiled.
 """
@@ -15,7 +15,6 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from hetsim.simulation.clock.events_of_lists import earliest, put, take
 from hetsim.simulation.clock.heaps import Floats
 from hetsim.simulation.clock.rules import (
     ABLE,
@@ -29,10 +28,9 @@ from hetsim.simulation.clock.rules import (
     end,
     starts,
 )
-from hetsim.simulation.serving.batcher import append, decide, take_first, wait, walk
-from hetsim.simulation.serving.lengths import account
-from hetsim.simulation.serving.residency import arrived, fetch, renounce, settle
-from hetsim.simulation.serving.routing import leave, send
+from hetsim.simulation.clock.virtual_time import earliest, put, take
+from hetsim.simulation.serving.batcher import account, append, decide, take_first, wait, walk
+from hetsim.simulation.serving.routing import arrived, fetch, leave, renounce, send, settle
 from hetsim.simulation.serving.tables import (
     CAME,
     FETCHES,
@@ -307,7 +305,9 @@ def come(
         return
     flow.inside[model] += 1
     if setup.gated[model] == 0:
-        send(structure, state, setup, flow, batches, records, model, request, 1, now)
+        # One, and not by a constant, for which numba would compile all that is called anew.
+        size = counts[CAME] - request
+        send(structure, state, setup, flow, batches, records, model, request, size, now)
         if records.why[place] != OPEN:
             answer(setup, flow, records, returning, request, now)
         return

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import UsageError
-from hetsim.simulation.clock import events_of_arrays, events_of_lists
-from hetsim.simulation.clock.events_of_arrays import with_room
-from hetsim.simulation.clock.playing import Layout
-from hetsim.simulation.clock.rules import ADMITTED, OLDEST, Structure
-from hetsim.simulation.clock.state import most_running, new_state, widened
-from hetsim.simulation.clock.virtual_time import in_slots
-from hetsim.simulation.serving import driver
-from hetsim.simulation.serving.compiling import compiled
+from hetsim.simulation.clock import heaps, virtual_time
+from hetsim.simulation.clock.heaps import with_room
+from hetsim.simulation.clock.rules import (
+    ADMITTED,
+    OLDEST,
+    Structure,
+    most_running,
+    new_state,
+    widened,
+)
+from hetsim.simulation.clock.templates import Layout
+from hetsim.simulation.clock.virtual_time import PARTS, in_slots, never_start
+from hetsim.simulation.serving import batcher, driver, routing
+from hetsim.simulation.serving.batcher import lengths_of
 from hetsim.simulation.serving.driver import (
     CROWDED,
     FILLED,
@@ -28,11 +37,12 @@ from hetsim.simulation.serving.driver import (
     THINK,
     Coming,
 )
-from hetsim.simulation.serving.lengths import lengths_of
-from hetsim.simulation.serving.outcomes import Lengths, Outcomes, Residency
 from hetsim.simulation.serving.setup import (
     Clients,
+    Lengths,
     Model,
+    Outcomes,
+    Residency,
     Source,
     Turns,
     check_block,
@@ -45,6 +55,9 @@ from hetsim.simulation.serving.tables import (
     TAKEN,
     THINKS,
     TOLD,
+    Flow,
+    Records,
+    Setup,
     as_arrays,
     new_batches,
     new_flow,
@@ -52,7 +65,6 @@ from hetsim.simulation.serving.tables import (
     new_spans,
     setup_of,
 )
-from hetsim.simulation.stuck import never_start
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -71,7 +83,7 @@ class Serving:
     Parameters
     ----------
     layout : Layout
-        Of all templates, as ``clock.playing.laid_out`` makes it.
+        Of all templates, as ``clock.templates.laid_out`` makes it.
     duration : float array [tasks]
         Seconds.
     models : sequence of Model
@@ -129,6 +141,7 @@ class Serving:
                 raise UsageError(f"clients of stream {one.stream} of {len(sources)}")
         self._variants = np.array([models[one.model].template.shape[0] for one in sources])
         self._arrays = machine_code
+        self._in_turns = turns is not None
         self._clients = clients
         self._strategy = layout.plan.strategy
         self._blocks: dict[tuple[int, int], Floats] = {}
@@ -280,7 +293,7 @@ class Serving:
 
     def _go(self, coming: Any) -> int:
         """Let time go on; return why not further: OVER, LATER, FILLED, at a MOMENT, needs MORE."""
-        advance = compiled() if self._arrays else driver.advance
+        advance = compiled(turns=self._in_turns) if self._arrays else driver.advance
         while True:
             state, batches, records = self._state, self._batches, self._records
             if not self._arrays:
@@ -419,7 +432,7 @@ class Serving:
         self._flow.thought[client] = -1
 
     def _put(self, time_s: float, client: int) -> None:
-        put: Any = events_of_arrays.put if self._arrays else events_of_lists.put
+        put: Any = heaps.put if self._arrays else virtual_time.put
         put(self._returning, time_s, client)
 
 
@@ -427,3 +440,75 @@ def _first_window(first: Sequence[int]) -> int:
     """Batches in flight that there is room for at first: 16 to 64, a power of two."""
     largest = max((end - begin for begin, end in pairwise(first)), default=1)
     return next(window for window in (64, 32, 16) if window == 16 or window * largest <= AT_FIRST)
+
+
+COMPILE_FROM, LEAST = 250_000, 500
+"""Task events that take plain Python a second, of all that a process plays; of one play, those that
+outweigh handing over its arrays."""
+
+
+class _AllLoaded:
+    """What ``residency`` comes to where all weights are loaded all along: half of it to compile."""
+
+    @staticmethod
+    def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
+        return flow.in_flight[instance] < flow.most[instance]
+
+    @staticmethod
+    def settle(setup: Setup, flow: Flow, model: int, now: float) -> int:
+        return 1
+
+    @staticmethod
+    def renounce(setup: Setup, flow: Flow, model: int, now: float) -> None:
+        return
+
+    @staticmethod
+    def fetch(structure: object, state: object, setup: Setup, flow: Flow, batches: object) -> None:
+        return
+
+    @staticmethod
+    def arrived(setup: Setup, flow: Flow, model: int, device: int, now: float) -> None:
+        return
+
+    @staticmethod
+    def occupy(
+        setup: Setup, flow: Flow, records: Records, model: int, instance: int, first: int,
+        now: float,
+    ) -> None:  # fmt: skip
+        return
+
+    @staticmethod
+    def vacate(setup: Setup, flow: Flow, model: int, instance: int, now: float) -> None:
+        return
+
+
+_ALL_LOADED = (
+    _AllLoaded.able, _AllLoaded.settle, _AllLoaded.renounce, _AllLoaded.fetch,
+    _AllLoaded.arrived, _AllLoaded.occupy, _AllLoaded.vacate,
+)  # fmt: skip
+_IN_TURNS = (
+    routing.wake, routing.unclaim, routing.outrun, routing.able, routing.missing,
+    routing.evict, routing.use, routing.reserve, routing.settle, routing.renounce,
+    routing.fetch, routing.arrived, routing.occupy, routing.vacate,
+)  # fmt: skip
+
+
+@functools.cache
+def compiled(*, turns: bool = False) -> Callable[..., int]:
+    """Return ``driver.advance`` as machine code. The first call in a process loads or makes it.
+
+    `turns`: whether models take turns in memory.
+    """
+    parts = (
+        *PARTS, batcher.double, batcher.account, batcher.append, batcher.unlink, batcher.walk,
+        batcher.decide, batcher.wait, batcher.take_first, *(_IN_TURNS if turns else _ALL_LOADED),
+        routing.choose, routing.leave, routing.send, driver.upcoming, driver.launch, driver.mark,
+        driver.ring, driver.answered, driver.answer, driver.full, driver.sized, driver.finish,
+        driver.come, driver.look,
+    )  # fmt: skip
+    return machine_code(driver.advance, *parts, inline=True)
+
+
+def pays(events: float) -> bool:
+    """Return whether so many task events are for machine code; see ``left_to_python.pays``."""
+    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM)

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.simulation.clock import events_of_lists, rules
-from hetsim.simulation.clock.playing import Layout
+from hetsim.simulation.clock import rules, virtual_time
+from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.serving.driver import FILLED, LATER, MORE, OVER, Coming, upcoming
 from hetsim.simulation.serving.engine import BLOCK, Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Clients, Model, Source
+from hetsim.simulation.serving.setup import Clients, Model, Outcomes, Source
 from hetsim.simulation.serving.tables import CAME, LIMIT, TAKEN, requests_of
 
 Block = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
@@ -121,7 +120,7 @@ class RealTime(Serving):
         """Note that a task ends at `at_s`, or now where that is past; return when it does."""
         self._outside.remove((batch, task))
         at_s = max(at_s, self.now_s)
-        events_of_lists.put(self._events, at_s, (batch << rules.SHIFT) + task)
+        virtual_time.put(self._events, at_s, (batch << rules.SHIFT) + task)
         return at_s
 
     def requests_of(self, batch: int) -> tuple[int, ...]:

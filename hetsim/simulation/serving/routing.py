@@ -1,22 +1,276 @@
-"""Which instance takes a batch, and the batch as one request of the clock."""
+"""Models that take turns in the memory of devices: who is loaded, who makes room, who waits.
+
+A batch goes to an instance that is *ready*: its model's weights are on every device that it uses.
+Where none is, memory is kept for one of the instances that take a batch more, and what is not there
+is loaded, over the links, as a request of the clock; what waits goes when all is there. Room is
+made by those whose weights nobody uses, the one last used longest ago first; never by those that
+have a batch under way, or are on their way.
+
+A model for which there is no room *claims* it. While it does, no later batch of others begins on
+its devices, so that they come to rest; claims are met in the order in which they were made. So
+nobody waits for ever, and each has one batch between two of another (the queue of pending requests
+of Ollama's scheduler does the same: https://github.com/ollama/ollama, ``server/sched.go``).
+
+In the subset of Python that numba compiles.
+"""
 
 from __future__ import annotations
 
 import math
 
 from hetsim.simulation.clock.rules import ADMITTED, State, Structure, admit
-from hetsim.simulation.serving.residency import able, occupy, vacate
 from hetsim.simulation.serving.tables import (
+    ABSENT,
+    AWAITED,
+    CLAIMS,
+    FETCHES,
     LEAST_FINISH,
+    LOADING,
+    LOOKS,
     ROUND_ROBIN,
     SERVED,
     SHORTEST_QUEUE,
+    THERE,
     TOLD,
     Batches,
     Flow,
     Records,
     Setup,
 )
+
+
+def wake(setup: Setup, flow: Flow) -> None:
+    """Let the batchers look that may wait for memory. O(models)."""
+    for model in range(len(flow.claim)):
+        if setup.on_demand[model] > 0 and flow.waiting[model] > 0 and flow.dirty[model] == 0:
+            flow.dirty[model] = 1
+            flow.counts[LOOKS] += 1
+
+
+def outrun(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
+    """Whether another model claimed memory that an instance uses before its own did.
+
+    O(models times devices of the instance).
+    """
+    devices, mine = len(flow.room), flow.claim[model]
+    for other in range(len(flow.claim)):
+        theirs = flow.claim[other]
+        if other == model or theirs == 0 or (mine > 0 and theirs > mine):
+            continue
+        for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
+            if setup.weight[other * devices + setup.places[at]] > 0:
+                return True
+    return False
+
+
+def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
+    """Whether a batch more can go to an instance now."""
+    if flow.in_flight[instance] >= flow.most[instance]:
+        return False
+    if setup.on_demand[model] == 0:
+        return True
+    row = model * len(flow.room)
+    for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
+        if flow.there[row + setup.places[at]] != THERE:
+            return False
+    return flow.reserved[instance] > 0 or not outrun(setup, flow, model, instance)
+
+
+def missing(setup: Setup, flow: Flow, model: int, device: int, spared: bool) -> int:
+    """Return the bytes that a device lacks for a model's weights, where they are not there.
+
+    0 or less: it has them. `spared` says that nobody is to make room. O(models).
+    """
+    devices = len(flow.room)
+    if flow.there[model * devices + device] != ABSENT:
+        return 0
+    lacks = setup.weight[model * devices + device] - flow.room[device]
+    if not spared:
+        for other in range(len(flow.claim)):
+            k = other * devices + device
+            if flow.there[k] == THERE and flow.users[k] == 0:
+                lacks -= setup.weight[k]
+    return lacks
+
+
+def evict(setup: Setup, flow: Flow, device: int, now: float) -> None:
+    """Let go of the weights that nobody uses and that were used longest ago. O(models)."""
+    devices, best = len(flow.room), -1
+    for other in range(len(flow.claim)):
+        k = other * devices + device
+        if flow.there[k] != THERE or flow.users[k] > 0:
+            continue
+        if best < 0 or flow.used_s[k] < flow.used_s[best]:
+            best = k
+    flow.there[best] = ABSENT
+    flow.room[device] += setup.weight[best]
+    flow.resident_s[best] += now - flow.since_s[best]
+
+
+def reserve(setup: Setup, flow: Flow, model: int, instance: int, spared: bool, now: float) -> bool:
+    """Keep the memory that an instance needs, if it can be had; return whether it was.
+
+    O(models times devices of the instance), and as much for each that makes room.
+    """
+    if outrun(setup, flow, model, instance):
+        return False
+    row = model * len(flow.room)
+    for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
+        if missing(setup, flow, model, setup.places[at], spared) > 0:
+            return False
+    for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
+        device = setup.places[at]
+        k = row + device
+        if flow.there[k] == ABSENT:
+            while flow.room[device] < setup.weight[k]:
+                evict(setup, flow, device, now)
+            flow.room[device] -= setup.weight[k]
+            taken = setup.budget[device] - flow.room[device]
+            flow.highest[device] = max(flow.highest[device], taken)
+            flow.there[k] = AWAITED
+            flow.since_s[k] = now
+    use(setup, flow, model, instance, 1, now)
+    flow.reserved[instance] = 1
+    flow.from_s[instance] = now
+    flow.until_s[instance] = now
+    return True
+
+
+def use(setup: Setup, flow: Flow, model: int, instance: int, more: int, now: float) -> None:
+    """Let so many more use the memory that an instance needs."""
+    row = model * len(flow.room)
+    for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
+        k = row + setup.places[at]
+        flow.users[k] += more
+        flow.used_s[k] = now
+
+
+def settle(setup: Setup, flow: Flow, model: int, now: float) -> int:
+    """See to the memory of a batch that would go: 1: one can; 0: it waits; -1: look again.
+
+    Memory is kept for no more instances than what waits fills. First for one for which nobody has
+    to make room, then for one for which somebody has to; of several the first that is written.
+    """
+    begin, after = setup.instance_at[model], setup.instance_at[model + 1]
+    kept = 0
+    for instance in range(begin, after):
+        if able(setup, flow, model, instance):
+            return 1
+        kept += flow.reserved[instance]
+    if flow.waiting[model] <= kept * setup.largest[model]:
+        return 0
+    wants = False
+    for spared in range(2):
+        for instance in range(begin, after):
+            if flow.reserved[instance] > 0 or flow.in_flight[instance] >= flow.most[instance]:
+                continue
+            wants = True
+            if reserve(setup, flow, model, instance, spared == 0, now):
+                flow.counts[FETCHES] = model + 1
+                unclaim(setup, flow, model)
+                return -1
+    if wants and flow.claim[model] == 0:
+        flow.counts[CLAIMS] += 1
+        flow.claim[model] = flow.counts[CLAIMS]
+    return 0
+
+
+def unclaim(setup: Setup, flow: Flow, model: int) -> None:
+    """No longer wait for memory; who stood behind may go."""
+    if flow.claim[model] > 0:
+        flow.claim[model] = 0
+        wake(setup, flow)
+
+
+def renounce(setup: Setup, flow: Flow, model: int, now: float) -> None:
+    """Nothing is to go: give back what is kept and there, and the claim."""
+    row = model * len(flow.room)
+    given = False
+    for instance in range(setup.instance_at[model], setup.instance_at[model + 1]):
+        if flow.reserved[instance] == 0:
+            continue
+        waits = False
+        for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
+            waits = waits or flow.there[row + setup.places[at]] != THERE
+        if not waits:
+            flow.reserved[instance] = 0
+            use(setup, flow, model, instance, -1, now)
+            given = True
+    if given:
+        wake(setup, flow)
+    unclaim(setup, flow, model)
+
+
+def fetch(
+    structure: Structure,
+    state: State,
+    setup: Setup,
+    flow: Flow,
+    batches: Batches,
+) -> None:
+    """Let the first weights for which room was made be loaded, of those of the last who made it."""
+    devices, model = len(flow.room), flow.counts[FETCHES] - 1
+    for device in range(devices):
+        k = model * devices + device
+        if flow.there[k] != AWAITED:
+            continue
+        template = setup.fetch[k]
+        if template < 0:
+            flow.there[k] = THERE
+            continue
+        flow.there[k] = LOADING
+        flow.loads[k] += 1
+        flow.ran[template] += 1
+        batch = state.counts[ADMITTED]
+        slot = batch & (state.window - 1)
+        batches.instance[slot] = device
+        batches.model[slot] = -2 - model
+        batches.begun[slot] = math.inf
+        batches.needed[slot] = 0
+        admit(structure, state, batch, template, 0)
+        return
+    flow.counts[FETCHES] = 0
+
+
+def arrived(setup: Setup, flow: Flow, model: int, device: int, now: float) -> None:
+    """A model's weights are there; its batcher is to look. O(instances)."""
+    k = model * len(flow.room) + device
+    flow.there[k] = THERE
+    flow.loading_s[k] += now - flow.since_s[k]
+    for instance in range(setup.instance_at[model], setup.instance_at[model + 1]):
+        if flow.reserved[instance] > 0:
+            for at in range(setup.place_at[instance], setup.place_at[instance + 1]):
+                if setup.places[at] == device:
+                    flow.until_s[instance] = now
+    if flow.dirty[model] == 0:
+        flow.dirty[model] = 1
+        flow.counts[LOOKS] += 1
+
+
+def occupy(
+    setup: Setup, flow: Flow, records: Records, model: int, instance: int, first: int, now: float
+) -> None:
+    """A batch goes to an instance: it uses its memory, and what was kept is no longer kept."""
+    if setup.on_demand[model] == 0:
+        return
+    if flow.reserved[instance] > 0:
+        begun, over = flow.from_s[instance], flow.until_s[instance]
+        request = first
+        while request >= 0:
+            place = request - flow.counts[TOLD]
+            records.load[place] = max(over - max(begun, records.arrival[place]), 0.0)
+            request = records.following[place]
+        flow.reserved[instance] = 0
+    else:
+        use(setup, flow, model, instance, 1, now)
+    unclaim(setup, flow, model)
+
+
+def vacate(setup: Setup, flow: Flow, model: int, instance: int, now: float) -> None:
+    """A batch is over: its memory may go to those who wait for it."""
+    if setup.on_demand[model] > 0:
+        use(setup, flow, model, instance, -1, now)
+        wake(setup, flow)
 
 
 def choose(setup: Setup, flow: Flow, model: int, row: int, size: int, now: float) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.simulation.clock.heaps import Floats, Ints
-from hetsim.simulation.clock.playing import Layout, run
+from hetsim.simulation.clock.runs import run
+from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source, Turns
 
 SERVED, FULL, EXPIRED = 0, 1, 2

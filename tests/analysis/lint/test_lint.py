@@ -19,7 +19,7 @@ from hetsim.analysis.nodes.nodes import nodes
 from hetsim.errors import UsageError
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
-from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.partitioning.affinity import Affinity
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import template_of
 from proving import check_proved

@@ -15,7 +15,7 @@ from hetsim.analysis.nodes.facts import NodeFacts
 from hetsim.analysis.nodes.files import WHATS, What
 from hetsim.analysis.nodes.nodes import Nodes, nodes
 from hetsim.analysis.nodes.record import nodes_schema
-from hetsim.partitioning.export.pictures import COLOURS
+from hetsim.partitioning.record import COLOURS
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem

@@ -12,9 +12,9 @@ import pytest
 import hetsim
 from hetsim.errors import InvalidInput, UnsupportedNode
 from hetsim.graph.work import ruled_ops
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion, affinity_of_model
-from hetsim.partitioning.affinity.file import load_affinity
-from hetsim.partitioning.export.as_onnx import to_annotated
+from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
+from hetsim.partitioning.affinity_file import load_affinity
+from hetsim.partitioning.onnx_export import to_annotated
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, save, value

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import BOX, problems
 from hetsim.errors import InvalidInput
-from hetsim.partitioning.affinity.affinity import Affinity
+from hetsim.partitioning.affinity import Affinity
 from hetsim.partitioning.partition import Partition
 from hetsim.placement.registry import OWN
 from hetsim.problem.groups import Group, order_groups

@@ -21,9 +21,9 @@ from hetsim.errors import PlanError, UsageError
 from hetsim.graph.inputs.samples import random_inputs
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.partitioning.export.as_onnx import save, to_annotated, to_functions, to_models
 from hetsim.partitioning.flow import partition
 from hetsim.partitioning.methods.registry import methods
+from hetsim.partitioning.onnx_export import save, to_annotated, to_functions, to_models
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.groups import Group
 from hetsim.problem.problem import Problem

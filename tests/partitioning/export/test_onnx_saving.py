@@ -12,7 +12,7 @@ import pytest
 from hetsim.errors import InvalidInput, ModelError, OutOfRoom
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
-from hetsim.partitioning.export.onnx_saving import INLINE_LIMIT_BYTES, copy_without, save
+from hetsim.partitioning.onnx_export import INLINE_LIMIT_BYTES, copy_without, save
 from onnx_builders import assert_bitwise_equal, load, make_model, op, open_exactly, value
 from small_files import small_files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import hetsim
-from hetsim.partitioning.export.pictures import to_dot, to_mermaid
+from hetsim.partitioning.record import to_dot, to_mermaid
 from hetsim.problem.problem import Problem
 
 

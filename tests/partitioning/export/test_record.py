@@ -11,7 +11,7 @@ import pytest
 import hetsim
 from builders import BOX
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.partitioning.affinity.affinity import Exclusion
+from hetsim.partitioning.affinity import Exclusion
 from hetsim.partitioning.partition import Partition
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem

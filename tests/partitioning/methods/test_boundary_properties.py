@@ -140,15 +140,6 @@ def test_a_split_leaves_the_connected_parts(
         assert sorted(moved) == [w for w in range(wiring.n) if cuts.label[w] != before[w]]
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30))
-def test_which_groups_are_on_cycles(edges: list[tuple[int, int]]) -> None:
-    groups = GroupGraph(edges)
-    regions = cyclic_regions(edges)
-    assert sorted(groups.region) == sorted(label for part in regions for label in part)
-    assert regions_of(groups) == sorted(sorted(part) for part in regions)
-    assert all(groups.on_cycle(label) == (label in groups.region) for label in range(10))
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40),
     st.lists(st.tuples(st.integers(0, 39), st.integers(0, 9)), max_size=30),
@@ -159,40 +150,25 @@ def test_cycles_stay_known_while_edges_go(
     left = list(edges)
     groups = GroupGraph(edges)
     for gone, asked in steps:
+        assert groups.on_cycle(asked) == (asked in on_cycles(left))
         if left:
             groups.drop(*left.pop(gone % len(left)))
-        regions = cyclic_regions(left)
-        assert groups.on_cycle(asked) == any(asked in part for part in regions)
-        assert groups.on_cycle(asked) == (asked in groups.region)
-        # What is on a cycle is kept, and never separated from what it is on a cycle with.
-        for part in regions:
-            assert len({groups.region[label] for label in part}) == 1
-    for label in range(10):
-        groups.on_cycle(label)
-    # A region may still hold two parts that no edge joins any longer, and nothing off a cycle.
-    regions = cyclic_regions(left)
-    assert sorted(groups.region) == sorted(label for part in regions for label in part)
-    assert all(len({groups.region[label] for label in part}) == 1 for part in regions)
+        assert on_cycles(left) <= groups.succs.keys()
+    assert {label for label in range(10) if groups.on_cycle(label)} == on_cycles(left)
 
 
 def test_a_group_taken_out_of_a_cycle_breaks_it() -> None:
     # 0 and 1 feed each other; 1 is split so that what 0 feeds no longer feeds 0.
     groups = GroupGraph([(0, 1), (1, 0), (1, 2)])
-    assert sorted(groups.region) == [0, 1]
-    groups.enter([3], groups.region[1])
+    assert sorted(groups.succs) == [0, 1]
+    groups.enter([3])
     groups.drop(1, 0)
     groups.add(3, 0)
     assert not any(groups.on_cycle(label) for label in (0, 1, 3))
-    assert (groups.region, groups.succs, groups.preds) == ({}, {}, {})
+    assert (groups.succs, groups.preds) == ({}, {})
 
 
-def cyclic_regions(edges: list[tuple[int, int]]) -> list[set[int]]:
+def on_cycles(edges: list[tuple[int, int]]) -> set[int]:
     plain = nx.DiGraph([(u, v) for u, v in edges if u != v])
-    return [part for part in nx.strongly_connected_components(plain) if len(part) > 1]
-
-
-def regions_of(groups: GroupGraph) -> list[list[int]]:
-    found: dict[int, list[int]] = {}
-    for label, region in sorted(groups.region.items()):
-        found.setdefault(region, []).append(label)
-    return sorted(found.values())
+    parts = nx.strongly_connected_components(plain)
+    return {label for part in parts if len(part) > 1 for label in part}

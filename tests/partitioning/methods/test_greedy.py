@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing.repair import Split
 from hetsim.partitioning.methods import greedy
+from hetsim.partitioning.scans import Split
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.validator import problems_of
 from oracles.hetero_greedy import PageGreedy
@@ -19,100 +19,18 @@ KINDS = ("a", "b", "c", "d")
 
 PAGE = Dag.from_edges(7, [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5), (5, 6)])
 PAGE_DEVICES = [0, 0, 0, 1, 0, 0, 0]
-PAGE_NAMES = [str(v + 1) for v in range(7)]
-
-# (action, node, subgraph, rejected, condition), in the page's numbers: "" is ok, "4?" a
-# possible and "4!" a found self-reference through node 4.
-FROM_1 = [
-    ("select", "1", "1", "", ""),
-    ("merge", "2", "12", "", ""),
-    ("merge", "3", "123", "", ""),
-    ("merge", "5", "1235", "", "4?"),
-    ("merge", "6", "12356", "", "4?"),
-    ("merge", "7", "123567", "", "4?"),
-    ("fail", "4", "123567", "4", "4!"),
-    ("rollback", "7", "12356", "47", "4!"),
-    ("rollback", "6", "1235", "467", "4!"),
-    ("rollback", "5", "123", "4567", ""),
-]
-FROM_5 = [
-    ("select", "5", "5", "", ""),
-    ("merge", "6", "56", "", ""),
-    ("merge", "7", "567", "", ""),
-    ("merge", "3", "3567", "", ""),
-    ("merge", "2", "23567", "", "4?"),
-    ("fail", "4", "23567", "4", "4!"),
-    ("rollback", "2", "3567", "24", ""),
-]
-
-
-def joined(nodes: tuple[int, ...]) -> str:
-    return "".join(PAGE_NAMES[v] for v in nodes)
-
-
-def test_trace_of_the_page() -> None:
-    trace = greedy.trace(PAGE, PAGE_DEVICES)
-    first, second, third = trace.rounds
-    assert [joined(candidate.roots) for candidate in first.candidates] == ["123567", "567"]
-    for candidate, steps in zip(first.candidates, (FROM_1, FROM_5), strict=True):
-        assert [
-            (
-                step.action,
-                PAGE_NAMES[step.node],
-                joined(step.subgraph),
-                joined(step.rejected),
-                f"{joined(step.through)}!"
-                if step.through
-                else f"{joined(step.possible)}?"
-                if step.possible
-                else "",
-            )
-            for step in candidate.steps
-        ] == steps
-    assert [joined(candidate.nodes) for candidate in first.candidates] == ["123", "3567"]
-    assert [(r.device, joined(r.selected)) for r in trace.rounds] == [
-        (0, "3567"),
-        (0, "12"),
-        (1, "4"),
-    ]
-    assert [joined(candidate.roots) for candidate in second.candidates] == ["12"]
-    assert [joined(candidate.roots) for candidate in third.candidates] == ["4"]
-    assert trace.repaired == ()
 
 
 def test_groups_of_the_page() -> None:
     assert greedy.merge(PAGE, PAGE_DEVICES) == [0, 0, 2, 3, 2, 2, 2]
 
 
-def test_printed_trace_of_the_page() -> None:
-    text = greedy.explain(PAGE, PAGE_DEVICES, PAGE_NAMES, ["first", "second"])
-    lines = [line.strip() for line in text.splitlines()]
-    assert lines[:4] == [
-        "first, round 1",
-        "Possible roots: [1, 2, 3, 5, 6, 7]",
-        "1. Select root [1]",
-        "subgraph [1], rejected [], condition ok",
-    ]
-    at = lines.index("7. Failed to merge [4]")
-    assert lines[at + 1] == (
-        "subgraph [1, 2, 3, 5, 6, 7], rejected [4], condition broken by self-references through [4]"
-    )
-    assert "9. Rollback [6]" in lines
-    assert lines[-3:] == ["Subgraphs", "first: [3, 5, 6, 7], [1, 2]", "second: [4]"]
-    assert "device 1: [3]" in greedy.explain(PAGE, PAGE_DEVICES)
-
-
 def test_first_of_equally_large_candidates_is_selected() -> None:
     # A cycle test of the library in which the page's algorithm was written.
     edges = [(0, 1), (1, 2), (1, 3), (2, 4), (3, 5), (4, 6), (5, 7), (6, 8), (7, 8), (8, 9)]
     dag = Dag.from_edges(10, edges)
-    trace = greedy.trace(dag, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
-    first = trace.rounds[0]
-    assert [candidate.nodes for candidate in first.candidates] == [
-        (0, 1, 2, 3, 4, 6),
-        (2, 4, 6, 7, 8, 9),
-    ]
-    assert [r.selected for r in trace.rounds] == [(0, 1, 2, 3, 4, 6), (7, 8, 9), (5,)]
+    labels = greedy.merge(dag, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
+    assert labels == [0, 0, 0, 0, 0, 5, 0, 7, 7, 7]
 
 
 def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
@@ -127,7 +45,6 @@ def test_mutually_dependent_subgraphs_are_split_and_named() -> None:
     solved = greedy.solve(dag, device_of)
     assert solved.repaired == (Split((2, 4, 5), ((2, 5), (4,))),)
     assert order_groups(dag, solved.labels) is not None
-    assert "Repaired: [2, 4, 5]" in greedy.explain(dag, device_of)
     assert greedy.merge_with_notes(dag, device_of) == (list(solved.labels), (
         "1 group of the published method depended on each other in a circle and was split",
     ))  # fmt: skip
@@ -175,9 +92,6 @@ def test_same_subgraphs_as_the_page_read_literally(coloured: tuple[Dag, list[int
     page = PageGreedy(dag, device_of)
     solved = greedy.solve(dag, device_of)
     assert published(dag, solved) == page.labels()
-    trace = greedy.trace(dag, device_of)
-    assert [current.selected for current in trace.rounds] == page.selected
-    assert trace.repaired == solved.repaired
     assert bool(solved.repaired) == (order_groups(dag, page.labels()) is None)
 
 
@@ -210,4 +124,3 @@ def test_thousands_of_nodes() -> None:
 def test_empty_graph() -> None:
     empty = Dag.from_edges(0, [])
     assert greedy.solve(empty, []) == greedy.GreedyResult((), ())
-    assert greedy.explain(empty, []) == "Subgraphs\n"

@@ -13,8 +13,8 @@ import hetsim
 from builders import dags, problems
 from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing.fewest import SEARCHED_UP_TO, improve
 from hetsim.partitioning.methods import compact, stage
+from hetsim.partitioning.methods.compact import SEARCHED_UP_TO, improve
 from hetsim.problem.groups import as_groups, order_groups
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import problems_of

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsim.partitioning.growing.positions import WIDTH, move, standing
+from hetsim.partitioning.condensed import WIDTH, move, standing
 from merge_graphs import Condensed, random_graphs
 from sweeps import sweep
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
-from hetsim.partitioning.growing.repair import repair
+from hetsim.partitioning.scans import repair
 from hetsim.problem.groups import components, condense, order_groups
 from merge_graphs import Condensed
 from sweeps import examples

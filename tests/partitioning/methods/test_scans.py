@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hetsim.partitioning.growing import scans
-from hetsim.partitioning.growing.repair import repair
+from hetsim.partitioning import scans
 from hetsim.partitioning.methods import byoc, compact, convex
+from hetsim.partitioning.scans import repair
 from merge_graphs import SHAPES, drawn_labels, of_shape, random_graphs
 from sweeps import sweep
 

@@ -18,7 +18,7 @@ import hetsim
 from builders import CASES
 from full_problems import every_plan, full_problems
 from hetsim.errors import Infeasible, UnsupportedNode, UsageError
-from hetsim.partitioning.affinity.affinity import Exclusion
+from hetsim.partitioning.affinity import Exclusion
 from hetsim.placement.bounds.area import balanced, balanced_weights, crowded, prices, within_memory
 from hetsim.placement.bounds.lower_bound import (
     area_bound,

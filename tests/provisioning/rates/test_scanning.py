@@ -14,8 +14,7 @@ from hetsim.provisioning.rates.sample import Objective, Sample, most_late, too_m
 from hetsim.provisioning.rates.scanning import MOST_LOOKS, Span, spans
 from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.workload.workload import Slo
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep

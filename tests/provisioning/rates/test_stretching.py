@@ -9,7 +9,8 @@ import pytest
 
 from hetsim.provisioning.rates.stretching import Wanted, least_stretch, unit_of, units
 from hetsim.provisioning.rates.systems import in_order, pools
-from hetsim.simulation.clock.playing import Layout, run
+from hetsim.simulation.clock.runs import run
+from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.orders import order_of
 from oracles.exact_stretch import least_stretch_of_chains, least_stretch_of_pool
 from oracles.random_layouts import Shape, layout_of, random_case

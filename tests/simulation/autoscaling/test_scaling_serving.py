@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from hetsim.errors import UsageError
 from hetsim.simulation.autoscaling.serving import Scaling, ScalingServing
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.workload.autoscaling import Autoscaling
 from oracles.autoscaled import Autoscaled
 from oracles.random_layouts import Shape, layout_of

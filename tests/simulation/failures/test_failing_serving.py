@@ -17,15 +17,13 @@ from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.clock.playing import laid_out
 from hetsim.simulation.clock.rules import MASK
-from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
+from hetsim.simulation.clock.templates import PlanTasks, laid_out, tasks_of_plan, template_of
 from hetsim.simulation.failures.clock import FailingClock, running_of
 from hetsim.simulation.failures.serving import FailingServing, Load, Spell, Spells, Standing
 from hetsim.simulation.serving import driver
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Source
+from hetsim.simulation.serving.setup import ROUTINGS, Clients, Model, Outcomes, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.workload.failure import Failure, check_failures, moments
 from oracles.clock_plans import (

@@ -10,7 +10,7 @@ import hetsim
 from deployments import model_at
 from hetsim.simulation.service import serving
 from hetsim.simulation.service.service import Service
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from platforms import CPU_AND_NPU
 
 

@@ -24,7 +24,7 @@ from hetsim.simulation.service.memory import held
 from hetsim.simulation.service.resolving import resolve
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import serve
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Closed, Mmpp
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import DynamicBatching, Instances

@@ -16,7 +16,7 @@ from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.failures.serving import Spell
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.service.windows import felt_by, windows_of
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Instances, QueuePolicy
 from hetsim.workload.failure import Failing, Failure

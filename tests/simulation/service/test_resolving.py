@@ -14,7 +14,7 @@ from deployments import deployed, model_at, poisson
 from hetsim.simulation.service import batch_dim
 from hetsim.simulation.service.resolving import Made, resolve
 from hetsim.simulation.service.serving import serve
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import DynamicBatching, Instances, Served
 from onnx_builders import make_model, op, value

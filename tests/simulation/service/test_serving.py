@@ -16,7 +16,7 @@ from hetsim.core.text import to_json
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.service.resolving import resolve
 from hetsim.simulation.service.serving import serve
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Closed, Constant, Mmpp, Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from hetsim.workload.workload import Follows, Slo

@@ -9,8 +9,7 @@ import pytest
 
 from hetsim.errors import UsageError
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from oracles.random_layouts import Shape, layout_of
 from oracles.triton_batcher import Config, Fate, Request, served

@@ -15,15 +15,13 @@ import pytest
 from hetsim.errors import UsageError
 from hetsim.placement.planning import replan
 from hetsim.problem.plan import Plan
-from hetsim.simulation.clock.playing import laid_out, play, run
-from hetsim.simulation.clock.templates import tasks_of_plan
-from hetsim.simulation.clock.turns import Turns
+from hetsim.simulation.clock.runs import Turns, play, run
+from hetsim.simulation.clock.templates import laid_out, tasks_of_plan
 from hetsim.simulation.failures.clock import FailingClock
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from oracles.random_served_plans import (
     Floats,
     Ints,

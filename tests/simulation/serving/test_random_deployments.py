@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hetsim.errors import UsageError
-from hetsim.simulation.serving import lengths, tables
+from hetsim.simulation.serving import batcher, tables
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
+from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from oracles.random_deployments import CASES, Deployed, deployed, played
 from sweeps import sweep
@@ -124,7 +124,7 @@ def test_who_finds_everything_at_rest_is_told() -> None:
 def test_queues_are_as_long_as_requests_wait(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where windows are few, they double in length as time goes on."""
     if few:
-        for module in (tables, lengths):
+        for module in (tables, batcher):
             monkeypatch.setattr(module, "WINDOWS", 4)
     seen = []
     for seed in range(CASES // 2):

@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
-from hetsim.simulation.serving.outcomes import Outcomes
 from hetsim.simulation.serving.real_time import RealTime
-from hetsim.simulation.serving.setup import Clients
+from hetsim.simulation.serving.setup import Clients, Outcomes
 from oracles.random_deployments import CASES, CLIENTS, Deployed, deployed, played, think
 from sweeps import sweep
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hetsim.errors import UsageError
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source, Turns
+from hetsim.simulation.serving.setup import Model, Outcomes, Source, Turns
 from oracles import turns_in_memory as told_again
 from oracles.random_layouts import Shape, layout_of
 from sweeps import sweep

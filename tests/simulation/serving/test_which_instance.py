@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from hetsim.problem.plan import Plan
 from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.clock.playing import laid_out
-from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.simulation.clock.templates import laid_out, tasks_of_plan
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import ROUTINGS, Model, Routing, Source
+from hetsim.simulation.serving.setup import ROUTINGS, Model, Outcomes, Routing, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone
 from oracles.clock_plans import dealt_plans
 from oracles.random_layouts import Shape, layout_of

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.problem.plan import Plan
-from hetsim.simulation.clock.playing import laid_out, run
-from hetsim.simulation.clock.templates import tasks_of_plan
+from hetsim.simulation.clock.runs import run
+from hetsim.simulation.clock.templates import laid_out, tasks_of_plan
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.simulate import simulate
 from oracles.clock_plans import arrivals, dealt_plans
 from oracles.random_layouts import Case, random_case

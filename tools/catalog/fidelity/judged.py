@@ -28,7 +28,7 @@ from hetsim.hardware.kin import Likely
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import EVERY, by_runtime
 from hetsim.placement.planning import plan
-from hetsim.problem.evidence_of_platform import DATASHEET_SD, device_evidence
+from hetsim.problem.of_model import DATASHEET_SD, device_evidence
 from hetsim.problem.problem import Problem
 from hetsim.simulation.simulate import simulate
 

@@ -12,7 +12,7 @@ from hetsim.placement.planning import replan
 from hetsim.problem.plan import Plan
 from hetsim.provisioning.rates.answer import Choice
 from hetsim.provisioning.rates.redundancy.shapes import Shape, Shapes, alike
-from hetsim.simulation.clock.playing import timeline_of
+from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.service.layout import Setup, set_up
 from hetsim.simulation.service.memory import Memory, check_together
 from hetsim.simulation.service.resolving import Resolved, devices_of, no_quicker

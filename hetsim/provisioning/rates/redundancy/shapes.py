@@ -14,9 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from hetsim.problem.interchangeable import interchangeable
 from hetsim.problem.plan import Plan
-from hetsim.problem.problem import Problem
+from hetsim.problem.problem import Problem, interchangeable
 from hetsim.simulation.clock.templates import template_of
 from hetsim.simulation.service.resolving import Resolved
 

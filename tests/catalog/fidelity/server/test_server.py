@@ -43,8 +43,7 @@ from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.schema import read_file
 from hetsim.simulation.serving.engine import Serving
-from hetsim.simulation.serving.outcomes import Outcomes
-from hetsim.simulation.serving.setup import Model, Source
+from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from known_queues import layout
 from oracles.queueing.one_server import beyond_constant
 from server_builders import served

@@ -12,7 +12,7 @@ from hetsim.core import checks
 from hetsim.errors import UsageError, closest
 from hetsim.hardware.files.schema import Strict, parse, parse_file, refusal
 from hetsim.hardware.files.yaml_source import Complaint, Source, read_yaml
-from hetsim.partitioning.affinity.affinity import Affinity, Exclusion
+from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import parse_priority
 
 SCHEMA = "hetsim-affinity/1"

@@ -5,6 +5,12 @@ large ones, for which they are compiled. A group is known by one of its nodes, w
 to. Its edges either way, one a pair of nodes, are a linked list (`Edges`); those that have come to
 lie inside the group are dropped when a search meets them.
 
+The order of groups is positions, numbers with room between them, and a list through `following` and
+`leading`, in which node n, which stands for nothing, is before the first and behind the last. Where
+there is no room the numbers around are spread out in the least aligned range that is not too full,
+as in M. A. Bender, R. Cole, E. D. Demaine, M. Farach-Colton, J. Zito, Two simplified algorithms for
+maintaining order in a list, ESA 2002; there one is inserted at a time, here several.
+
 Source: the order is maintained by searches from both ends of an edge that go no further than it
 allows, in turns, as in M. A. Bender, J. T. Fineman, S. Gilbert, R. E. Tarjan, A new approach to
 incremental cycle detection and related problems, ACM TALG 12(2), 2016; there edges are inserted and
@@ -15,7 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetsim.partitioning.growing.positions import move, put_behind, take_out
+import numpy as np
+from numpy.typing import NDArray
 
 Ints = Any
 """A list or an array of integers."""
@@ -25,7 +32,7 @@ Edges = Any
 or -1, and `raw`, a node at the other end."""
 
 Groups = Any
-"""`parent`, `position`, `following` and `leading`, the last three as in ``positions``."""
+"""`parent`, `position`, `following` and `leading`, the last three the order."""
 
 Search = Any
 """`seen`, `above`, `below` and `tally`: what searches note."""
@@ -36,6 +43,85 @@ the path that it found, and how many groups are to be moved."""
 
 PATH, BEFORE, AFTER = 0, 1, 2
 """What a search finds: another path, or what is to be moved, before the one or after the other."""
+
+
+Links = NDArray[np.int32]
+
+WIDTH = 2**62
+"""Positions are below."""
+
+GROWTH = 4 / 3
+"""A range twice as wide is too full from so many times as many positions on."""
+
+
+def standing(order: NDArray[np.int64]) -> tuple[NDArray[np.int64], Links, Links]:
+    """Positions, `following` and `leading` of nodes 0 .. n - 1 that stand in `order`. O(n)."""
+    n = order.size
+    position = np.full(n + 1, -1)
+    position[order] = np.arange(n) * (WIDTH // (n + 1))
+    following, leading = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
+    around = np.concatenate(([n], order, [n]))
+    following[around[:-1]] = around[1:]
+    leading[around[1:]] = around[:-1]
+    return position, following, leading
+
+
+def take_out(following: Ints, leading: Ints, node: int) -> None:
+    """Take a node out of the list."""
+    following[leading[node]] = following[node]
+    leading[following[node]] = leading[node]
+
+
+def put_behind(following: Ints, leading: Ints, before: int, node: int) -> None:
+    """Put a node that is not in the list behind one that is."""
+    after = following[before]
+    following[before], leading[node] = node, before
+    following[node], leading[after] = after, node
+
+
+def move(
+    position: Ints, following: Ints, leading: Ints, before: int, nodes: Ints,
+    first: int, end: int,
+) -> None:  # fmt: skip
+    """Move nodes[first:end], as they are sorted, to behind `before`, which is none of them.
+
+    Complexity: O(end - first), and O(log n) numbers changed a node over many moves.
+    """
+    last = before
+    for k in range(first, end):
+        take_out(following, leading, nodes[k])
+        put_behind(following, leading, last, nodes[k])
+        last = nodes[k]
+    n, count = len(position) - 1, end - first
+    after = following[last]
+    room = (WIDTH if after == n else position[after]) - position[before]
+    if room > count:
+        gap, start, number = room // (count + 1), following[before], position[before]
+        number += gap
+    else:
+        start, base = before, max(position[before], 0)
+        if before == n:
+            start = following[before]
+        else:
+            count += 1
+        width, most = 1, 1.0
+        low = base
+        while count >= most:
+            width *= 2
+            most *= GROWTH
+            low = base // width * width
+            while start != following[n] and position[leading[start]] >= low:
+                start = leading[start]
+                count += 1
+            while following[last] != n and position[following[last]] < low + width:
+                last = following[last]
+                count += 1
+        gap, number = width // count, low
+    node = start
+    for _ in range(count):
+        position[node] = number
+        number += gap
+        node = following[node]
 
 
 def find(parent: Ints, node: int) -> int:

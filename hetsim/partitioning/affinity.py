@@ -9,7 +9,6 @@ from typing import Any
 from hetsim.core import checks
 from hetsim.errors import InvalidInput, UsageError, nearest
 from hetsim.graph.model import LAYER_KEY
-from hetsim.partitioning.affinity.op_types import check_op
 from hetsim.partitioning.regions import Regions
 from hetsim.problem.problem import Problem
 
@@ -346,3 +345,17 @@ def refuse_twice(given: Mapping[str, object], wished: Mapping[str, object]) -> N
     for name in given:
         if given[name] and wished.get(name):
             raise UsageError(f"both 'affinity' and '{name}' say {name}", hint="leave one out")
+
+
+def check_op(problem: Problem, op: str, where: str) -> None:
+    """Raise InvalidInput for an op type that neither the problem nor ONNX nor hetsim knows."""
+    if op in problem.op_types:
+        return
+    import onnx.defs
+
+    from hetsim.graph.work import ruled_ops
+
+    standard = (s.name for s in onnx.defs.get_all_schemas() if s.domain == "")
+    known = sorted({*problem.op_types, *standard, *ruled_ops()})
+    if op not in known:
+        raise InvalidInput(f"no op type '{op}'", where=where, hint=nearest(op, known))

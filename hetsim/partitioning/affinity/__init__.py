@@ -1,1 +1,0 @@
-"""What a user wants where: pins and exclusions, from Python or from a file."""

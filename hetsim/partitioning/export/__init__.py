@@ -1,1 +1,0 @@
-"""Partitions as files and pictures: ONNX, JSON records, Mermaid, DOT."""

@@ -1,1 +1,0 @@
-"""Groups grown and contracted without closing a cycle: what merge methods share."""

@@ -1,1 +1,0 @@
-"""Subgraphs with explicit parameters and results, as OpenVINO draws them."""

@@ -1,0 +1,397 @@
+"""Contractions of a graph's edges by one scan or by the walk of ``convex``, and repair by a scan.
+
+Large graphs go through machine code.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.core import left_to_python
+from hetsim.core.machine_code import machine_code
+from hetsim.graph.dag import Dag, Rows
+from hetsim.partitioning.condensed import (
+    BETWEEN,
+    COUNT,
+    PARTS,
+    Edges,
+    Groups,
+    Ints,
+    contract,
+    find,
+    scan,
+    standing,
+)
+from hetsim.problem.groups import first_of_label, least_order, order_groups
+
+LANDMARKS = 62
+"""Groups that a sweep keeps a bit of; with the sign and one more a number has 64."""
+
+SWEEP_AFTER = 2
+"""A sweep is made whenever searches have looked at so many times as many edges as it looks at."""
+
+
+def push(heap: Ints, count: int, value: int) -> None:
+    """Add to a heap of `count` numbers, the least first."""
+    at = count
+    while at > 0 and heap[(at - 1) // 2] > value:
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = value
+
+
+def pop(heap: Ints, count: int) -> int:
+    """Take the least out of a heap of `count` numbers."""
+    least, value, count = heap[0], heap[count - 1], count - 1
+    at = 0
+    while 2 * at + 1 < count:
+        below = 2 * at + 1
+        if below + 1 < count and heap[below + 1] < heap[below]:
+            below += 1
+        if heap[below] >= value:
+            break
+        heap[at] = heap[below]
+        at = below
+    heap[at] = value
+    return int(least)
+
+
+def spread(parent: Ints, towards: Ints, edges: Edges, own: Ints, bits: Ints) -> None:
+    """Note by group the landmarks at the other ends of its edges and of theirs, its own too."""
+    head, _, _, behind, raw = edges
+    n = len(parent)
+    group = towards[n]
+    while group != n:
+        # What lies inside the group adds nothing.
+        met = bits[group] = own[group]
+        at = head[group]
+        while at >= 0:
+            met |= bits[find(parent, raw[at])]
+            at = behind[at]
+        bits[group] = met
+        group = towards[group]
+
+
+def swept(
+    groups: Groups, preds: Edges, succs: Edges, led_by: Ints, leads_to: Ints, own: Ints, heap: Ints
+) -> None:
+    """Choose the groups with the most edges, in and out, and note as bits which lead where.
+
+    Parameters
+    ----------
+    led_by, leads_to, own : int [n]
+        By group the landmarks that lead to it, that it leads to, and that are in it.
+    heap : int [LANDMARKS + 1], room to work in
+    """
+    parent, _, following, leading = groups
+    n = len(parent)
+    count = 0
+    group = following[n]
+    while group != n:
+        own[group] = 0
+        key = min(preds[2][group], succs[2][group]) * n + group
+        if key >= n and (count < LANDMARKS or key > heap[0]):
+            push(heap, count, key)
+            count += 1
+            if count > LANDMARKS:
+                pop(heap, count)
+                count -= 1
+        group = following[group]
+    for k in range(count):
+        own[heap[k] % n] = 1 << k
+    spread(parent, following, preds, own, led_by)
+    spread(parent, leading, succs, own, leads_to)
+
+
+def walk(
+    parent: Ints, position: Ints, following: Ints, leading: Ints, head: Any, tail: Any, size: Any,
+    behind: Any, raw: Any, seen: Ints, above: Ints, below: Ints, tally: Ints, order: Ints,
+    at: Ints, succ: Ints, kind: Ints, member: Ints, last: Ints, met: Ints, edge: Ints,
+    barrier: Ints, ends: Ints, led_by: Ints, leads_to: Ints, own: Ints, heap: Ints, budget: int,
+) -> bool:  # fmt: skip
+    """Do the passes of ``convex.solve``; whether the budget has lasted.
+
+    Two things forbid a contraction without a search. Where a path forbade it before, a group
+    between the two ends is kept with the edge: as long as that is neither end's, the path is
+    there. And of the groups with the most edges, in and out, a sweep along the order notes as
+    bits which lead where, whenever searches have cost what a few sweeps do; paths stay.
+
+    Parameters
+    ----------
+    parent, ..., tally
+        The graph of groups, as ``condensed.scan`` takes it.
+    order : int [n]
+        Nodes in the order in which they are to be starts.
+    at, succ : int
+        The nodes that each feeds, as in ``Rows``.
+    kind : int [n]
+    member, last : int [n], -1 and the node itself
+        By node the one behind it in its group, and by group its last.
+    met : int [n], 0
+        By node the last start that has looked at it.
+    edge, ends : int [n], room to work in
+        By node the edge by which it was met.
+    barrier : int [E], -1
+        By edge a group on a path that forbade its contraction.
+    led_by, leads_to, own, heap
+        As ``swept`` takes them.
+    budget : int
+        Edges that searches may look at.
+    """
+    groups, search = (parent, position, following, leading), (seen, above, below, tally)
+    preds = head[0], tail[0], size[0], behind[0], raw[0]
+    succs = head[1], tail[1], size[1], behind[1], raw[1]
+    turn = 0
+    wait = SWEEP_AFTER * (len(kind) + len(succ))
+    due = wait
+    changed = True
+    while changed:
+        changed = False
+        for start in order:
+            if parent[start] != start:
+                continue
+            turn += 1
+            waiting = 0
+            fresh = start
+            while True:
+                while fresh >= 0:
+                    for k in range(at[fresh], at[fresh + 1]):
+                        end = succ[k]
+                        if kind[end] == kind[start] and met[end] != turn:
+                            met[end], edge[end] = turn, k
+                            push(ends, waiting, end)
+                            waiting += 1
+                    fresh = member[fresh]
+                if not waiting:
+                    break
+                end = pop(ends, waiting)
+                waiting -= 1
+                other = find(parent, end)
+                if other == start:
+                    continue
+                if barrier[edge[end]] >= 0:
+                    between = find(parent, barrier[edge[end]])
+                    if between != start and between != other:
+                        continue
+                common = leads_to[start] & led_by[other]
+                if common & ~(own[start] | own[other]):
+                    continue
+                if contract(groups, preds, succs, search, start, other):
+                    changed = True
+                    fresh = other
+                    led_by[start] |= led_by[other]
+                    leads_to[start] |= leads_to[other]
+                    own[start] |= own[other]
+                    member[last[start]], last[start] = other, last[other]
+                else:
+                    barrier[edge[end]] = tally[BETWEEN]
+                if tally[COUNT] > budget:
+                    return False
+                if tally[COUNT] > due:
+                    swept(groups, preds, succs, led_by, leads_to, own, heap)
+                    due = tally[COUNT] + wait
+    return True
+
+
+WALK_PARTS = (*PARTS, push, pop, spread, swept)
+"""What ``walk`` calls, each behind what it calls itself."""
+
+
+COMPILE_FROM, LEAST = 200_000, 1_000
+"""Nodes that take plain Python a second, of all scans of a process; of one scan, those that
+outweigh handing over its arrays."""
+
+SMALL = np.int32
+"""Of node and edge ids where they are looked up out of order: half of them fit a cache more."""
+
+
+def scanned(
+    dag: Dag,
+    kind: Sequence[int],
+    budget: int,
+    *,
+    groups: Sequence[int] | None = None,
+    order: Sequence[int] | None = None,
+    by_producer: bool = False,
+    downwards: bool = True,
+) -> tuple[list[int], bool]:
+    """Contract every edge within a kind, node by node, unless that closes a cycle.
+
+    Parameters
+    ----------
+    dag : Dag
+    kind : sequence of int
+        An edge is contracted where its ends are of one.
+    budget : int
+        Edges that searches may look at before the scan ends, after the node at hand.
+    groups : sequence of int, optional
+        Labels of the groups to start from, which must not depend on each other in a circle;
+        absent: single nodes.
+    order : sequence of int, optional
+        The nodes in the order of the scan; absent: as they are numbered.
+    by_producer : bool
+        Whether a node's edges are those that leave it, or those that enter it.
+    downwards : bool
+        Whether its last neighbour comes first.
+
+    Returns
+    -------
+    A node of its group by node, and whether the budget has lasted.
+    """
+    near = dag.succ_rows if by_producer else dag.pred_rows
+    nodes = range(dag.n) if order is None else order
+    return _contracted(_SCAN, dag, groups, nodes, near, kind, [], downwards, budget)
+
+
+def walked(
+    dag: Dag, kind: Sequence[int], order: Sequence[int], budget: int
+) -> tuple[list[int], bool]:
+    """Do the walk of ``convex.solve`` from the nodes in `order`; see ``scanned``."""
+    n, rows = dag.n, dag.succ_rows
+    room: list[NDArray[Any]] = [
+        np.full(n, -1, SMALL), np.arange(n, dtype=SMALL), np.zeros(n, SMALL), np.empty(n, SMALL),
+        np.full(rows.node.size, -1, SMALL), np.empty(n, SMALL),
+        *np.zeros((3, n), dtype=np.int64), np.empty(LANDMARKS + 1, dtype=np.int64),
+    ]  # fmt: skip
+    return _contracted(_WALK, dag, None, order, rows, kind, room, budget)
+
+
+@dataclass(frozen=True)
+class _Code:
+    """A function as it stands and compiled."""
+
+    plain: Callable[..., Any]
+    compiled: Callable[[], Callable[..., Any]]
+
+    def pays(self, nodes: int) -> bool:
+        """Whether it is to be compiled for so many nodes."""
+        return left_to_python.pays(self.compiled, self.plain, nodes, LEAST, COMPILE_FROM)
+
+
+_SCAN = _Code(scan, functools.cache(lambda: machine_code(scan, *PARTS, inline=True)))
+_WALK = _Code(walk, functools.cache(lambda: machine_code(walk, *WALK_PARTS, inline=True)))
+
+
+def _contracted(
+    code: _Code,
+    dag: Dag,
+    groups: Sequence[int] | None,
+    order: Sequence[int],
+    near: Rows,
+    kind: Sequence[int],
+    room: Sequence[NDArray[Any]],
+    *more: int,
+) -> tuple[list[int], bool]:
+    """Call `code` on the graph of groups; the groups that it leaves, and what it says."""
+    state = graph_of_groups(dag, groups)
+    if code.pays(dag.n):
+        nodes, kinds = np.array(order, dtype=np.int64), np.array(kind, dtype=np.int64)
+        within = code.compiled()(*state, nodes, near.at, near.node, kinds, *room, *more)
+        found = state[0]
+        while not np.array_equal(above := found[found], found):
+            found = above
+        return found.tolist(), bool(within)
+    lists = [array.tolist() for array in state]
+    rows = near.at.tolist(), near.node.tolist()
+    within = code.plain(*lists, order, *rows, kind, *(one.tolist() for one in room), *more)
+    return [find(lists[0], node) for node in range(dag.n)], within
+
+
+def graph_of_groups(dag: Dag, labels: Sequence[int] | None = None) -> list[NDArray[Any]]:
+    """The graph of groups before the first contraction: of single nodes, or those of `labels`.
+
+    The arrays are the first arguments of ``condensed.scan``.
+    """
+    n = dag.n
+    parent = order = np.arange(n)
+    preds, succs = dag.pred_rows, dag.succ_rows
+    if labels is not None:
+        parent = first_of_label(np.array(labels, dtype=np.int64))
+        source, target = parent[succs.owner], parent[succs.node]
+        apart = source != target
+        found = least_order(n, source[apart], target[apart])
+        if found is None:
+            raise AssertionError("the groups to start from depend on each other in a circle")
+        order = np.array(found, dtype=np.int64)
+        preds, succs = _outside(preds, parent), _outside(succs, parent)
+    edges = preds.node.size
+    head, tail, size = (np.empty((2, n), dtype=SMALL) for _ in range(3))
+    behind, raw = np.empty((2, edges), dtype=SMALL), np.empty((2, edges), dtype=SMALL)
+    for way, rows in enumerate((preds, succs)):
+        size[way] = np.diff(rows.at)
+        some = size[way] > 0
+        head[way] = np.where(some, rows.at[:-1], -1)
+        tail[way] = np.where(some, rows.at[1:] - 1, -1)
+        behind[way] = np.arange(1, edges + 1)
+        behind[way, tail[way, some]] = -1
+        raw[way] = rows.node
+    seen, above, below = np.zeros(n, SMALL), np.empty(n, SMALL), np.empty(n, SMALL)
+    return [
+        parent.astype(SMALL), *standing(order), head, tail, size, behind, raw, seen, above, below,
+        np.zeros(4, dtype=np.int64),
+    ]  # fmt: skip
+
+
+def _outside(rows: Rows, parent: NDArray[np.int64]) -> Rows:
+    """The lists of groups: what those of their nodes hold that is not in the group itself."""
+    group = parent[rows.owner]
+    apart = group != parent[rows.node]
+    return Rows.sorted_by(len(parent), group[apart], rows.node[apart])
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A group that could not stay whole, and the connected parts it became, by first node."""
+
+    nodes: tuple[int, ...]
+    parts: tuple[tuple[int, ...], ...]
+
+
+def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...]]:
+    """Split groups until the graph of groups is acyclic.
+
+    Groups are put together anew from single nodes, the largest first (ties: the earliest
+    node first), edge by edge in graph order; an edge whose contraction would close a cycle
+    with what stands already is left cut. A group that is on no cycle is therefore never
+    split, and of two convex ones that feed each other the larger stays whole.
+
+    Parameters
+    ----------
+    labels : sequence of int
+        A group label by node; each group weakly connected.
+
+    Returns
+    -------
+    Labels, and the groups that were split, by first node. Where the groups were acyclic:
+    the labels as given, and none.
+
+    Complexity: O((V + E) V) at most; near linear where paths between groups are short.
+    """
+    if order_groups(dag, labels) is not None:
+        return list(labels), ()
+    members: dict[int, list[int]] = {}
+    for node, label in enumerate(labels):
+        members.setdefault(label, []).append(node)
+    grown = sorted(members.values(), key=lambda nodes: (-len(nodes), nodes[0]))
+    first: dict[int, int] = {}
+    fresh = [first.setdefault(part, node) for node, part in enumerate(_grown(dag, labels, grown))]
+    splits: list[Split] = []
+    for nodes in members.values():
+        parts: dict[int, list[int]] = {}
+        for node in nodes:
+            parts.setdefault(fresh[node], []).append(node)
+        if len(parts) > 1:
+            splits.append(Split(tuple(nodes), tuple(tuple(part) for part in parts.values())))
+    return fresh, tuple(splits)
+
+
+def _grown(dag: Dag, labels: Sequence[int], members: Sequence[Sequence[int]]) -> list[int]:
+    """Put `members` together anew, one after another; a label a node."""
+    order = [node for nodes in members for node in nodes]
+    return scanned(dag, labels, 2**62, order=order)[0]

@@ -1,0 +1,328 @@
+"""Runs of a plan on the virtual clock, once or with other times, and turns on the wall clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.problem.parts import Contention
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Timeline
+from hetsim.simulation.clock import rules
+from hetsim.simulation.clock.memory import check_capacity, curves, peaks_of_one, resident_weights
+from hetsim.simulation.clock.metrics import Recording, summarise
+from hetsim.simulation.clock.rules import MASK, SHIFT, new_state, widened
+from hetsim.simulation.clock.templates import Layout, PlanTasks, Template, laid_out, tasks_of_plan
+from hetsim.simulation.clock.virtual_time import VirtualTime, in_slots, pays
+
+
+def timeline_of(
+    plan: Plan,
+    arrival: NDArray[np.float64] | None = None,
+    *,
+    contention: Contention | None = None,
+    trace: bool,
+) -> Timeline:
+    """Return what happens on the virtual clock where nothing fails, and what it costs.
+
+    What ``hetsim.simulate`` gives, for those who stand below it.
+
+    Parameters
+    ----------
+    plan : Plan
+    arrival : float array [requests], optional
+        When each request arrives, from 0 on, ascending; absent: one, at 0.
+    contention : "fifo" or "none", optional
+        How links behave; absent: as the problem says.
+    trace : bool
+        Whether to give events and their critical path; see ``hetsim.simulate``.
+
+    Raises what ``hetsim.simulate`` raises. Complexity: O(E log A) for E subgraphs and transfers of
+    all requests, A in flight. Space O(requests + A tasks), with a trace O(E).
+    """
+    arrival = np.zeros(1) if arrival is None else arrival
+    rule = plan.problem.contention if contention is None else contention
+    plan_tasks = tasks_of_plan(plan, rule)
+    weights = resident_weights(plan_tasks)
+    check_capacity(plan.problem, weights, weights)
+    recorded = trace or len(arrival) == 1
+    recording = play(plan_tasks, arrival, traced=recorded)
+    peaks: list[int] | None = None
+    if recorded:
+        peaks = peaks_of(plan_tasks, recording)
+        check_capacity(plan.problem, peaks, weights)
+    return summarise(plan_tasks, recording, weights, peaks, trace=trace)
+
+
+def peak_memory(plan: Plan) -> tuple[float, list[int]]:
+    """Return one request's latency and the most bytes each device holds, whatever it has.
+
+    Of a plan of several replicas, the first request's.
+
+    Raises what ``simulate`` raises, but for OutOfMemory.
+    """
+    plan_tasks = tasks_of_plan(plan, plan.problem.contention)
+    recording = play(plan_tasks, np.zeros(1), traced=True)
+    return float(recording.finish[0]), peaks_of(plan_tasks, recording)
+
+
+def peaks_of(plan_tasks: PlanTasks, recording: Recording) -> list[int]:
+    """Return the most bytes that each device holds over a traced recording, weights included."""
+    if len(recording.arrival) == 1:
+        return peaks_of_one(plan_tasks, recording)
+    return [int(amounts.max()) for _, amounts in curves(plan_tasks, recording)]
+
+
+def play(
+    plan_tasks: PlanTasks,
+    arrival: NDArray[np.float64],
+    template: NDArray[np.int64] | None = None,
+    *,
+    rank: NDArray[np.int8] | None = None,
+    traced: bool,
+    machine_code: bool | None = None,
+) -> Recording:
+    """Let requests run the tasks of a plan.
+
+    Parameters
+    ----------
+    plan_tasks : PlanTasks
+    arrival : float array [requests]
+    template : int array [requests], optional
+        Which template each request runs; absent: as the plan deals them out.
+    rank : int array [requests], optional
+        On devices requests of lower rank go first; absent: all are of rank 0.
+    traced : bool
+        Whether to record every start and end.
+    machine_code : bool, optional
+        Whether numba compiles the clock; absent: where the work is large. The recording is the
+        same, bit for bit.
+
+    Raises
+    ------
+    PlanError
+        Where some subgraph never starts.
+    """
+    if template is None:
+        template = plan_tasks.of_requests(len(arrival))
+    layout = laid_out(plan_tasks)
+    duration = np.concatenate([one.duration for one in plan_tasks.templates])
+    return run(
+        layout, duration, arrival, template, rank=rank, traced=traced, machine_code=machine_code
+    )
+
+
+def run(
+    layout: Layout,
+    duration: NDArray[np.float64],
+    arrival: NDArray[np.float64],
+    template: NDArray[np.int64],
+    *,
+    rank: NDArray[np.int8] | None = None,
+    traced: bool,
+    machine_code: bool | None = None,
+) -> Recording:
+    """Let requests run tasks laid out, which take `duration` [tasks] seconds; see ``play``."""
+    requests = len(arrival)
+    if len(layout.first) == 2:
+        ends = layout.first[1] * np.arange(1, requests + 1)
+    else:
+        ends = np.cumsum(np.diff(layout.first)[template])
+    events = int(ends[-1])
+    entry_at = np.zeros(requests + 1, dtype=np.int64)
+    none, nowhere = np.zeros(0), np.zeros(0, dtype=np.int64)
+    if machine_code is None:
+        machine_code = pays(events)
+    clock = VirtualTime(
+        layout.structure,
+        layout.links,
+        duration,
+        arrival,
+        template,
+        rank,
+        lines=events if traced else 0,
+        arrays=machine_code,
+    )
+    clock.run_out(layout.plan.strategy)
+    finish = np.asarray(clock.finish)
+    if not traced:
+        return Recording(arrival, finish, template, entry_at, none, none, nowhere, nowhere)
+    entry_at = np.concatenate(([0], ends))
+    codes, started, ran_on = clock.log()
+    request, task = codes >> SHIFT, codes & MASK
+    entry = (entry_at[:-1] - np.array(layout.first)[template])[request] + task
+    start, end = np.empty(events), np.empty(events)
+    sequence, stream = np.empty((2, events), dtype=np.int64)
+    start[entry] = started
+    end[entry] = started + duration[task]
+    sequence[entry] = np.arange(events)
+    stream[entry] = ran_on
+    return Recording(arrival, finish, template, entry_at, start, end, sequence, stream)
+
+
+Array = NDArray[np.float64]
+
+
+def latencies(
+    plan: Plan, devices: Array, routes: Array, *, machine_code: bool | None = None
+) -> Array:
+    """Return the latency of the first request, in seconds, for each row of factors.
+
+    It is that of the plan on the problem that ``hetsim.problem.parts`` gives for the row.
+    Parameters, errors and complexity are those of ``finishes``.
+    """
+    return finishes(plan, devices, routes, np.zeros(1), machine_code=machine_code)[:, 0]
+
+
+def finishes(
+    plan: Plan,
+    devices: Array,
+    routes: Array,
+    arrival: Array,
+    *,
+    contention: Contention | None = None,
+    machine_code: bool | None = None,
+) -> Array:
+    """Return when each request ends [N, requests], in seconds, for each row of factors.
+
+    Parameters
+    ----------
+    plan : Plan
+    devices : float array [N, P]
+        By how much what a device does takes longer.
+    routes : float array [N, P, P]
+        The same of a transfer from p to q.
+    arrival : float array [requests]
+        When each request comes, ascending.
+    contention : "fifo" or "none", optional
+        How links behave; absent: as the problem says.
+    machine_code : bool, optional
+        Whether numba compiles the clock; absent: where the work is large. The answer is the
+        same, bit for bit.
+
+    Raises
+    ------
+    PlanError, Infeasible
+        As ``simulate`` does; memory is not followed.
+
+    Complexity: O(N E log E) for E tasks of all requests.
+    """
+    tasks = tasks_of_plan(plan, contention or plan.problem.contention)
+    of_request = tasks.of_requests(len(arrival))
+    used, of_request = np.unique(of_request, return_inverse=True)
+    tasks = PlanTasks(plan, tuple(tasks.templates[index] for index in used.tolist()))
+    durations = np.concatenate(
+        [durations_of(template, devices, routes) for template in tasks.templates], axis=1
+    )
+    layout = laid_out(tasks)
+    if machine_code is None:
+        events = np.diff(layout.first)[of_request].sum() * len(devices)
+        machine_code = pays(events)
+    clock = VirtualTime(
+        layout.structure,
+        layout.links,
+        durations[0],
+        arrival,
+        of_request,
+        lines=0,
+        arrays=machine_code,
+    )
+    found = np.empty((len(durations), len(arrival)))
+    for at, row in enumerate(durations):
+        if at:
+            clock.restart(row)
+        clock.run_out(plan.strategy)
+        found[at] = clock.finish
+    return found
+
+
+def durations_of(template: Template, devices: Array, routes: Array) -> Array:
+    """Return the seconds [N, tasks] of a template's tasks, for each row of factors."""
+    ran_by = np.array(template.group_device, dtype=np.int64)
+    sources = np.array([t.source for t in template.transfers], dtype=np.int64)
+    targets = np.array([t.target for t in template.transfers], dtype=np.int64)
+    factors = np.concatenate((devices[:, ran_by], routes[:, sources, targets]), axis=1)
+    return np.asarray(template.duration * factors)
+
+
+def bottlenecks(plan: Plan, devices: Array, routes: Array) -> Array:
+    """Return the seconds a request of the busiest device or link, for each row of factors.
+
+    As ``hetsim.placement.objective.bottleneck`` says it of one problem. O(N E).
+    """
+    problem = plan.problem
+    tasks = tasks_of_plan(plan, problem.contention)
+    device_s = np.zeros((len(devices), len(problem.devices)))
+    link_s = np.zeros((len(devices), len(tasks.links)))
+    for times, template in zip(plan.shares, tasks.templates, strict=True):
+        durations = durations_of(template, devices, routes) * times
+        for group, device in enumerate(template.group_device):
+            device_s[:, device] += durations[:, group]
+        for at, transfer in enumerate(template.transfers, start=template.groups):
+            for link in transfer.resources:
+                link_s[:, link] += durations[:, at]
+    device_s /= np.array(problem.streams, dtype=np.float64)
+    return np.asarray(np.concatenate((device_s, link_s), axis=1).max(axis=1) / len(plan.period))
+
+
+Task = tuple[int, int]
+"""Request, and task of the template."""
+
+
+class Turns:
+    """Who holds streams and links, by ``clock.rules``.
+
+    Parameters
+    ----------
+    plan_tasks : PlanTasks
+        Requests run its templates as the plan deals them out.
+
+    Complexity: O(log A) a task for A requests in flight, and its followers and links.
+    """
+
+    def __init__(self, plan_tasks: PlanTasks) -> None:
+        layout = laid_out(plan_tasks)
+        self._plan_tasks = plan_tasks
+        self._first = layout.first
+        self._structure: Any = in_slots(layout.structure)
+        self._wide = new_state(layout.structure, layout.links)
+        self._state: Any = in_slots(self._wide)
+        self._starting: list[Task] = []
+
+    def admit(self, request: int) -> None:
+        """Take a request; later ones have higher numbers, one by one from 0."""
+        if request - self._state.counts[rules.OLDEST] == self._state.window:
+            self._wide = widened(self._wide)
+            self._state = in_slots(self._wide)
+        template = self._plan_tasks.plan.replica_of(request)
+        rules.admit(self._structure, self._state, request, template, 0)
+        self._take()
+
+    def template_of(self, request: int) -> Template:
+        """Return the template that a request runs."""
+        return self._plan_tasks.templates[self._plan_tasks.plan.replica_of(request)]
+
+    def end(self, request: int, task: int) -> bool:
+        """Note that a task has ended; return whether it was the last of its request."""
+        first = self._first[self._plan_tasks.plan.replica_of(request)]
+        over = rules.end(self._structure, self._state, request, first + task)
+        self._take()
+        return over
+
+    def starts(self) -> list[Task]:
+        """Return what starts now: transfers, then subgraphs; each is told once."""
+        if self._state.counts[rules.ABLE]:
+            rules.starts(self._structure, self._state)
+        self._take()
+        found, self._starting = self._starting, []
+        return found
+
+    def _take(self) -> None:
+        counts = self._state.counts
+        for code in self._state.starting[: counts[rules.STARTING]]:
+            request = code >> rules.SHIFT
+            first = self._first[self._plan_tasks.plan.replica_of(request)]
+            self._starting.append((request, (code & rules.MASK) - first))
+        counts[rules.STARTING] = 0
