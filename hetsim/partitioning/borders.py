@@ -155,16 +155,6 @@ def explain(
 ) -> str:
     """Say why nodes `u` and `v` are in one group or in two, naming the path that blocks it.
 
-    Parameters
-    ----------
-    problem : Problem
-    groups : sequence of Group
-        A valid partition in execution order.
-    u, v : int
-        Node ids.
-    left : mapping of int to str, optional
-        Why nodes are where they are, where that is known.
-
     Complexity: O(V + E).
     """
     owner = owners(problem.n, groups)

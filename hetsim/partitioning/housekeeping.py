@@ -75,23 +75,7 @@ def follow(
     default: int,
     nodes: Collection[int],
 ) -> tuple[list[int], dict[int, str]]:
-    """Move housekeeping nodes to their neighbours' device, as mode ``follow`` says.
-
-    Parameters
-    ----------
-    regions : Regions
-        What devices offer: a node moves only where it is offered alone.
-    assignment : sequence of int
-        Device index by node.
-    default : int
-        Where they stay otherwise, if it offers them.
-    nodes : collection of int
-        The nodes to move.
-
-    Returns
-    -------
-    The new assignment, and why nodes stay on the default device. O(V + E).
-    """
+    """Move housekeeping nodes to their neighbours' device, as mode ``follow`` says."""
     problem = regions.problem
     placed = list(assignment)
     reasons: dict[int, str] = {}

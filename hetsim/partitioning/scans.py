@@ -361,16 +361,6 @@ def repair(dag: Dag, labels: Sequence[int]) -> tuple[list[int], tuple[Split, ...
     with what stands already is left cut. A group that is on no cycle is therefore never
     split, and of two convex ones that feed each other the larger stays whole.
 
-    Parameters
-    ----------
-    labels : sequence of int
-        A group label by node; each group weakly connected.
-
-    Returns
-    -------
-    Labels, and the groups that were split, by first node. Where the groups were acyclic:
-    the labels as given, and none.
-
     Complexity: O((V + E) V) at most; near linear where paths between groups are short.
     """
     if order_groups(dag, labels) is not None:

@@ -150,23 +150,7 @@ def device_evidence(
     share: MeasuredShare | None = None,
     likely: Likely | None = None,
 ) -> Evidence:
-    """Return what prices of a model on a device rest on.
-
-    Parameters
-    ----------
-    name : str
-        Of the device on its platform.
-    spec : DeviceSpec
-    figures : KernelFigures or None
-        Those that price the model; None: the datasheet.
-    batch : int
-        Samples that the model takes at once: errors are stated by ranges of it.
-    share : MeasuredShare, optional
-        Of its profile.
-    likely : Likely, optional
-        What its kin say of the model: their part of the error is as much smaller, or larger,
-        as they know more of it, or less, than of each other's networks.
-    """
+    """Return what prices of a model on a device rest on."""
     if figures is None:
         stated = [
             status

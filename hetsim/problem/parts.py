@@ -315,15 +315,7 @@ class Uncertainty:
 def uncertainty_of(
     devices: Sequence[Evidence], links: Sequence[Evidence], weights: NDArray[np.float64]
 ) -> Uncertainty:
-    """Return the sources of what is stated of devices and links. O((P + P^2 L) S).
-
-    Parameters
-    ----------
-    devices, links : sequence of Evidence
-    weights : float array [P, P, L]
-        Part of the time of a transfer from p to q that is spent on each link. A route of several
-        links is off by their factors' mean (geometric) by these weights.
-    """
+    """Return the sources of what is stated of devices and links. O((P + P^2 L) S)."""
     index: dict[str, int] = {}
     for prefix, those in (("device", devices), ("link", links)):
         for one in those:

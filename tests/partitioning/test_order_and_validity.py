@@ -10,8 +10,7 @@ import pytest
 
 import hetsim
 from hetsim.errors import PartitionError
-from hetsim.graph.dag import Dag, Rows
-from hetsim.problem import problem as problem_module
+from hetsim.graph.dag import Dag
 from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.problem import Problem
 from hetsim.problem.validator import check
@@ -22,10 +21,6 @@ def random_edges(rng: random.Random, n: int) -> list[tuple[int, int]]:
     reach = rng.choice((2, 6, n))
     pairs = ((max(0, v - rng.randint(1, reach)), v) for v in range(1, n) for _ in range(3))
     return sorted({pair for pair in pairs if rng.random() < 0.6})
-
-
-def always_arrays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(problem_module, "AS_ARRAYS_FROM", 0)
 
 
 def graphs(seed: int, count: int) -> Iterator[tuple[random.Random, Dag]]:
@@ -160,33 +155,6 @@ def complaints(problem: Problem, groups: Sequence[Group], *, connected: bool) ->
     return ()
 
 
-@sweep("seed", quick=[0], full=range(20))
-def test_problems_of_arrays_are_the_same(seed: int) -> None:
-    """Edges in a list go through arrays, those of an iterator one by one; so do values."""
-    for rng, dag in graphs(seed, 60):
-        edges = [(u, v, rng.randrange(9)) for u, v in dag.edges()]
-        rng.shuffle(edges)
-        quick = Problem.from_arrays([[1.0, 2.0]] * dag.n, edges)
-        plain = Problem.from_arrays([[1.0, 2.0]] * dag.n, iter(edges))
-        assert quick.values == plain.values
-        assert quick.dag == plain.dag == dag
-        with pytest.MonkeyPatch.context() as patch:
-            always_arrays(patch)
-            again = Problem.from_arrays([[1.0, 2.0]] * dag.n, edges).dag
-            assert again == dag
-        for rows, tuples in ((again.pred_rows, dag.preds), (dag.succ_rows, dag.succs)):
-            assert rows.tuples() == tuples
-            assert list(zip(rows.owner.tolist(), rows.node.tolist(), strict=True)) == [
-                (v, u) for v, row in enumerate(tuples) for u in row
-            ]
-
-
-def test_a_mirror_image_is_that_of_every_edge() -> None:
-    for _, dag in graphs(0, 20):
-        edges = [(dag.n - 1 - v, dag.n - 1 - u) for u, v in dag.edges()]
-        assert dag.mirrored() == Dag.from_edges(dag.n, edges)
-
-
 @pytest.mark.parametrize(
     "edges", [[(0, 0, 1)], [(1, 0, 1)], [(0, 3, 1)], [(-1, 2, 1)], [(0, 1, 1), (0, 1, 2)],
               [(0, 1, -1)], [(0, 1)], [(0, 1, 2, 3)], [(0, 1, 1.5)], [("0", 1, 1)], ["012"],
@@ -199,9 +167,3 @@ def test_wrong_edges_are_told_as_one_by_one(edges: list[tuple[int, int, int]]) -
             Problem.from_arrays([[1.0]] * 3, given)
         told.append(str(caught.value))
     assert told[0] == told[1]
-
-
-def test_edges_of_a_dag_ascend() -> None:
-    rows = Rows.of([(1,), (), (1,)])
-    with pytest.raises(hetsim.ModelError, match=r"edge \(2, 1\) does not ascend within 0 \.\. 2"):
-        Dag.from_arrays(3, rows.owner, rows.node)

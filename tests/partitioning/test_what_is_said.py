@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 import hetsim
-from hetsim.errors import HetsimError, InvalidInput, UnsupportedNode, UsageError
-from hetsim.graph.dag import Dag
-from hetsim.partitioning.affinity import Affinity, Asked, Exclusion, with_wishes
+from hetsim.errors import HetsimError, InvalidInput, UnsupportedNode
+from hetsim.partitioning.affinity import Affinity, Exclusion
 from hetsim.partitioning.deconflict import Resolution, deconflict, device_order
 from hetsim.partitioning.flow import as_resolution, partition
 from hetsim.partitioning.housekeeping import Housekeeping
 from hetsim.partitioning.record import COLOURS, to_dot, to_mermaid
-from hetsim.partitioning.regions import Quotient, Region, annotate
-from hetsim.problem.groups import Group, as_groups, component_counts, owners
+from hetsim.partitioning.regions import Region, annotate
+from hetsim.problem.groups import Group
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
 
@@ -171,101 +170,6 @@ def test_a_given_assignment_keeps_whole_kernels_whole(device: str) -> None:
     for wrong in ([at] * 3, [at] * 5, [at, at, at, 3], [at, at, at, -1]):
         with pytest.raises(InvalidInput, match="assignment"):
             as_resolution(problem, wrong)
-
-
-def test_a_resolution_of_another_problem_is_refused() -> None:
-    good = Resolution((0, 2), (0, 2, 2, 0), ((0, 1),))
-    good.check(PLAIN)
-    for wrong in (
-        replace(good, assignment=(0, 2, 2)),
-        replace(good, assignment=(0, 2, 2, 3)),
-        replace(good, assignment=(0, 2, 2, -1)),
-        replace(good, atoms=((0, 4),)),
-        replace(good, atoms=((-1, 0),)),
-    ):
-        with pytest.raises(InvalidInput, match="resolution"):
-            wrong.check(PLAIN)
-
-
-def test_wishes_become_nodes_and_devices() -> None:
-    problem = replace(PLAIN, origins=(("a", "n1"), ("n1", "b"), ("c",), ("n3",)))
-    wish = Affinity(
-        {"n0": "gpu", "n1": "cpu"},
-        (Exclusion("npu", ("Task",), ("c",)), Exclusion(None, (), ("a",))),
-        default="gpu",
-    )
-    asked = wish.on(problem)
-    # A name of the file means all that stand for it, but for those pinned by their own.
-    assert asked.pins == {0: 1, 1: 2}
-    assert asked.excluded == (
-        (0, (0, 1, 2, 3), "op Task is excluded"), (0, (2,), "'c' is excluded"),
-        (None, (0,), "'a' is excluded"),
-    )  # fmt: skip
-    assert (asked.priority, asked.default, asked.notes) == (("gpu",), 1, ())
-    assert wish.exclusions(problem) == (
-        wish.exclude[0], Exclusion("npu", (), ("a",)), Exclusion("cpu", (), ("a",)),
-    )  # fmt: skip
-    assert wish.constraints(problem) == {
-        "pins": wish.pins, "exclude": wish.exclusions(problem),
-    }  # fmt: skip
-    plain = replace(wish, default=None)
-    assert plain.exclusions(problem) == plain.exclude
-    assert plain.on(problem).priority is None
-    assert replace(wish, priority=("cpu", "npu")).on(problem).priority == ("cpu", "npu")
-    assert Affinity().constraints(problem) == {}
-    regions = annotate(problem)
-    left = asked.restrict(regions, 1)
-    # Pinned to the gpu, n0 is not taken from there; of the npu and the cpu it is.
-    assert left.alone.tolist() == [
-        [False, True, False], [False, True, True], [False, False, True], [False, True, True],
-    ]  # fmt: skip
-    kept = Asked({0: 0}, ((0, (0, 3), "why"),), None, None, ()).restrict(regions, 2)
-    assert kept.alone[:, 0].tolist() == [True, False, False, False]
-    assert kept.reason(3, 0) == "npu: why"
-
-
-def test_wishes_beside_an_affinity_take_the_place_of_what_it_leaves_open() -> None:
-    wish = Affinity({"n0": "npu"}, default="cpu")
-    exclude = (Exclusion("npu", ("Task",)),)
-    assert with_wishes(None) is None
-    assert with_wishes(wish) == wish
-    assert with_wishes(None, {"n1": "cpu"}) == Affinity({"n1": "cpu"})
-    assert with_wishes(wish, None, exclude) == replace(wish, exclude=exclude)
-    assert with_wishes(wish, {}, ()) == wish
-    with pytest.raises(UsageError, match="both 'affinity' and 'exclude' say exclude"):
-        with_wishes(replace(wish, exclude=exclude), None, exclude)
-    places: dict[tuple[str | int, ...], str] = {("pins", "n0"): "f:3", (): "f"}
-    placed = replace(wish, places=places)
-    assert (placed.place("pins", "n0"), placed.place("pins", "n1")) == ("f:3", "f")
-    assert wish.place("pins", "n0") == "affinity"
-
-
-def test_sets_that_are_kept_whole_are_nodes_of_a_graph_of_their_own() -> None:
-    dag = Dag.from_edges(5, [(0, 1), (1, 2), (0, 3), (3, 4), (2, 4)])
-    made = Quotient.of(dag, [(1, 2), (3, 4)])
-    assert list(made.members) == [(0,), (1, 2), (3, 4)]
-    assert list(made.place) == [0, 1, 1, 2, 2]
-    assert made.dag == Dag.from_edges(3, [(0, 1), (0, 2), (1, 2)])
-    assert made.spread([7, 8, 9]) == [7, 8, 8, 9, 9]
-    assert made.devices([5, 6, 6, 7, 7]) == [5, 6, 7]
-    alone = Quotient.of(dag, [])
-    assert alone.dag is dag
-    assert (list(alone.members), list(alone.place)) == ([(v,) for v in range(5)], list(range(5)))
-    assert list(alone.members[1:3]) == [(1,), (2,)]
-    assert (alone.devices([5] * 5), alone.spread([0, 1, 2, 3, 4])) == ([5] * 5, [0, 1, 2, 3, 4])
-
-
-def test_groups_and_who_owns_a_node() -> None:
-    groups = (Group("cpu", (0, 2)), Group("npu", (2, 3, 9, -1)))
-    assert owners(5, groups) == [0, -1, 1, 1, -1]
-    dag = Dag.from_edges(5, [(0, 1), (2, 3)])
-    assert component_counts(dag, [0, 0, 1, 1, 0], 3) == [2, 1, 0]
-    assert component_counts(dag, [0, 0, 1, 1, 0], 3, [(1, 4)]) == [1, 1, 0]
-    # A tie of nodes of different groups joins none.
-    assert component_counts(dag, [0, 0, 1, 1, 0], 3, [(2, 4)]) == [2, 1, 0]
-    assert as_groups([(0, 2), (1,)], [1, 0, 1], ("a", "b")) == (
-        Group("b", (0, 2)), Group("a", (1,)),
-    )  # fmt: skip
 
 
 def test_colours_are_of_devices_and_go_round() -> None:

@@ -92,11 +92,6 @@ def test_none_is_lost_between_the_blocks_that_are_made_at_once(count: int) -> No
     )
 
 
-def test_what_is_not_said_of_an_event_is_what_its_document_says() -> None:
-    event = Event("transfer", "x", 0, 0.0, 1.0, (), "gpu")
-    assert (event.source, event.group, event.nbytes, event.lost) == ("", -1, 0, False)
-
-
 def test_the_latency_is_that_of_the_first_request() -> None:
     fields = dict.fromkeys(Timeline.__dataclass_fields__, math.nan)
     assert Timeline(**{**fields, "latencies_s": (3.0, 1.0, 2.0)}).latency_s == 3.0  # type: ignore[arg-type]

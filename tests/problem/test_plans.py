@@ -158,27 +158,6 @@ def test_broken_replicas_are_refused() -> None:
         Plan.dealt([two_replicas().replicas[0] for _ in range(2)], (0, 1), strategy="manual")
 
 
-def dealt_otherwise(**changes: Any) -> Plan:
-    return replace(two_replicas(), **changes)
-
-
-@pytest.mark.parametrize(
-    ("plan", "complaint"),
-    [
-        (dealt_otherwise(deal=(0, -1, 1)), r"its deal names replica -1, and there are 2"),
-        (dealt_otherwise(deal=(2, 0, 1)), r"its deal names replica 2, and there are 2"),
-        (dealt_otherwise(deal=(1,)), r"its deal gives replica 0 no request"),
-        (dealt_otherwise(deal=()), r"its deal gives replica 0 no request"),
-        (dealt_otherwise(sizes=()), r"0 replicas of 0 groups, and it has 2"),
-    ],
-)
-def test_deals_that_name_other_replicas_are_refused(plan: Plan, complaint: str) -> None:
-    with pytest.raises(PlanError, match=f"^there: {complaint}"):
-        plan.check_deal("there")
-    with pytest.raises(PlanError, match=f"^plan 'manual': {complaint}"):
-        plan.validate()
-
-
 @pytest.mark.parametrize("deal", [(0, 1), (1, 0, 1), (0, 0, 0, 1, 1)])
 def test_requests_go_round_the_deal(deal: tuple[int, ...]) -> None:
     plan = replace(two_replicas(), deal=deal)

@@ -86,13 +86,6 @@ def test_fused_kernels_replace_their_members() -> None:
     np.testing.assert_array_equal(problem.shared_seconds[:, 1], problem.seconds[:, 1])
 
 
-def test_fingerprint_follows_the_content() -> None:
-    problem, same = fused_problem(), fused_problem()
-    assert problem.fingerprint == same.fingerprint
-    other = Problem.from_arrays([[1.0, 2.0], [3.0, 2.0], [1.0, 1.5]], edges=[(0, 1, 4), (1, 2, 4)])
-    assert problem.fingerprint != other.fingerprint
-
-
 def test_weights_and_device_names() -> None:
     problem = Problem.from_arrays([[1.0], [1.0]], weight_bytes=[0, 7], devices=("cpu",))
     assert problem.constants == (Constant("w1", 7, (1,)),)

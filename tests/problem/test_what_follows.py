@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from full_problems import full_problems
 from hetsim.hardware.spec import Route
 from hetsim.problem import problem as module
-from hetsim.problem.parts import Constant, Evidence, FusedKernel, Held, Staging, Value, shared_out
+from hetsim.problem.parts import Constant, FusedKernel, Staging, Value, shared_out
 from hetsim.problem.problem import Problem
 from sweeps import examples
 
@@ -106,34 +106,6 @@ def test_a_kernels_time_is_shared_out_by_what_members_take_alone(
             assert share == pytest.approx(left / (len(alone) - len(known)))
 
 
-@given(
-    st.integers(0, 100), st.sampled_from((8, 16, 32)), st.sampled_from((8, 16, 32)),
-    st.integers(0, 60),
-)  # fmt: skip
-def test_held_bytes_and_room_are_of_what_the_device_holds(
-    nbytes: int, wide: int, bits: int, kept: int
-) -> None:
-    held = Held(wide, bits, kept)
-    # Of `nbytes` those that are kept stay as wide as they are, the others are as wide as there.
-    as_wide = min(kept, nbytes)
-    assert held.nbytes(nbytes) == math.ceil((as_wide * wide + (nbytes - as_wide) * bits) / wide)
-    problem = Problem.from_arrays([[1.0, 1.0]])
-    assert (problem.held_bytes(1, nbytes), problem.room_bytes(1, nbytes)) == (nbytes, nbytes)
-    other = replace(problem, held=(Held(), held))
-    assert (other.held_bytes(0, nbytes), other.room_bytes(0, nbytes)) == (nbytes, nbytes)
-    assert other.held_bytes(1, nbytes) == held.nbytes(nbytes)
-    assert other.room_bytes(1, nbytes) == held.room(nbytes)
-
-
-@pytest.mark.parametrize("kept", [0, 3, 8])
-def test_where_what_is_kept_leaves_no_room_to_gain_all_is_held_as_stated(kept: int) -> None:
-    """8 bytes of a device hold 32 of numbers of four, less three for each byte that is kept."""
-    held = Held.within(8, 32, 8, kept)
-    assert held == (Held() if kept == 8 else Held(32, 8, kept))
-    assert held.room(8) == 32 - 3 * kept
-    assert Held.within(8, 16, 32, kept) == Held(16, 32, 0)
-
-
 FIELDS: dict[str, Any] = {
     "name": "other",
     "devices": ("cpu", "tpu"),
@@ -169,20 +141,3 @@ def test_all_that_a_plan_depends_on_is_in_the_fingerprint() -> None:
     # Not on what is told of it alone.
     for name, value in {"origins": (("x",), ("y",)), "op_types": ("A", "B"), "cost": "x"}.items():
         assert replace(problem, **{name: value}).fingerprint == found[""]
-
-
-def test_times_are_certain_where_nothing_may_be_off() -> None:
-    sure = Problem.from_arrays([[1.0, 2.0], [1.0, 1.0]], devices=("a", "b"))
-    assert sure.certain
-    assert sure.uncertainty.devices.shape == (2, 0)
-    assert sure.uncertainty.routes.shape == (2, 2, 0)
-    vague = replace(
-        sure, evidence=(Evidence("a", "a", "fitted", 0.0), Evidence("b", "b", "fitted", 0.2))
-    )
-    assert not vague.certain
-    assert vague.uncertainty.device_sd.tolist() == [0.0, 0.2]
-    worse = vague.at_bad_end()
-    assert worse.certain
-    assert worse.pessimistic
-    assert worse.at_bad_end() is worse
-    assert sure.at_bad_end().pessimistic

@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import heapq
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hetsim.errors import PlanError
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.clock import heaps
 from hetsim.simulation.clock.runs import play
 from hetsim.simulation.clock.templates import PlanTasks, tasks_of_plan, template_of
 from oracles.clock_plans import Stage, tandem
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 50)), max_size=60))
-def test_events_leave_in_order(steps: list[tuple[bool, int, int]]) -> None:
-    times, codes = [0.0] * 60, [0] * 60
-    model: list[tuple[float, int]] = []
-    for adding, time, code in steps:
-        if adding or not model:
-            heaps.push_event(times, codes, len(model), float(time), code)
-            heapq.heappush(model, (float(time), code))
-        else:
-            assert (times[0], codes[0]) == model[0]
-            heaps.pop_event(times, codes, len(model))
-            heapq.heappop(model)
-    while model:
-        assert (times[0], codes[0]) == model[0]
-        heaps.pop_event(times, codes, len(model))
-        heapq.heappop(model)
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=60), st.integers(0, 5))
-def test_keys_leave_in_order(steps: list[tuple[bool, int]], first: int) -> None:
-    heap = [-1] * (first + 60)
-    model: list[int] = []
-    for adding, request in steps:
-        if adding or not model:
-            heaps.push_key(heap, first, len(model), request)
-            heapq.heappush(model, request)
-        else:
-            assert heap[first] == heapq.heappop(model)
-            heaps.pop_key(heap, first, len(model) + 1)
-    while model:
-        assert heap[first] == heapq.heappop(model)
-        heaps.pop_key(heap, first, len(model) + 1)
-    assert heap[:first] == [-1] * first
 
 
 @pytest.mark.parametrize("machine_code", [False, True])

@@ -47,21 +47,8 @@ def merge_problem(
     An input or constant is on the first device in `order` that has one of its readers, as in
     HETERO's query, and joins those of its readers that are on that device. So the nodes of a
     group may be connected by an input or a constant alone. A node that reads one value at two
-    ports reads it twice.
-
-    Parameters
-    ----------
-    problem : Problem
-    place : sequence of int
-        By node, the unit that it is merged as a part of.
-    device_of : sequence of int
-        By unit.
-    order : sequence of int
-        Devices, in the order in which they are asked.
-
-    Returns
-    -------
-    A label a unit.
+    ports reads it twice. `place` gives the unit that each node is merged as a part of,
+    `device_of` and the labels are by unit, `order` has the devices as they are asked.
     """
     reads, makers, results = _reads_of(problem)
     asked = {p: at for at, p in enumerate(dict.fromkeys((*order, *device_of)))}

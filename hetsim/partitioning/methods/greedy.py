@@ -253,15 +253,6 @@ def grow(
     Members leave in the reverse order of joining, so the sets of nodes after and before
     the members are stacks, and a check is one intersection of three sets.
 
-    Parameters
-    ----------
-    around : sequence of tuple of int
-        As ``neighbours`` gives it.
-    paths : PathNodes
-        Over a range that holds every free node that `root` is connected with.
-    free : sequence of bool
-        By node: whether it may join.
-
     Complexity: O(s r / 64) for s nodes and edges touched and a range of r nodes.
     """
     growth = Growth(paths, [])

@@ -18,8 +18,7 @@ than its first step: what was counted as nothing before that is left out.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -56,10 +55,7 @@ class Ongoing(NamedTuple):
     lowest: int = 0
 
     def at(self, now_s: float, aggregation: Aggregation) -> float:
-        """Return the aggregate over the time until `now_s`, not before `last_s`.
-
-        Between two counts it only rises or only falls with time, in floating point, too.
-        """
+        """Return the aggregate over the time until `now_s`, not before `last_s`."""
         if aggregation == "max":
             return float(self.highest)
         if aggregation == "min":
@@ -165,19 +161,6 @@ def goal_of(config: Autoscaling, replicas: int, target: int) -> int:
     return bounded(config, max(1, replicas) if target > 1 else replicas)
 
 
-def delay_s(config: Autoscaling, direction: int, target: int) -> float:
-    """Return how long more, or fewer, replicas than `target` must have been wanted."""
-    if direction > 0:
-        return config.upscale_delay_s
-    return config.to_zero_delay_s if target == 1 else config.downscale_delay_s
-
-
-def over(config: Autoscaling, leaning: Leaning, target: int, now_s: float) -> bool:
-    """Return whether they have been wanted for so long."""
-    waited = now_s - leaning.since_s + ROUNDING_S
-    return waited >= delay_s(config, leaning.direction, target)
-
-
 def decide(
     config: Autoscaling, total: float, running: int, target: int, leaning: Leaning, now_s: float
 ) -> tuple[int, Leaning]:
@@ -203,7 +186,10 @@ def decide(
         return bounded(config, target), NOWHERE
     if direction != leaning.direction:
         leaning = Leaning(direction, now_s)
-    if not over(config, leaning, target, now_s):
+    delay_s = config.upscale_delay_s
+    if direction < 0:
+        delay_s = config.to_zero_delay_s if target == 1 else config.downscale_delay_s
+    if now_s - leaning.since_s + ROUNDING_S < delay_s:
         return bounded(config, target), leaning
     return goal_of(config, many, target), NOWHERE
 
@@ -285,22 +271,15 @@ class Controller:
 
     def decide_before(self, now_s: float) -> None:
         """Let it decide at all turns before `now_s`, at none of which the target changes."""
-        self._turn, target, self._leaning = self._ahead(
-            _turns_before(self.config.control_loop_interval_s, now_s)
-        )
-        assert target == self.target
+        while self._turn * self.config.control_loop_interval_s < now_s:
+            target, self._leaning = self._decided(self._turn, self._leaning)
+            assert target == self.target
+            self._turn += 1
 
     def decide_at(self, now_s: float) -> None:
         """Let it decide now, if it is its turn."""
         if self._turn * self.config.control_loop_interval_s == now_s:
-            self.target, self._leaning = decide(
-                self.config,
-                self._ongoing.at(now_s, self.config.aggregation_function),
-                len(self._running),
-                self.target,
-                self._leaning,
-                now_s,
-            )
+            self.target, self._leaning = self._decided(self._turn, self._leaning)
             self._turn += 1
 
     def rests(self, under_way: Mapping[int, int]) -> bool:
@@ -330,75 +309,31 @@ class Controller:
             for key, begin_s in ((key, self._counted[key][0][0]) for key in (QUEUE, *under_way))
         }
         self._records = records
+        # No turn until then changes the target, nor does any lean to one that it could have.
+        turns = _turns_before(config.control_loop_interval_s, time_s)
+        self._turn, self._leaning = max(self._turn, turns), NOWHERE
         self._tells = max(self._tells, _turns_before(config.metrics_interval_s, time_s))
 
     def next_s(self) -> float:
         """Return when something happens next: it is counted, told, or the target changes."""
         soon_s = min(self.record_s, self.tell_s)
-        turns = _turns_before(self.config.control_loop_interval_s, soon_s)
-        turn, target, _ = self._ahead(turns)
-        if target == self.target:
-            return soon_s
-        return (turn - 1) * self.config.control_loop_interval_s
+        loop_s, turn, leaning = self.config.control_loop_interval_s, self._turn, self._leaning
+        while turn * loop_s < soon_s:
+            target, leaning = self._decided(turn, leaning)
+            if target != self.target:
+                return turn * loop_s
+            turn += 1
+        return soon_s
 
     def _sum_up(self) -> None:
         shown = [self._told.get(key, ()) for key in (QUEUE, *self._running)]
         self._ongoing = ongoing(shown)
 
-    def _wanted(self, turn: int) -> int:
+    def _decided(self, turn: int, leaning: Leaning) -> tuple[int, Leaning]:
+        """What is decided at a turn by what is known now."""
         now_s = turn * self.config.control_loop_interval_s
         total = self._ongoing.at(now_s, self.config.aggregation_function)
-        return wanted(self.config, total, len(self._running), self.target)
-
-    def _ahead(self, turns: int) -> tuple[int, int, Leaning]:
-        """Return what follows from the turns before number `turns`, unless more gets known.
-
-        The turn from which on it is to be continued, the target, and where it leans: where the
-        target changes, just after that. What is wanted only rises or only falls meanwhile, so
-        that it is asked in O(log turns) for each number of replicas that is wanted.
-        """
-        config, leaning, turn, last = self.config, self._leaning, self._turn, turns - 1
-        loop_s = config.control_loop_interval_s
-        while turn <= last:
-            if not self._running:
-                # Without replicas nothing depends on time.
-                total = self._ongoing.at(turn * loop_s, config.aggregation_function)
-                target, leaning = decide(config, total, 0, self.target, leaning, turn * loop_s)
-                turn = turn + 1 if target != self.target else turns
-                return turn, target, leaning
-            many = self._wanted(turn)
-            alike = self._last_alike(turn, last, many)
-            goal = goal_of(config, many, self.target)
-            if goal == self.target:
-                # Where it leans beyond a bound it never gets.
-                leaning = NOWHERE
-                turn = alike + 1
-                continue
-            direction = 1 if many > self.target else -1
-            if direction != leaning.direction:
-                leaning = Leaning(direction, turn * loop_s)
-            due = self._due(leaning, turn, alike)
-            if due <= alike:
-                return due + 1, goal, NOWHERE
-            turn = alike + 1
-        return turn, self.target, leaning
-
-    def _last_alike(self, turn: int, last: int, many: int) -> int:
-        """Return the last turn until which so many are wanted."""
-        return _first(turn, last, lambda at: self._wanted(at) != many) - 1
-
-    def _due(self, leaning: Leaning, turn: int, last: int) -> int:
-        """Return the first turn from `turn` on at which the delay is over; beyond `last`: none."""
-        loop_s = self.config.control_loop_interval_s
-        return _first(turn, last, lambda at: over(self.config, leaning, self.target, at * loop_s))
-
-
-def _first(turn: int, last: int, holds: Callable[[int], bool]) -> int:
-    """Return the first turn at which it holds, as at all after it; beyond `last`: at none."""
-    # Most often at none.
-    if not holds(last):
-        return last + 1
-    return turn + bisect_left(range(turn, last), True, key=holds)
+        return decide(self.config, total, len(self._running), self.target, leaning, now_s)
 
 
 def _turns_before(every_s: float, time_s: float) -> int:

@@ -213,6 +213,8 @@ class ScalingServing(Serving):
     requests they have; no more often than requests come where nothing is counted for long.
     """
 
+    _takes_back = True
+
     def __init__(
         self,
         layout: Layout,

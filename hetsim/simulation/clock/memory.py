@@ -122,20 +122,7 @@ def _peak_inside(problem: Problem, nodes: Sequence[int], values: Sequence[int]) 
 def curves(
     plan_tasks: PlanTasks, recording: Recording
 ) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-    """Return memory over time, weights included, by device.
-
-    Parameters
-    ----------
-    plan_tasks : PlanTasks
-    recording : Recording
-        With its trace.
-
-    Returns
-    -------
-    (times, bytes) by device: bytes[i] are held from times[i] until times[i + 1]; times ascend
-    strictly, and the last entry holds the weights alone. What goes at an instant makes room
-    for what comes at it. Complexity: O(K log K) for K holdings of all requests.
-    """
+    """Return memory over time, weights included, by device."""
     devices = len(plan_tasks.plan.problem.devices)
     weights = resident_weights(plan_tasks)
     times: list[list[NDArray[np.float64]]] = [[np.zeros(1)] for _ in range(devices)]

@@ -54,17 +54,6 @@ def summarise(
 ) -> Timeline:
     """Build the Timeline.
 
-    Parameters
-    ----------
-    plan_tasks : PlanTasks
-    recording : Recording
-    weights : sequence of int
-        Bytes by device.
-    peaks : sequence of int, or None
-        Bytes by device; None where they were not followed.
-    trace : bool
-        Whether to give events and the critical path; `recording` then has them.
-
     Complexity: O(tasks + requests), with a trace O(E log E) for E events.
     """
     problem, templates = plan_tasks.plan.problem, plan_tasks.templates

@@ -336,18 +336,9 @@ def new_state(
     arrays: bool = False,
     keeps: bool = False,
 ) -> State:
-    """Return the state in which nothing has come yet.
+    """Return the state in which nothing has come yet; `window` is a power of two.
 
-    Parameters
-    ----------
-    structure : Structure
-    links : int
-    window : int
-        Requests that it has room for, a power of two.
-    arrays : bool
-        Whether of int arrays, for machine code, or of lists.
-    keeps : bool
-        Whether with room for transfers that are kept back.
+    `arrays`: for machine code; `keeps`: with room for transfers that are kept back.
     """
     first, held_at = structure.first, structure.held_at
     width = max((b - a for a, b in pairwise(first)), default=0)

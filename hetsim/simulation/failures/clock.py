@@ -167,19 +167,9 @@ class Changing(ABC):
     ) -> None:
         """Go on with other templates.
 
-        Parameters
-        ----------
-        structure, duration
-            As before.
-        requests, templates : int array [requests]
-            Those that are not over, ascending, and what they run from now on, from its start but
-            for what is under way. Queues of links form anew in this order.
-        running : of (int, int)
-            What runs: codes by the new templates, and streams.
-        ends : of (float, int)
-            When, of what does not run on a device that has stopped.
-        stopped, shut : of bool
-            Devices that start nothing, and those to which no transfer starts.
+        Requests that are not over run them from their start but for what is `running`, as codes by
+        the new templates with streams; `ends` are of what does not run on a stopped device. To
+        `shut` devices no transfer starts. Queues of links form anew in the order of requests.
         """
         old = self._state
         admitted = old.counts[ADMITTED]
@@ -287,23 +277,7 @@ def go_on(
     stopped: Sequence[bool],
     shut: Sequence[bool],
 ) -> Moved:
-    """Lay out what each request in flight still has to do, and let the clock go on with that.
-
-    Parameters
-    ----------
-    clock : Changing
-    rests : Rests
-        Those laid out are then what `ways` and `expected` name.
-    flight, running
-        Of all that is in flight.
-    ways : sequence of Onward
-    way : int array [requests]
-        How each goes on.
-    expected : int array
-        Rests of requests that have not come.
-    stopped, shut : sequence of bool
-        As ``Changing.change`` takes them.
-    """
+    """Lay out what each request in flight still has to do, and let the clock go on with that."""
     after = np.array([found.rest for found in ways], dtype=np.int64)[way]
     left = after >= 0
     structure, duration = rests.lay_out(np.unique(np.concatenate((after[left], expected))))

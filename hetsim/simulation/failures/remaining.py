@@ -48,12 +48,6 @@ class InFlight(NamedTuple):
 def alike(numbers: Sequence[Ints], progress: NDArray[np.int8]) -> tuple[Ints, Ints]:
     """Return the first row of each kind, in the order of rows, and each row's kind.
 
-    Parameters
-    ----------
-    numbers : sequence of int array [rows]
-    progress : int8 array [rows, tasks]
-        Rows are of one kind where all of `numbers` and this are equal.
-
     Complexity: O(rows times their bytes).
     """
     none = np.zeros(0, dtype=np.int64)
@@ -507,19 +501,8 @@ def ways_on(
 ) -> tuple[list[Onward], NDArray[np.int64]]:
     """Return in which ways requests go on without what they had on a device, and each one's.
 
-    Parameters
-    ----------
-    flight : InFlight
-        By the templates that `rests` has laid out.
-    rests : Rests
-        Takes up what is new.
-    layout_for : function
-        Of a rest and a number of `dealt`: the plan by which it goes on.
-    dealt : int array [requests]
-        For each the number of what it runs, where that is left to choose.
-    device : int
-        One beyond all that there are: nothing is lost.
-
+    A device beyond all that there are: nothing is lost. `layout_for` gives the plan by which a
+    request goes on, of its rest and its number in `dealt`.
     Complexity: O(tasks in flight), and V + E of the plan a way.
     """
     ways: list[Onward] = []

@@ -402,6 +402,8 @@ class FailingServing(Serving, Changing):
     Playing raises Infeasible where no device is left that can do the work of lost ones.
     """
 
+    _takes_back = True
+
     def __init__(
         self,
         plan_tasks: PlanTasks,

@@ -18,11 +18,10 @@ In the subset of Python that numba compiles.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from hetsim.simulation.clock.heaps import Ints
 from hetsim.simulation.serving.setup import Lengths
 from hetsim.simulation.serving.tables import (
     BEST,
@@ -172,16 +171,7 @@ def take_first(setup: Setup, flow: Flow, records: Records, model: int, size: int
     return first
 
 
-class Present(Protocol):
-    """Requests of each model that wait, and that are inside: [models] each."""
-
-    @property
-    def waiting(self) -> Ints: ...
-    @property
-    def inside(self) -> Ints: ...
-
-
-def account(flow: Present, spans: Spans, model: int, now: float) -> None:
+def account(flow: Any, spans: Spans, model: int, now: float) -> None:
     """Count the time since the last call, before something changes. O(windows passed)."""
     since = spans.since[model]
     if now <= since:
@@ -222,7 +212,7 @@ def double(spans: Spans) -> None:
     spans.length[0] *= 2.0
 
 
-def lengths_of(present: Present, spans: Any, now_s: float) -> Lengths:
+def lengths_of(present: Any, spans: Any, now_s: float) -> Lengths:
     """Return what was counted, the time until now too."""
     models = len(spans.since)
     for model in range(models):

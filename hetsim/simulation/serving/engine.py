@@ -112,6 +112,9 @@ class Serving:
     Memory: of the requests from the oldest that is not over, and of what is told at once.
     """
 
+    _takes_back = False
+    """Whether requests may wait again after they were sent."""
+
     def __init__(
         self,
         layout: Layout,
@@ -141,7 +144,8 @@ class Serving:
                 raise UsageError(f"clients of stream {one.stream} of {len(sources)}")
         self._variants = np.array([models[one.model].template.shape[0] for one in sources])
         self._arrays = machine_code
-        self._in_turns = turns is not None
+        queues = self._takes_back or turns is not None or any(one.gated for one in models)
+        self._uses = {"turns": turns is not None, "queues": queues}
         self._clients = clients
         self._strategy = layout.plan.strategy
         self._blocks: dict[tuple[int, int], Floats] = {}
@@ -293,7 +297,7 @@ class Serving:
 
     def _go(self, coming: Any) -> int:
         """Let time go on; return why not further: OVER, LATER, FILLED, at a MOMENT, needs MORE."""
-        advance = compiled(turns=self._in_turns) if self._arrays else driver.advance
+        advance = compiled(**self._uses) if self._arrays else driver.advance
         while True:
             state, batches, records = self._state, self._batches, self._records
             if not self._arrays:
@@ -447,8 +451,11 @@ COMPILE_FROM, LEAST = 250_000, 500
 outweigh handing over its arrays."""
 
 
-class _AllLoaded:
-    """What ``residency`` comes to where all weights are loaded all along: half of it to compile."""
+class _Unused:
+    """What functions come to where all weights are loaded all along, or nobody waits in a queue.
+
+    So there is half as much to compile, and a quarter.
+    """
 
     @staticmethod
     def able(setup: Setup, flow: Flow, model: int, instance: int) -> bool:
@@ -481,10 +488,17 @@ class _AllLoaded:
     def vacate(setup: Setup, flow: Flow, model: int, instance: int, now: float) -> None:
         return
 
+    @staticmethod
+    def look(
+        structure: object, state: object, setup: Setup, flow: Flow, batches: object,
+        records: Records, spans: object, returning: object, now: float,
+    ) -> None:  # fmt: skip
+        return
+
 
 _ALL_LOADED = (
-    _AllLoaded.able, _AllLoaded.settle, _AllLoaded.renounce, _AllLoaded.fetch,
-    _AllLoaded.arrived, _AllLoaded.occupy, _AllLoaded.vacate,
+    _Unused.able, _Unused.settle, _Unused.renounce, _Unused.fetch,
+    _Unused.arrived, _Unused.occupy, _Unused.vacate,
 )  # fmt: skip
 _IN_TURNS = (
     routing.wake, routing.unclaim, routing.outrun, routing.able, routing.missing,
@@ -494,17 +508,17 @@ _IN_TURNS = (
 
 
 @functools.cache
-def compiled(*, turns: bool = False) -> Callable[..., int]:
+def compiled(*, turns: bool = False, queues: bool = True) -> Callable[..., int]:
     """Return ``driver.advance`` as machine code. The first call in a process loads or makes it.
 
-    `turns`: whether models take turns in memory.
+    `turns`: whether models take turns in memory; `queues`: whether requests ever wait in one.
     """
     parts = (
         *PARTS, batcher.double, batcher.account, batcher.append, batcher.unlink, batcher.walk,
         batcher.decide, batcher.wait, batcher.take_first, *(_IN_TURNS if turns else _ALL_LOADED),
         routing.choose, routing.leave, routing.send, driver.upcoming, driver.launch, driver.mark,
         driver.ring, driver.answered, driver.answer, driver.full, driver.sized, driver.finish,
-        driver.come, driver.look,
+        driver.come, driver.look if queues else _Unused.look,
     )  # fmt: skip
     return machine_code(driver.advance, *parts, inline=True)
 

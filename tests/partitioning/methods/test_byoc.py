@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import dags
-from hetsim.errors import UnsupportedNode, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.methods import byoc
 from hetsim.problem.problem import Problem
@@ -71,13 +70,6 @@ def test_several_targets_and_the_default() -> None:
     assert made.left == {3: "acl: inf in seconds; dnnl: inf in seconds"}
 
 
-def test_the_default_target_must_support_everything() -> None:
-    with pytest.raises(UnsupportedNode, match=r"node 'n0'.*'dnnl' does not.*\(and 1 more\)"):
-        hetsim.partition(two_targets(), "byoc", priority="acl >> tvm >> dnnl")
-    made = hetsim.partition(two_targets(), "compact", priority="acl >> tvm >> dnnl")
-    assert {g.device for g in made.groups} == {"acl", "tvm"}
-
-
 def test_steps_can_be_run_apart() -> None:
     problem = two_targets()
     regions = hetsim.annotate(problem)
@@ -88,10 +80,3 @@ def test_steps_can_be_run_apart() -> None:
     assert hetsim.partition(problem, "byoc", resolution=solved).groups == whole.groups
     by_hand = hetsim.partition(problem, "byoc", assignment=[0, 1, 1, 2])
     assert by_hand.groups == whole.groups
-
-
-def test_an_assignment_is_not_changed_by_options() -> None:
-    with pytest.raises(UsageError, match="priority cannot change an assignment"):
-        hetsim.partition(two_targets(), "byoc", assignment=[2] * 4, priority="tvm")
-    with pytest.raises(UnsupportedNode, match=r"'n3'.*acl: inf in seconds"):
-        hetsim.partition(two_targets(), assignment=[0, 0, 2, 0])

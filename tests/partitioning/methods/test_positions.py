@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsim.partitioning.condensed import WIDTH, move, standing
-from merge_graphs import Condensed, random_graphs
-from sweeps import sweep
 
 
 def listed(following: list[int]) -> list[int]:
@@ -58,19 +56,3 @@ def test_room_is_made_where_all_go_to_one_place() -> None:
         moved_about(
             40, [(place, rng.sample(range(40), rng.choice((1, 1, 3)))) for _ in range(1000)]
         )
-
-
-@sweep("seed", quick=[0], full=range(20))
-def test_the_order_of_groups_is_topological_after_every_contraction(seed: int) -> None:
-    for rng, dag, kind in random_graphs(seed):
-        groups = Condensed(dag)
-        edges = [(u, v) for u, v in dag.edges() if kind[u] == kind[v]]
-        rng.shuffle(edges)
-        for k, (u, v) in enumerate(edges):
-            groups.contract(u, v)
-            if k % 8 and k + 1 < len(edges):
-                continue
-            place = {group: at for at, group in enumerate(listed(groups.following))}
-            assert set(place) == {groups.find(node) for node in range(dag.n)}
-            for a, b in ((groups.find(s), groups.find(t)) for s, t in dag.edges()):
-                assert a == b or place[a] < place[b]
