@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
 
 
-AS_ARRAYS_FROM = 1_000
-"""Values from which their edges go through arrays; with fewer, making these takes longer."""
-
-
 @dataclass(frozen=True, eq=False)
 class Problem(Given):
     """One model on one platform, free of ONNX.
@@ -62,20 +58,10 @@ class Problem(Given):
     @cached_property
     def dag(self) -> Dag:
         """Who feeds whom."""
-        if len(self.values) >= AS_ARRAYS_FROM:
-            readers = self.value_arrays.readers
-            source = self.value_arrays.producer[readers.owner]
-            made = source != GRAPH_INPUT
-            return Dag.from_arrays(self.n, source[made], readers.node[made])
-        return Dag.from_edges(
-            self.n,
-            (
-                (value.producer, consumer)
-                for value in self.values
-                if value.producer != GRAPH_INPUT
-                for consumer in value.consumers
-            ),
-        )
+        readers = self.value_arrays.readers
+        source = self.value_arrays.producer[readers.owner]
+        made = source != GRAPH_INPUT
+        return Dag.from_arrays(self.n, source[made], readers.node[made])
 
     @cached_property
     def values_of(self) -> tuple[tuple[int, ...], ...]:

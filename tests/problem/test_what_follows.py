@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from full_problems import full_problems
 from hetsim.hardware.spec import Route
-from hetsim.problem import problem as module
 from hetsim.problem.parts import Constant, FusedKernel, Staging, Value, shared_out
 from hetsim.problem.problem import Problem
 from sweeps import examples
@@ -31,12 +30,10 @@ def with_constants(draw: st.DrawFn) -> Problem:
 
 
 @examples(quick=40, full=400)
-@given(with_constants(), st.booleans())
-def test_edges_and_who_has_what_follow_from_the_values(problem: Problem, by_arrays: bool) -> None:
+@given(with_constants())
+def test_edges_and_who_has_what_follow_from_the_values(problem: Problem) -> None:
     edges = {(v.producer, w) for v in problem.values for w in v.consumers if v.producer >= 0}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "AS_ARRAYS_FROM", 0 if by_arrays else 10**6)
-        dag = problem.dag
+    dag = problem.dag
     assert dag.n == problem.n
     assert set(dag.edges()) == edges
     for node in range(problem.n):

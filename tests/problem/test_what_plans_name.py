@@ -71,6 +71,11 @@ def written(whole: str, folder: Path, **changes: Any) -> Path:
         ("pessimistic", 1),
         ("pessimistic", "true"),
         ("profiles", []),
+        ("profiles", {"npu": 1}),
+        ("profiles", {"npu": {"source": 1, "sha256": "x"}}),
+        ("model", {"dims": {"n": True}}),
+        ("model", {"canonical": 1}),
+        ("model", {"extensions": [["a.onnx"]]}),
     ],
 )
 def test_entries_that_are_not_as_hetsim_writes_them(

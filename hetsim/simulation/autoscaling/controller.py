@@ -55,7 +55,10 @@ class Ongoing(NamedTuple):
     lowest: int = 0
 
     def at(self, now_s: float, aggregation: Aggregation) -> float:
-        """Return the aggregate over the time until `now_s`, not before `last_s`."""
+        """Return the aggregate over the time until `now_s`, not before `last_s`.
+
+        Between two counts it only rises or only falls with time, in floating point, too.
+        """
         if aggregation == "max":
             return float(self.highest)
         if aggregation == "min":
@@ -271,10 +274,8 @@ class Controller:
 
     def decide_before(self, now_s: float) -> None:
         """Let it decide at all turns before `now_s`, at none of which the target changes."""
-        while self._turn * self.config.control_loop_interval_s < now_s:
-            target, self._leaning = self._decided(self._turn, self._leaning)
-            assert target == self.target
-            self._turn += 1
+        self._turn, target, self._leaning = self._ahead(now_s)
+        assert target == self.target
 
     def decide_at(self, now_s: float) -> None:
         """Let it decide now, if it is its turn."""
@@ -317,23 +318,52 @@ class Controller:
     def next_s(self) -> float:
         """Return when something happens next: it is counted, told, or the target changes."""
         soon_s = min(self.record_s, self.tell_s)
-        loop_s, turn, leaning = self.config.control_loop_interval_s, self._turn, self._leaning
-        while turn * loop_s < soon_s:
-            target, leaning = self._decided(turn, leaning)
-            if target != self.target:
-                return turn * loop_s
-            turn += 1
-        return soon_s
+        turn, target, _ = self._ahead(soon_s)
+        if target == self.target:
+            return soon_s
+        return (turn - 1) * self.config.control_loop_interval_s
 
     def _sum_up(self) -> None:
         shown = [self._told.get(key, ()) for key in (QUEUE, *self._running)]
         self._ongoing = ongoing(shown)
 
+    def _ahead(self, until_s: float) -> tuple[int, int, Leaning]:
+        """What follows from the turns before `until_s`, or just after one that changes the target.
+
+        The turn from which on it is to be continued, the target, and where it leans.
+        """
+        turn, leaning = self._turn, self._leaning
+        turns = _turns_before(self.config.control_loop_interval_s, until_s)
+        if turn < turns and self._running and self._stays(turn, turns - 1):
+            return turns, self.target, NOWHERE
+        while turn < turns:
+            target, leaning = self._decided(turn, leaning)
+            turn += 1
+            if target != self.target:
+                return turn, target, leaning
+        return turn, self.target, leaning
+
+    def _stays(self, turn: int, last: int) -> bool:
+        """Whether no turn to `last` wants a target that it could have.
+
+        What is wanted only rises or only falls meanwhile.
+        """
+        many = [
+            wanted(self.config, self._total(at), len(self._running), self.target)
+            for at in (turn, last)
+        ]
+        return many[0] == many[1] and goal_of(self.config, many[0], self.target) == self.target
+
+    def _total(self, turn: int) -> float:
+        now_s = turn * self.config.control_loop_interval_s
+        return self._ongoing.at(now_s, self.config.aggregation_function)
+
     def _decided(self, turn: int, leaning: Leaning) -> tuple[int, Leaning]:
         """What is decided at a turn by what is known now."""
         now_s = turn * self.config.control_loop_interval_s
-        total = self._ongoing.at(now_s, self.config.aggregation_function)
-        return decide(self.config, total, len(self._running), self.target, leaning, now_s)
+        return decide(
+            self.config, self._total(turn), len(self._running), self.target, leaning, now_s
+        )
 
 
 def _turns_before(every_s: float, time_s: float) -> int:

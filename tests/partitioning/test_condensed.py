@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import networkx as nx
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.condensed import WIDTH, move, standing
 from hetsim.partitioning.scans import repair
 from hetsim.problem.groups import components, condense, order_groups
 from merge_graphs import Condensed
@@ -76,3 +79,49 @@ def test_repair_splits_only_groups_on_cycles(dag: Dag, data: st.DataObject) -> N
 def test_acyclic_groups_are_left_as_they_are() -> None:
     dag = Dag.from_edges(3, [(0, 1), (1, 2)])
     assert repair(dag, [7, 7, 5]) == ([7, 7, 5], ())
+
+
+def listed(following: list[int]) -> list[int]:
+    """The nodes from the first to the last."""
+    n = len(following) - 1
+    found: list[int] = []
+    node = following[n]
+    while node != n:
+        found.append(node)
+        node = following[node]
+    return found
+
+
+def moved_about(n: int, moves: list[tuple[int, list[int]]]) -> None:
+    """Move nodes behind the place-th of the rest, and hold every step to a plain list."""
+    plain = list(range(n))
+    position, following, leading = (each.tolist() for each in standing(np.array(plain)))
+    for place, chosen in moves:
+        nodes = [node for node in plain if node in set(chosen)]
+        rest = [node for node in plain if node not in nodes]
+        before = rest[place - 1] if place % (len(rest) + 1) and place <= len(rest) else n
+        at = rest.index(before) + 1 if before != n else 0
+        plain = rest[:at] + nodes + rest[at:]
+        if nodes:
+            move(position, following, leading, before, [-1, *nodes, -1], 1, 1 + len(nodes))
+        assert listed(following) == plain
+        assert listed(leading) == plain[::-1]
+        numbers = [position[node] for node in plain]
+        assert all(one < other for one, other in pairwise([-1, *numbers, WIDTH]))
+
+
+@given(
+    st.integers(1, 12),
+    st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 11), max_size=5)), max_size=30),
+)
+def test_any_moves(n: int, moves: list[tuple[int, list[int]]]) -> None:
+    moved_about(n, moves)
+
+
+def test_room_is_made_where_all_go_to_one_place() -> None:
+    """Halved a thousand times, no room of 62 bits is left."""
+    for place in (0, 1, 7, 19):
+        rng = random.Random(place)
+        moved_about(
+            40, [(place, rng.sample(range(40), rng.choice((1, 1, 3)))) for _ in range(1000)]
+        )
