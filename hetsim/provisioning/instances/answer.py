@@ -37,25 +37,12 @@ class Sought:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """One placement.
+    """One placement, and what becomes of the workload's requests there.
 
-    Attributes
-    ----------
-    instances : tuple of Instance
-    deployment : Deployment
-    batching : DynamicBatching or None
-    factor : float
-        Multiple of the demand that it carries, each request where it suits best.
-    binds : str
-        What is busy all the time there: a device, a link, or an instance's places.
-    use : mapping of str to float
-        By device and link: the part of its time that it is busy there.
-    memory_bytes : mapping of str to int
-        Held of each device.
-    service : Service or None
-        What becomes of the workload's requests; None where it was not simulated.
-    answer : "meets", "misses" or "undecided"
-        Of all objectives together; "undecided" where it was not simulated.
+    It carries `factor` times the demand, each request where it suits best; then `binds` is busy all
+    the time, a device, a link, or an instance's places, and each of them for a part `use` of its
+    time. `memory_bytes` are held of each device. `answer` is of all objectives together;
+    "undecided", and `service` None, where it was not simulated.
     """
 
     instances: tuple[Instance, ...]

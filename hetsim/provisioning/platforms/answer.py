@@ -27,16 +27,9 @@ from hetsim.workload.workload import Workload
 class Lever(NamedTuple):
     """One change that would let something cheaper in, or another one.
 
-    Attributes
-    ----------
-    sort : "speed", "demand", "limit", "price" or "device"
-    what : str
-        In words.
-    to : float
-        A factor on speed or demand; the latency in seconds; the price in dollars an hour, watts
-        or devices.
-    enough : bool
-        Whether it is known to be enough, by a run; else less does not do, and it may not either.
+    `to` is a factor on speed or demand, the latency in seconds, or the price in dollars an hour,
+    watts or devices. It is known to be `enough` by a run; else less does not do, and it may not
+    either.
     """
 
     sort: Literal["speed", "demand", "limit", "price", "device"]
@@ -70,19 +63,10 @@ class Binding:
 class Chosen:
     """One vector that meets every objective, ready to be had.
 
-    Attributes
-    ----------
-    counts : mapping of str to int
-        By kind; those of which there are none are left out.
-    cost : float
-        US dollars an hour, watts where all devices are busy, or devices.
-    policy : Policy
-    platform : Platform
-    deployment : Deployment
-    service : Service
-        What becomes of the workload on them, as ``simulate`` says it.
-    survived : Survived, optional
-        Without some devices, as ``survive`` says it, where that was asked.
+    Kinds of which there are none are not in `counts`; `cost` is in US dollars an hour, watts where
+    all devices are busy, or devices. `service` is what becomes of the workload on them, as
+    ``simulate`` says it, and `survived` the same without some devices, as ``survive`` does, where
+    that was asked.
     """
 
     counts: Mapping[str, int]
@@ -96,20 +80,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Excuse:
-    """Why so many vectors are not the answer.
+    """Why so many vectors, or the one of `counts`, are not the answer.
 
-    Attributes
-    ----------
-    what : str
-        What excludes them.
-    vectors : int
-    proved : bool
-        Whether that is so of every policy over the plans that are looked at, or of each of the
-        policies that were tried.
-    counts : mapping of str to int, optional
-        Where it is of one vector alone.
-    undecided : bool
-        Whether it may meet all the same.
+    `proved` of every policy over the plans that are looked at, else of each policy that was tried;
+    `undecided`: it may meet all the same.
     """
 
     what: str

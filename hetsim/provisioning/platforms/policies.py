@@ -32,27 +32,17 @@ Devices = Sequence[Sequence[int]]
 class Policy:
     """How a vector serves what comes.
 
-    Attributes
-    ----------
-    placement : "all", "together", "apart", "suited", "fitting", "split", "beside" or "each"
-        "all": each device serves every model for all of whose shapes it is quick enough;
-        "together", where that may leave a model out or not fit a device's memory. Each device
-        serves one model ("apart"), what all together carry most with ("suited"), or one and what
-        fits beside it ("fitting"). A model is split over devices, and whole on those that are left
-        over ("split"), or whole where it can be, and split beside that ("beside"). "each" is every
-        placement of whole models, where bounds leave few, and no other policy meets.
-    routing : "least_finish" or "shortest_queue"
-    max_batch : int
-        1: each request goes at once, and is not batched. Else requests that wait run as batches
-        of up to so many, and an instance has one under way for each of its devices.
-    strategy : str
-        What plans models that are split; empty where none is.
-    line : bool
-        Whether requests wait in one line for an instance that is free, which has as many under way
-        as its devices have streams, in the place of going to one at once.
-    by_device : bool
-        Whether of sets those come first that carry most for each of their devices, in the place of
-        those that carry most.
+    Placements: "all" devices serve every model for all of whose shapes they are quick enough,
+    "together" where that may leave a model out or not fit a device's memory. Each device serves one
+    model ("apart"), what all together carry most with ("suited"), or one and what fits beside it
+    ("fitting"). A model is split over devices by `strategy`, and whole on those that are left over
+    ("split"), or whole where it can be, and split beside that ("beside"); sets come first that
+    carry most, or most for each device (`by_device`). "each" is every placement of whole models,
+    where bounds leave few, and no other policy meets.
+
+    With `max_batch` 1 each request goes at once. Else requests that wait run as batches of up to so
+    many, and an instance has one under way for each of its devices. In `line` they wait for an
+    instance that is free, which has as many under way as its devices have streams.
     """
 
     placement: Placement
@@ -88,12 +78,8 @@ class Policy:
 class Placed:
     """Where models are served on a vector by one placement.
 
-    Attributes
-    ----------
-    places : tuple of Place
-        All devices, kind after kind, one after another.
-    instances : tuple of tuple of Instance
-        By model: what serves it, by first device.
+    `places` are all devices, kind after kind, one after another; `instances` are by model, by first
+    device.
     """
 
     places: tuple[Place, ...]
@@ -402,9 +388,8 @@ def suited(question: Question, places: Sequence[Place], able: Devices) -> list[l
     """Devices that each model is sent to where all together carry most of what comes.
 
     The linear program deals requests out in any parts, each in the batch size that suits it best,
-    so that no type of device is busy more than a part of the time that is as small as can be. A
-    device serves what its type is sent. With few devices each model has those to which it is
-    worth most, by comparison. O(one linear program of types times models).
+    so that no type of device is busy more than a part of the time that is as small as can be. With
+    few devices each model has those to which it is worth most, by comparison.
     """
     types = tuple(sorted({place.of_type for place in places}))
     many = tuple(sum(place.of_type == one for place in places) for one in types)

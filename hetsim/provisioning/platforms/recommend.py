@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.core import checks
-from hetsim.core.going import Pace, each, part, say, stage
+from hetsim.core.going import each, part, stage
 from hetsim.errors import UsageError
 from hetsim.hardware.price import Price, parse_price
 from hetsim.hardware.routes import build_routes
@@ -33,12 +33,9 @@ from hetsim.provisioning.platforms.pieces import (
 from hetsim.provisioning.platforms.policies import Placed
 from hetsim.provisioning.platforms.question import (
     AIMS,
-    UNIT,
-    UNITS,
     Aim,
     Ask,
     Class,
-    Counts,
     DeviceType,
     Kind,
     Question,
@@ -47,7 +44,7 @@ from hetsim.provisioning.platforms.question import (
 )
 from hetsim.provisioning.platforms.search import BUDGET, Found, Search, Tried
 from hetsim.provisioning.platforms.splits import splits_of
-from hetsim.provisioning.platforms.vectors import Level, all_vectors, survey
+from hetsim.provisioning.platforms.vectors import all_vectors, survey
 from hetsim.provisioning.platforms.ways import Planner
 from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.provisioning.rates.redundancy.answer import Loss
@@ -189,7 +186,7 @@ def recommended(
             losses=losses,
         )
     with stage("of the search"):
-        found = Search(question, workload, budget=budget, tell=Telling(question)).found()
+        found = Search(question, workload, budget=budget).found()
     answer, second = found.answer, found.runner_up
     cap = question.dearest if answer is None else question.cost(answer.counts)
     looked = survey(question, found.tests, cap)
@@ -222,28 +219,6 @@ def recommended(
         pieces,
         doubt,
     )
-
-
-class Telling:
-    """Progress of one search: the vector that is played, and what is left of its level.
-
-    Where the answer lies is not known before it is found; how many vectors of a level are undecided
-    is. So what is told to be left is until all vectors up to a cost are decided.
-    """
-
-    def __init__(self, question: Question) -> None:
-        self._question = question
-        self._level: Level | None = None
-        self._pace = Pace()
-
-    def __call__(self, counts: Counts, level: Level, share: float) -> None:
-        """Say which vector of a level is played, of which `share` is decided, in [0, 1)."""
-        if level is not self._level:
-            self._level, self._pace = level, Pace()
-        question = self._question
-        most = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
-        left_s = self._pace.left_s(share)
-        say(0.0, f"{question.told(counts)} of those up to {most}", left_s, of="of these")
 
 
 def _chosen(

@@ -10,13 +10,14 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core.going import Pace, say
 from hetsim.provisioning.platforms.bounds.bound import Bound, Slos, bound_of, choices, needs
 from hetsim.provisioning.platforms.bounds.pooled import pooled, pooled_drawn
 from hetsim.provisioning.platforms.bounds.prices import Under, alike, at_vector, matters
 from hetsim.provisioning.platforms.placements import Placements, lefts, routing_of
 from hetsim.provisioning.platforms.plays import RUNS, Played, play_drawn, play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
-from hetsim.provisioning.platforms.question import Arrivals, Counts, Question, drawn
+from hetsim.provisioning.platforms.question import UNIT, UNITS, Arrivals, Counts, Question, drawn
 from hetsim.provisioning.platforms.vectors import Level, Test, excludes, levels
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
@@ -153,9 +154,8 @@ def demand_of(question: Question, slo: Slos) -> NDArray[np.float64]:
 class Search:
     """One search, and what it has found so far.
 
-    Runs on drawn requests of `workload` end undecided after `budget` of them. `tell` is called with
-    the vector that is played, its level, and how much of that level is decided, in [0, 1). With
-    `sampled` drawn requests are asked for bounds, too.
+    Runs on drawn requests of `workload` end undecided after `budget` of them. With `sampled` drawn
+    requests are asked for bounds, too.
     """
 
     def __init__(
@@ -164,10 +164,9 @@ class Search:
         workload: Workload | None = None,
         *,
         budget: int = BUDGET,
-        tell: Callable[[Counts, Level, float], None] | None = None,
         sampled: bool = True,
     ) -> None:
-        self.question, self._workload, self._budget, self._tell = question, workload, budget, tell
+        self.question, self._workload, self._budget = question, workload, budget
         self.policies = policies_of(question)
         self.bounds = list(bounds_of(question))
         if sampled and workload is not None and not question.given:
@@ -192,10 +191,13 @@ class Search:
     def found(self) -> Found:
         """Look for the answer, and the runner-up."""
         met: list[Tried] = []
+        # Where the answer lies is not known; when all vectors up to a cost are decided is.
+        last: Level | None = None
         for level, at in self._places(self.question):
-            one = self.play(
-                level.counts[at], to_the_end=not met, told=partial(self._say, level, at)
-            )
+            if level is not last:
+                last, pace = level, Pace()
+            told = partial(self._say, level, at, pace)
+            one = self.play(level.counts[at], to_the_end=not met, told=told)
             (met if one.answer == "meets" else self.tried).append(one)
             if len(met) == 2:
                 break
@@ -222,9 +224,12 @@ class Search:
                 if any(counts) and not excludes(self.tests, counts) and not self._cut(counts):
                     yield level, at
 
-    def _say(self, level: Level, at: int, share: float) -> None:
-        if self._tell is not None:
-            self._tell(level.counts[at], level, (at + share) / len(level.counts))
+    def _say(self, level: Level, at: int, pace: Pace, share: float) -> None:
+        """Say which vector of a level is played, and what is left of that level."""
+        question = self.question
+        most = f"{float(level.cap * UNIT[question.aim]):.4g} {UNITS[question.aim]}"
+        what = f"{question.told(level.counts[at])} of those up to {most}"
+        say(0.0, what, pace.left_s((at + share) / len(level.counts)), of="of these")
 
     def _cut(self, counts: Counts) -> bool:
         """Whether prices made for a vector exclude it; they are kept for those that follow."""

@@ -9,6 +9,7 @@ much side by side. What serves it with others of its own board needs no other bo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -206,13 +207,9 @@ def _of_parts(
     """What devices carry of a model where a smaller set of them is there, and the others alone."""
     found = 0.0
     for one, carries in looked.items():
-        rest = list(types)
-        inside = len(one[1]) < len(types)
-        for of_type in _types(question, one):
-            inside = inside and of_type in rest
-            if inside:
-                rest.remove(of_type)
-        if inside and carries:
+        part = Counter(_types(question, one))
+        if carries and len(one[1]) < len(types) and part <= Counter(types):
+            rest = (Counter(types) - part).elements()
             alone = sum(1 / _whole_s(question, of_type, model) for of_type in rest)
             found = max(found, carries + alone)
     return found

@@ -60,7 +60,6 @@ def test_a_search_that_ends_early_says_how_far_it_may_be_off(seed: int) -> None:
         best = best_of(replicas, nodes=nodes)
         assert best.factor <= truth * (1 + 1e-9)
         assert best.bound >= truth * (1 - 1e-12)
-        assert best.factor * (1 + best.gap) >= truth * (1 - 1e-12) or best.factor == 0
 
 
 @sweep("seed", quick=range(2), full=range(40))

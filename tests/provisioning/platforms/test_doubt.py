@@ -10,7 +10,6 @@ import pytest
 import hetsim
 from hetsim.analysis.sureness import normals
 from hetsim.provisioning.platforms.doubt import (
-    AS_SAID,
     SAMPLES,
     chance_of,
     demand_of_text,
@@ -91,16 +90,6 @@ def test_shares_and_regrets_are_those_of_their_definition(seed: int) -> None:
     assert doubt.none == pytest.approx(none)
     assert doubt.right == pytest.approx(best[doubt.answer])
     assert doubt.least_regret.regret == min(one.regret for one in doubt.candidates)
-
-
-def test_without_draws_it_is_certain() -> None:
-    found = Search(doubtful(1)).found()
-    doubt = doubt_of(found, WORKLOAD, draws=1, budget=1)
-    assert doubt is not None
-    assert doubt.demand == AS_SAID
-    assert doubt.right == doubt.candidates[doubt.answer].meets == 1.0
-    assert doubt.least_regret is doubt.candidates[doubt.answer]
-    assert doubt.least_regret.regret == 0.0
 
 
 @sweep("seed", quick=[5], full=[2, 5, 7, 19, 20])

@@ -8,16 +8,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import yaml
 
 import hetsim
 from deployments import model_at
 from hetsim.provisioning.platforms.answer import devices_of
 from hetsim.provisioning.platforms.certificate import certificate
 from hetsim.provisioning.platforms.pieces import (
-    deployment_file,
     deployment_of,
-    platform_file,
     platform_of,
 )
 from hetsim.provisioning.platforms.plays import play_given
@@ -140,28 +137,10 @@ def test_what_no_device_takes_whole_is_recommended(
     question = found.found.question
     assert not question.ways
     assert found.plans.startswith("each model whole on one device, or split by ")
-    best, answer = found.require(), found.found.answer
-    assert answer is not None
-    assert best.counts["little"] >= 2
+    assert found.require().counts["little"] >= 2
     path = tmp_path / "why.json"
     path.write_text(certificate(found.found))
     assert str(verify(path)).startswith("certificate holds")
-    for name, data in (
-        ("platform", platform_file(question, found.pieces, answer.counts)),
-        ("deployment", deployment_file(best.deployment)),
-    ):
-        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
-    service = hetsim.simulate(
-        hetsim.load_deployment(tmp_path / "deployment.yaml"),
-        workload,
-        platform=hetsim.load_platform(tmp_path / "platform.yaml"),
-    )
-    assert isinstance(service, hetsim.Service)
-    run = answer.best(question)
-    assert run is not None
-    assert run.played is not None
-    (objective,) = service.streams[0].objectives
-    assert objective.verdict.late.late == run.played.said[0].late
     # With one device there is none.
     with pytest.raises(hetsim.ObjectiveMissed, match="whole on one device no platform"):
         hetsim.recommend(
@@ -182,16 +161,9 @@ def deep_at(folder: Path) -> str:
 def test_what_no_two_hold_is_recommended_over_three(folder: Path, tmp_path: Path) -> None:
     (folder / "only.yaml").write_text("kinds:\n  little: {platform: ./little.yaml, link: eth1}\n")
     (folder / "even.csv").write_text("time\n" + "".join(f"{k / 50}\n" for k in range(40)))
-    workload = hetsim.Workload(
-        (
-            hetsim.Stream(
-                "all",
-                deep_at(folder),
-                Replay(str(folder / "even.csv"), column="time"),
-                slos=(Slo(0.9, 0.01),),
-            ),
-        )
-    )
+    came = Replay(str(folder / "even.csv"), column="time")
+    stream = hetsim.Stream("all", deep_at(folder), came, slos=(Slo(0.9, 0.01),))
+    workload = hetsim.Workload((stream,))
     found = hetsim.recommend(workload, folder / "only.yaml", objective="devices", max_devices=4)
     best = found.require()
     assert best.counts == {"little": 3}
