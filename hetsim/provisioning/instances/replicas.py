@@ -40,33 +40,14 @@ class Replicas:
     """Replicas that there may be of several models.
 
     A *way* is how requests of one kind run in one replica: in batches of one size. A *kind* is what
-    requests of a model that are alike ask for.
+    requests of a model that are alike ask for. Every replica has a way for every kind of its model.
 
-    Attributes
-    ----------
-    model : tuple of int [replicas]
-    demand : float array [kinds]
-        Requests a second, each above 0.
-    kind_model : tuple of int [kinds]
-    way_replica, way_kind : int array [ways]
-        Every replica has a way for every kind of its model.
-    work : float array [ways, resources]
-        Seconds of each device and link that a request takes.
-    width : float array [resources]
-        Seconds a second that there are, each above 0.
-    within_s : float array [ways]
-        Seconds a request takes of its replica's places: what its batch takes alone, over its size.
-    alone_s : float array [ways]
-        What its batch takes alone.
-    places : float array [replicas]
-        Batches that it has under way at most; infinite: any number.
-    live : int array [replicas, devices]
-        Bytes that its batches have live, of the graph's own types.
-    parts : tuple of Part
-    room : tuple of int [devices]
-        Bytes.
-    held : tuple of tuple of Held [models][devices]
-        How devices hold a model's types.
+    Kinds come with a `demand` [kinds] in requests a second, above 0. By way a request takes `work`
+    [ways, resources] seconds of each device and link, `within_s` of its replica's `places`, batches
+    that may be under way (infinite: any number), and its batch `alone_s`. Of each resource there
+    are `width` seconds a second. Batches of a replica have `live` [replicas, devices] bytes of the
+    graph's own types, of which devices have `room`; `held` [models][devices] is how devices hold
+    these types.
     """
 
     model: tuple[int, ...]

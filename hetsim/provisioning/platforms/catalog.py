@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema
 from hetsim.core.checks import path, takes
 from hetsim.core.files import sha256_of
 from hetsim.errors import InvalidInput, PlatformError
-from hetsim.hardware.files.catalog_files import find, is_path, names
+from hetsim.hardware.files.catalog_files import Sort, find, is_path, names
 from hetsim.hardware.files.device_schema import PriceModel
 from hetsim.hardware.files.json_schema import definitions_of, document
 from hetsim.hardware.files.schema import (
@@ -249,16 +249,19 @@ def load_catalog(source: str | os.PathLike[str]) -> Catalog:
 def _of_file(source: Source, given: str) -> Catalog:
     model, complaints = parse(CatalogModel, source, source.data)
     folder = source.path.parent
-    for part, key in (("kinds", "device"), ("kinds", "platform"), ("hosts", "platform")):
+    parts: tuple[tuple[str, Sort], ...] = (
+        ("kinds", "device"),
+        ("kinds", "platform"),
+        ("hosts", "platform"),
+        ("kinds", "link"),
+    )
+    for part, key in parts:
         for name, entry in _entries(source, part).items():
             named = entry.get(key) if isinstance(entry, Mapping) else None
+            if key == "link" and isinstance(named, Mapping):
+                named = named.get("link")
             if isinstance(named, str):
                 complaints += _found(source, (part, name, key), named, key, folder)
-    for name, entry in _entries(source, "kinds").items():
-        link = entry.get("link") if isinstance(entry, Mapping) else None
-        link = link.get("link") if isinstance(link, Mapping) else link
-        if isinstance(link, str):
-            complaints += _found(source, ("kinds", name, "link"), link, "link", folder)
     wrong = broken(source, complaints)
     if wrong is not None:
         raise wrong.whole
@@ -280,16 +283,11 @@ def _of_file(source: Source, given: str) -> Catalog:
 
 
 def _found(
-    source: Source, at: tuple[str, ...], given: str, key: str, folder: Path
+    source: Source, at: tuple[str, ...], given: str, key: Sort, folder: Path
 ) -> list[Complaint]:
     """What is wrong with a name or path in a file."""
     try:
-        if key == "link":
-            find("link", given, folder)
-        elif key == "platform" and given not in names("device"):
-            find("platform", given, folder)
-        else:
-            find("device", given, folder)
+        find("device" if key == "platform" and given in names("device") else key, given, folder)
     except PlatformError as error:
         what = f"{error.where}: {error.what}" if error.where else error.what
         return [Complaint(source.line(at), str(what), error.hint or "")]
