@@ -328,9 +328,7 @@ def _undecided(replicas: Replicas, free: Chosen, part: Floats) -> int:
 
     def weight(one: int) -> float:
         share = min(max(float(part[one]), 0.0), 1.0)
-        held = replicas.held_bytes((one,))
-        taken = max(has / max(room, 1) for has, room in zip(held, replicas.room, strict=True))
-        return round((share * (1 - share) + 1e-6 * share) * (taken + 1e-9), 15)
+        return round((share * (1 - share) + 1e-6 * share) * (_taken(replicas, (one,)) + 1e-9), 15)
 
     return max(free, key=lambda one: (weight(one), -one))
 
