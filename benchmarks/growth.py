@@ -46,7 +46,7 @@ from hetsim.execution.compiled.write import compile_plan
 from hetsim.partitioning.onnx_export import save_all
 from hetsim.problem.plan import Plan
 from hetsim.reporting.trace import trace_pieces
-from hetsim.simulation.service.resolving import Made
+from hetsim.simulation.service.resolution import Made
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Deployment, Served

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import hetsim
-from hetsim.simulation.service.fixed import fixed
+from hetsim.simulation.service.serving import fixed
 from hetsim.workload.arrivals import Replay
 from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.deployment import Instances, Served

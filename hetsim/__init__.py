@@ -90,11 +90,9 @@ if TYPE_CHECKING:
     from hetsim.provisioning.platforms.answer import Recommendation
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.recommend import recommend
-    from hetsim.provisioning.rates.answer import Capacity, Carried
-    from hetsim.provisioning.rates.availability import availability
+    from hetsim.provisioning.rates.answer import Availability, Capacity, Carried, Survived
     from hetsim.provisioning.rates.capacity import capacity
-    from hetsim.provisioning.rates.redundancy.answer import Availability, Survived
-    from hetsim.provisioning.rates.surviving import survive
+    from hetsim.provisioning.rates.redundancy import availability, survive
     from hetsim.simulation.service.service import Service
     from hetsim.simulation.simulate import simulate
     from hetsim.sweeping.files.reader import load_grid
@@ -112,7 +110,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 _HOMES = {
     "Affinity": "hetsim.partitioning.affinity",
     "ArtifactError": "hetsim.errors",
-    "Availability": "hetsim.provisioning.rates.redundancy.answer",
+    "Availability": "hetsim.provisioning.rates.answer",
     "Cancelled": "hetsim.errors",
     "CertificateRefuted": "hetsim.errors",
     "Capacity": "hetsim.provisioning.rates.answer",
@@ -174,7 +172,7 @@ _HOMES = {
     "Slo": "hetsim.workload.workload",
     "Staging": "hetsim.problem.parts",
     "Stream": "hetsim.workload.workload",
-    "Survived": "hetsim.provisioning.rates.redundancy.answer",
+    "Survived": "hetsim.provisioning.rates.answer",
     "SweepError": "hetsim.errors",
     "TimedOut": "hetsim.errors",
     "Timeline": "hetsim.problem.timeline",
@@ -187,7 +185,7 @@ _HOMES = {
     "WorkloadError": "hetsim.errors",
     "affinity_of_model": "hetsim.partitioning.affinity",
     "annotate": "hetsim.partitioning.regions",
-    "availability": "hetsim.provisioning.rates.availability",
+    "availability": "hetsim.provisioning.rates.redundancy",
     "capacity": "hetsim.provisioning.rates.capacity",
     "check_timeline": "hetsim.analysis.timeline_check",
     "compare": "hetsim.analysis.comparison",
@@ -217,7 +215,7 @@ _HOMES = {
     "sensitivities": "hetsim.analysis.sensitivity",
     "simulate": "hetsim.simulation.simulate",
     "strategies": "hetsim.placement.registry",
-    "survive": "hetsim.provisioning.rates.surviving",
+    "survive": "hetsim.provisioning.rates.redundancy",
     "sweep": "hetsim.sweeping.verb",
     "what_if": "hetsim.hardware.what_if",
 }

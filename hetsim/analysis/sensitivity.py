@@ -17,10 +17,8 @@ from hetsim.placement.planning import again
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.keeping import kept_on
-from hetsim.simulation.service.layout import set_up
-from hetsim.simulation.service.memory import check_together
+from hetsim.simulation.service.layout import check_together, set_up
+from hetsim.simulation.service.resolution import Asked, kept_on
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.deployment import Deployment

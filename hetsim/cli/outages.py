@@ -11,9 +11,8 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
-    from hetsim.provisioning.rates.redundancy.answer import Availability, Survived
-    from hetsim.simulation.service.asked import Asked
-    from hetsim.simulation.service.resolving import Made
+    from hetsim.provisioning.rates.answer import Availability, Survived
+    from hetsim.simulation.service.resolution import Asked, Made
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.workload import Workload
 
@@ -30,7 +29,7 @@ class Outages:
         self.survived: Survived | None = None
         self.available: Availability | None = None
         if load.survive is not None or load.availability is not None:
-            from hetsim.provisioning.rates.redundancy.answer import check_asked
+            from hetsim.provisioning.rates.answer import check_asked
 
             check_asked(self.played)
 
@@ -59,18 +58,18 @@ class Outages:
             "within": load.within,
         }
         if load.survive is not None:
-            from hetsim.provisioning.rates.surviving import survive_as
+            from hetsim.provisioning.rates.redundancy import survive
 
-            self.survived = survive_as(
-                deployment, self.played, platform, losses=load.survive, **common
+            self.survived = survive(
+                deployment, self.played, platform=platform, losses=load.survive, **common
             )
         if load.availability is not None:
-            from hetsim.provisioning.rates.availability import availability_as
+            from hetsim.provisioning.rates.redundancy import availability
 
-            self.available = availability_as(
+            self.available = availability(
                 deployment,
                 self._workload,
-                platform,
+                platform=platform,
                 target=load.availability,
                 available=load.available,
                 **common,

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from hetsim.cli.invocation import Canonical
     from hetsim.hardware.spec import Platform
     from hetsim.problem.plan import Plan
-    from hetsim.simulation.service.asked import Asked
+    from hetsim.simulation.service.resolution import Asked
     from hetsim.simulation.service.service import Service
     from hetsim.workload.deployment import Deployment
+
 
 KEPT = 10_000
 """Requests that a trace has at most: what is drawn of more nobody looks at one by one."""
@@ -50,11 +51,9 @@ def play(load: Load) -> None:
     )
     from hetsim.reporting.tables.service import service_report
     from hetsim.reporting.tables.service_record import service_record
-    from hetsim.simulation.service.bad_end import at_bad_end
     from hetsim.simulation.service.cost import Prices, cost_of, priced
-    from hetsim.simulation.service.fixed import fixed
-    from hetsim.simulation.service.resolving import Made
-    from hetsim.simulation.service.serving import serve
+    from hetsim.simulation.service.resolution import Made
+    from hetsim.simulation.service.serving import at_bad_end, fixed, serve
 
     invocation = current()
     refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
@@ -126,7 +125,7 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
     """Return the platform, and how models are read and priced; of a saved plan as it was made."""
     from hetsim.cli.question import read_plan, read_platform
     from hetsim.cost import DEFAULT_COST
-    from hetsim.simulation.service.asked import Asked
+    from hetsim.simulation.service.resolution import Asked
 
     invocation = current()
     if load.source is not None and load.source.endswith(".json") and load.workload is None:
@@ -166,7 +165,7 @@ def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
 
 def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
     """The model and the platform of a saved plan, read and priced as it was made."""
-    from hetsim.simulation.service.asked import Asked
+    from hetsim.simulation.service.resolution import Asked
 
     problem = saved.problem
     model, platform = problem.model, problem.platform

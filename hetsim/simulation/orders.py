@@ -1,8 +1,8 @@
 """The order in which devices and links serve tasks, where it is certain before any is played.
 
 Where it is, what becomes of a request never depends on those that come after it. That makes the
-capacity of a trace exact (``hetsim.provisioning.rates.monotone``) and lets percentiles be freed of
-the luck of one run (``hetsim.statistics.batches``).
+capacity of a trace exact (``hetsim.provisioning.rates.exact_rate``) and lets percentiles be freed
+of the luck of one run (``hetsim.statistics.batches``).
 """
 
 from __future__ import annotations

@@ -24,49 +24,8 @@ from hetsim.statistics.batches import (
     skewness_of,
 )
 
-EVERY = 64
-"""Of so many latencies one is looked at to guess where a percentile lies."""
-
-FROM = 1 << 16
-"""Latencies from which guessing costs less than it saves."""
-
-AROUND = 0.03
-"""Share of the latencies, on either side of the percentile, that are put in order; twice the
-share beyond it where that is less."""
-
-
-class Ordered:
-    """Latencies near a percentile in order.
-
-    What others than those near it are asked for is found all the same, in linear time.
-    """
-
-    def __init__(self, latency_s: Latencies, beyond: float) -> None:
-        self._all = latency_s
-        self._below = 0
-        self._near: Latencies | None = None
-        self._seen = seen = np.sort(latency_s[::EVERY] if len(latency_s) >= FROM else latency_s)
-        if len(latency_s) < FROM:
-            return
-        around = min(beyond, AROUND)
-        last = len(seen) - 1
-        low = seen[int((1 - beyond - around) * last)]
-        near = latency_s >= low
-        self._below = len(latency_s) - int(np.count_nonzero(near))
-        if beyond > around:
-            near &= latency_s <= seen[int((1 - beyond + around) * last)]
-        self._near = np.sort(latency_s[near])
-
-    def about(self, beyond: float) -> float:
-        """Return the latency that about this share of them are beyond."""
-        return float(self._seen[int((1 - beyond) * (len(self._seen) - 1))])
-
-    def at(self, place: int) -> float:
-        """Return the latency that so many come before."""
-        if self._near is not None and 0 <= place - self._below < len(self._near):
-            return float(self._near[place - self._below])
-        return float(np.partition(self._all, place)[place])
-
+CONFIDENCE = 0.95
+"""Of intervals, where a run is long enough for them to be what they say."""
 
 MARGIN = 1.05
 """By how much a guess of how long a run must be is stretched: half of them would be too short."""
@@ -74,13 +33,12 @@ MARGIN = 1.05
 LEAST = 1.1
 """By how much a run grows at least before it is looked at again."""
 
-
 EQUAL_FROM = 4 * ENOUGH_LATE
 """Requests that must be beyond a percentile before those equal to it count among them: of late
 ones that come 20 together none is seen in so many once in 20,000 runs."""
 
 ASIDE = 1.25
-"""Where it is looked how luck differs: at the limit that so many times as many are beyond."""
+"""Ratio of the shares beyond two limits between which it is looked how luck differs."""
 
 LEAST_SLOPE = 0.2
 """Of the share without luck by the share of a run: below it a run is too short to tell."""
@@ -92,18 +50,24 @@ NEAR, MOST_ROUNDS = 0.05, 4
 """A percentile is moved by the luck at the one before until that changes it by no more of the
 error, at most so often."""
 
+LARGEST = 0.01
+"""The share of the largest values that must come of ENOUGH_LATE busy periods: a mean rests on them,
+and a run that has not seen them is off and does not know it."""
+
+EVERY, FROM = 64, 1 << 16
+"""From so many latencies on, how they fall off is told by one of every 64."""
+
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """A percentile of latencies.
+    """Percentile of latencies.
 
     Attributes
     ----------
     percentile : float
         Above 0 and below 100.
-    estimate_s : float
-    low_s, high_s : float
-        The interval; `high_s` is infinite where the run says nothing of it.
+    estimate_s, low_s, high_s : float
+        With its interval; `high_s` is infinite where the run says nothing of it.
     confidence : float
         How often such an interval holds the true percentile, where the run is long enough.
     late : LateShare
@@ -130,25 +94,22 @@ class Percentile:
     def requests_for(self, precision: float) -> int:
         """Return after how many requests to look whether half of the interval is that narrow.
 
-        About as many as it takes, for it is as narrow as the root of their number; at most twice
-        as many as there are, as what it is made of may be off.
+        It is as narrow as the root of their number; at most twice as many as there are.
         """
-        requests = self.late.requests
         if self.enough:
             missing = MARGIN * (self.half_width / precision) ** 2
         else:
             missing = MARGIN * self.late.needed / max(self.late.late_periods, 1)
-        return math.ceil(requests * min(max(missing, LEAST), 2.0))
+        return math.ceil(self.late.requests * min(max(missing, LEAST), 2.0))
 
 
 def percentile_of(
     latency_s: Latencies,
     fresh: Flags,
     percentile: float,
-    confidence: float = 0.95,
     innovation: Latencies | None = None,
 ) -> Percentile:
-    """Return a percentile of latencies with an interval.
+    """Return a percentile of latencies with an interval of 95 %.
 
     How many are beyond the estimate is off by what ``late_share`` says; the interval reaches
     from the latency that so many more are beyond to the one that so many fewer are beyond.
@@ -161,53 +122,49 @@ def percentile_of(
         Those with which a busy period begins.
     percentile : float
         Above 0 and below 100.
-    confidence : float
-        Above 0 and below 1.
     innovation : float64[requests], optional
-        What of the gap after each request nothing before it tells, over the mean gap; where no
-        latency depends on what comes later. The estimate is then of all runs, and as such much
-        closer than the percentile of this one, which had luck.
+        As ``innovations_of`` gives them, where no latency depends on what comes later. The estimate
+        is then of all runs, and much closer than the percentile of this one, which had luck.
 
-    Raises
-    ------
-    InvalidInput
-        Where an argument makes no sense, or there is no request.
+    Raises InvalidInput where an argument makes no sense, or there is no request.
 
-    Complexity: linear. Source: R. Woodruff, Confidence intervals for medians and other position
+    Complexity: O(n log n). Source: R. Woodruff, Confidence intervals for medians and other position
     measures, JASA 47 (1952), https://doi.org/10.1080/01621459.1952.10483443; the share and its
     error there are those of a survey, here of a run.
     """
-    number(above=0)(confidence, "confidence")
-    if confidence >= 1:
-        raise InvalidInput(f"confidence is {confidence:g}", hint="it is below 1")
-    return located(latency_s, fresh, percentile, innovation).within(confidence)
+    return located(latency_s, fresh, percentile, innovation).within(CONFIDENCE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """The requests of a run, of which so many are beyond one limit or another.
+    """Requests of a run, of which so many are beyond one limit or another.
 
-    Attributes
-    ----------
-    latency_s, fresh, innovation
-        As ``percentile_of`` takes them.
-    ordered : Ordered
-        Latencies.
-    per_second : float
-        How they fall off near the percentile; infinite where they do not.
+    `ordered`: latencies, ascending; `seen`: the same, or some of them; `per_second`: how they fall
+    off near the percentile, infinite where they do not.
     """
 
     latency_s: Latencies
     fresh: Flags
     innovation: Latencies | None
-    ordered: Ordered
-    per_second: float
+    ordered: Latencies
+    seen: Latencies
+    per_second: float = math.inf
+
+    def about(self, beyond: float) -> float:
+        """Return the latency that about this share of them are beyond."""
+        return float(self.seen[int((1 - beyond) * (len(self.seen) - 1))])
+
+    def falling_off(self, limit_s: float, beyond: float) -> Sample:
+        """Return it with how latencies fall off up to a limit that `beyond` are beyond."""
+        further_s = limit_s - self.about(math.sqrt(beyond))
+        per_second = -math.log(beyond) / 2 / further_s if further_s > 0 else math.inf
+        return replace(self, per_second=per_second)
 
     def late(self, limit_s: float) -> LateShare:
         """Return the share beyond a limit, and what of it is luck."""
         control = None
         if self.innovation is not None and math.isfinite(self.per_second):
-            least_s = self.ordered.about(1.0)
+            least_s = float(self.seen[0])
             control = control_of(self.latency_s, self.innovation, limit_s, least_s, self.per_second)
         return late_share(self.latency_s > limit_s, self.fresh, control)
 
@@ -219,7 +176,7 @@ class Sample:
             return late
         # Few are beyond it where many are equal to it. As many of these as are missing count as
         # beyond, evenly spread: the error is no less than that of those few.
-        missing = len(self.latency_s) - 1 - self.place(share) - late.late
+        missing = len(self.latency_s) - 1 - self._place(share) - late.late
         if late.late + missing < EQUAL_FROM:
             return late
         equal = np.flatnonzero(self.latency_s == limit_s)
@@ -230,27 +187,19 @@ class Sample:
 
     def beyond(self, share: float) -> float:
         """Return the latency that this share of them is beyond."""
-        return self.ordered.at(self.place(share))
+        return float(self.ordered[self._place(share)])
 
-    def place(self, share: float) -> int:
-        """Return the place in order, from 0, of the latency that this share of them is beyond."""
+    def _place(self, share: float) -> int:
         count = len(self.latency_s)
         return min(max(math.ceil(count * (1 - share)) - 1, 0), count - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Located:
-    """A percentile of latencies, of which intervals of any confidence follow.
+    """Percentile of latencies, of which intervals of any confidence follow.
 
-    Attributes
-    ----------
-    percentile, estimate_s, late
-        As ``Percentile`` has them.
-    beyond : float
-        The share of requests of this run that are beyond it.
-    slope : float
-        By how much less that changes without luck, from limit to limit.
-    sample : Sample
+    `beyond`: the share of this run that is beyond it; `slope`: by how much less that changes
+    without luck, from limit to limit.
     """
 
     percentile: float
@@ -281,16 +230,16 @@ def located(
     if percentile >= 100:
         raise InvalidInput(f"percentile is {percentile:g}", hint="it is below 100")
     beyond = 1 - percentile / 100
-    ordered = Ordered(latency_s, beyond)
-    per_second = _falling_off(ordered, ordered.about(beyond), beyond)
-    sample = Sample(latency_s, fresh, innovation, ordered, per_second)
+    ordered = np.sort(latency_s)
+    seen = np.sort(latency_s[::EVERY]) if len(latency_s) >= FROM else ordered
+    sample = Sample(latency_s, fresh, innovation, ordered, seen)
+    sample = sample.falling_off(sample.about(beyond), beyond)
     share, slope = beyond, 1.0
     late = sample.at(share)
     if late.luck:
         # The luck that there was differs from limit to limit.
         share = _without_luck(late, beyond, slope)
-        per_second = _falling_off(ordered, sample.beyond(share), beyond)
-        sample = replace(sample, per_second=per_second)
+        sample = sample.falling_off(sample.beyond(share), beyond)
         late = sample.at(share)
         aside = sample.at(ASIDE * share)
         if aside.share > late.share:
@@ -302,12 +251,6 @@ def located(
                 break
             late = sample.at(share)
     return Located(percentile, sample.beyond(share), late, share, slope, sample)
-
-
-def _falling_off(ordered: Ordered, limit_s: float, beyond: float) -> float:
-    """Return by which power a second latencies fall off up to a limit that `beyond` is beyond."""
-    further_s = limit_s - ordered.about(math.sqrt(beyond))
-    return -math.log(beyond) / 2 / further_s if further_s > 0 else math.inf
 
 
 def _without_luck(late: LateShare, beyond: float, slope: float) -> float:
@@ -325,14 +268,9 @@ def checked(latency_s: Latencies, fresh: Flags) -> int:
     return len(latency_s)
 
 
-LARGEST = 0.01
-"""The share of the largest values that must come of ENOUGH_LATE busy periods: a mean rests on them,
-and a run that has not seen them is off and does not know it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean, of requests or over time.
+    """Mean of requests or over time.
 
     Attributes
     ----------
@@ -345,7 +283,7 @@ class Mean:
     periods : int
         Busy periods that the largest hundredth of values is of.
     alike : float
-        Correlation of what neighbouring batches deviate by.
+        Correlation of the deviations of neighbouring batches.
     """
 
     estimate: float
@@ -366,20 +304,12 @@ class Mean:
         return (self.high - self.low) / 2 / self.estimate if self.estimate else math.inf
 
 
-def mean_of(
-    value: Latencies,
-    fresh: Flags,
-    over: Latencies | None = None,
-    *,
-    confidence: float = 0.95,
-) -> Mean:
-    """Return the sum of values over the sum of what they are over, with an interval.
+def mean_of(value: Latencies, fresh: Flags, over: Latencies | None = None) -> Mean:
+    """Return the sum of values over the sum of what they are over, with an interval of 95 %.
 
     By request: its latency over 1 is the mean latency; what it waits over the time until the next
     comes is the mean number that wait (J. Little, 1961); its service over that, the utilization;
     1 over that, the throughput.
-
-    Deviations of batches of whole busy periods say how far it may be off, as of late requests.
 
     Parameters
     ----------
@@ -389,47 +319,34 @@ def mean_of(
         Those with which a busy period begins.
     over : float64[requests], optional
         Absent: 1 each.
-    confidence : float
-        Above 0 and below 1.
 
-    Raises
-    ------
-    InvalidInput
-        Where an argument makes no sense, or there is no request.
+    Raises InvalidInput where an argument makes no sense, or there is no request.
 
     Complexity: linear. Source: the ratio estimator of ``batches``.
     """
     count = checked(value, fresh)
-    number(above=0)(confidence, "confidence")
-    if confidence >= 1:
-        raise InvalidInput(f"confidence is {confidence:g}", hint="it is below 1")
     weight = np.ones(count) if over is None else over
     checked(weight, fresh)
     total = float(weight.sum())
     if not total:
-        return Mean(math.nan, -math.inf, math.inf, confidence, 0, 0.0)
+        return Mean(math.nan, -math.inf, math.inf, CONFIDENCE, 0, 0.0)
     estimate = float(value.sum()) / total
     deviation = value - estimate * weight
     begins = np.flatnonzero(fresh)
     cuts = cuts_of(begins, count)
     others = len(cuts) - 2
-    periods = _largest(value, fresh)
+    at = count - max(int(count * LARGEST), 1)
+    periods = periods_of(np.flatnonzero(value >= np.partition(value, at)[at]), begins)
     if others < 1:
-        return Mean(estimate, -math.inf, math.inf, confidence, periods, 0.0)
+        return Mean(estimate, -math.inf, math.inf, CONFIDENCE, periods, 0.0)
     sums = np.add.reduceat(deviation, cuts[:-1])
     squares = float(sums @ sums)
     if not squares:
-        return Mean(estimate, estimate, estimate, confidence, periods, 0.0)
+        return Mean(estimate, estimate, estimate, CONFIDENCE, periods, 0.0)
     error = math.sqrt(squares * (others + 1) / others) / total
     alike = float(sums[1:] @ sums[:-1]) / squares
     each = np.add.reduceat(deviation, begins if begins[0] == 0 else np.append(0, begins))
     skewness = skewness_of(each)
-    below, above = reach_of(freedom_of(others, each), confidence, skewness, skewness)
+    below, above = reach_of(freedom_of(others, each), CONFIDENCE, skewness, skewness)
     low, high = estimate - error * below, estimate + error * above
-    return Mean(estimate, low, high, confidence, periods, alike)
-
-
-def _largest(value: Latencies, fresh: Flags) -> int:
-    """Return how many busy periods the largest values are of; all that are equal to the least."""
-    at = len(value) - max(int(len(value) * LARGEST), 1)
-    return periods_of(np.flatnonzero(value >= np.partition(value, at)[at]), np.flatnonzero(fresh))
+    return Mean(estimate, low, high, CONFIDENCE, periods, alike)

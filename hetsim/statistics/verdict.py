@@ -14,17 +14,23 @@ from hetsim.errors import InvalidInput
 from hetsim.statistics.batches import Flags, Latencies, LateShare, late_share
 from hetsim.statistics.intervals import Located, checked, located
 
-LOADGEN_CONFIDENCE = 0.99
-"""LoadGen's own, with a tolerance of 0."""
+Answer = Literal["meets", "misses", "undecided"]
+End = Literal["answered", "budget", "ended"]
+"""Why a run ended: all was answered, its budget was spent, or no more requests came."""
+
+FIRST_LOOK = 2**14
+"""Requests after which a run is looked at first; then each time that it is twice as long."""
+
+CONFIDENCE = 0.99
+"""Of a verdict, over all looks at a run that grows; also LoadGen's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """LoadGen's verdict.
+    """Verdict of MLPerf's LoadGen.
 
     Attributes
     ----------
-    valid : bool
     more : int
         Requests that it would take to be valid, if none of them were late; 0 where it is.
     """
@@ -34,21 +40,15 @@ class EarlyStopping:
 
 
 def early_stopping(
-    requests: int, late: int, share: float, confidence: float = LOADGEN_CONFIDENCE
+    requests: int, late: int, share: float, confidence: float = CONFIDENCE
 ) -> EarlyStopping:
-    """Return what LoadGen says of a run of its server scenario.
+    """Return what LoadGen says of a run of its server scenario with so many late requests.
 
-    Valid where, were just this share of all requests on time, as few late ones as these would
-    be seen with a chance below 1 - `confidence`: so many on time are needed for `late`.
+    Valid where, were just `share` of all requests on time, as few late ones as these would be seen
+    with a chance below 1 - `confidence`. It takes requests for independent, which in a queue they
+    are not, and so calls too many runs at high load valid.
 
-    Parameters
-    ----------
-    requests : int
-    late : int
-        Of these, over the latency that is asked for.
-    share : float
-        Of requests that must be on time, above 0 and below 1.
-    confidence : float
+    Raises InvalidInput where an argument makes no sense.
 
     Complexity: logarithmic in the requests. Source: ``MinPassingQueriesFinder`` of LoadGen,
     https://github.com/mlcommons/inference/blob/master/loadgen/early_stopping.cc; its sum of the
@@ -64,31 +64,19 @@ def early_stopping(
     return EarlyStopping(requests >= needed, max(needed - requests, 0))
 
 
-def least_on_time(late: int, share: float, confidence: float = LOADGEN_CONFIDENCE) -> int:
+def least_on_time(late: int, share: float, confidence: float = CONFIDENCE) -> int:
     """Return how many requests on time LoadGen wants beside `late` late ones."""
 
-    def chance(on_time: int) -> float:
-        """Return how likely so few late ones are of so many, at just this share on time."""
-        return float(special.betainc(on_time, late + 1, share))
+    def likely(on_time: int) -> bool:
+        return float(special.betainc(on_time, late + 1, share)) >= 1 - confidence
 
     low, high = 0, 1
-    while chance(high) >= 1 - confidence:
+    while likely(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if chance(middle) >= 1 - confidence else (low, middle)
+        low, high = (middle, high) if likely(middle) else (low, middle)
     return high
-
-
-Answer = Literal["meets", "misses", "undecided"]
-End = Literal["answered", "budget", "ended"]
-"""Why a run ended: all was answered, its budget was spent, or no more requests came."""
-
-FIRST_LOOK = 2**14
-"""Requests after which a run is looked at first; then each time that it is twice as long."""
-
-CONFIDENCE = 0.99
-"""Of a verdict, over all looks at a run that grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +85,6 @@ class Verdict:
 
     Attributes
     ----------
-    answer : "meets", "misses" or "undecided"
     late : LateShare
         Of the requests beyond the latency that is asked for.
     off : float
@@ -145,13 +132,12 @@ def verdict_of(
         Those with which a busy period begins.
     share : float
         Above 0 and below 1.
-    latency_limit_s : float
     confidence : float
         That neither answer is wrong: one-sided, as only one end decides.
     at : Located, optional
         The percentile at that share, where it was located already, or by innovations.
 
-    Complexity: linear.
+    Complexity: O(n log n).
     """
     count = checked(latency_s, fresh)
     if at is None:
@@ -170,9 +156,8 @@ def verdict_of(
         meets, misses = without_luck + above < 1 - share, without_luck - below > 1 - share
     if meets or misses:
         return Verdict("meets" if meets else "misses", late, off, 0, mlperf)
-    return Verdict(
-        "undecided", late, off, _more(found.late, without_luck - (1 - share), off), mlperf
-    )
+    more = _more(found.late, without_luck - (1 - share), off)
+    return Verdict("undecided", late, off, more, mlperf)
 
 
 def verdict_of_all(
@@ -180,8 +165,7 @@ def verdict_of_all(
 ) -> Verdict:
     """Return what requests say of an objective where they are all that there are: a trace, whole.
 
-    Nothing is drawn, so that the share on time is known and not estimated: the objective is met
-    or missed. Parameters as those of ``verdict_of``. Complexity: linear.
+    The share on time is known then and not estimated. Parameters as those of ``verdict_of``.
     """
     count = checked(latency_s, fresh)
     late = late_share(latency_s > latency_limit_s, fresh)
@@ -191,10 +175,9 @@ def verdict_of_all(
 
 def _more(at: LateShare, gap: float, off: float) -> int:
     """Return about how many requests are missing: what a share is off by falls as their root."""
-    times = max(at.needed / max(at.late_periods, 1), 1.0)
-    if gap and math.isfinite(off):
-        times = max(times, (off / gap) ** 2)
-    elif not gap:
+    times = max(at.needed / max(at.late_periods, 1), 2.0)
+    if not gap:
         times = math.inf
-    times = max(times, 2.0)
+    elif math.isfinite(off):
+        times = max(times, (off / gap) ** 2)
     return int(min((times - 1) * at.requests, float(np.iinfo(np.int64).max // 2)))

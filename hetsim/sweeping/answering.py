@@ -20,8 +20,7 @@ from hetsim.placement.bounds.lower_bound import stated_bound
 from hetsim.placement.objective import kept_s
 from hetsim.placement.planning import plan
 from hetsim.problem.problem import Problem
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.resolving import Made
+from hetsim.simulation.service.resolution import Asked, Made
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.simulate import simulate

@@ -1,4 +1,10 @@
-"""Arrivals: when the requests of a stream come, one class a kind, and their random numbers."""
+"""Arrivals: when the requests of one stream come, one class a kind, and their random numbers.
+
+A kind is a frozen dataclass with `rate_per_s`, the mean number of requests a second;
+``faster(by)``, the same arrivals in 1/`by` of the time, exactly so for a power of two; and
+``blocks(numbers)``, the times of arrival in seconds from 0 on, ascending, in blocks of one or more
+that end where the arrivals do. ``Closed`` clients come as they are answered.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -25,40 +31,46 @@ from hetsim.workload.traces import (
     read_trace,
 )
 
+Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
 BLOCK = 2**16
 """Numbers that are drawn, and times that are handed out, at a time."""
 
 MAX_SEED = 2**63 - 1
 
+SMALLEST = 1e-12
+"""Smallest rate or factor above 0, so that what is made of it stays finite."""
+
+LEAST_CV, MOST_CV = 0.01, 20.0
+"""Beyond these gaps are as good as constant, or nearly all of them are nothing at all."""
+
+MAX_CHANGES = 10.0
+"""Changes of state for each request; what changes more often is a Poisson process to look at."""
+
+Spacing = Literal["constant", "poisson"]
+SPACINGS: tuple[Spacing, ...] = ("constant", "poisson")
+MAX_SIZE = 2**16
+
+Think = Literal["constant", "exponential"]
+THINKS: tuple[Think, ...] = ("constant", "exponential")
+MAX_CONCURRENCY = 2**20
+TURNS = 64
+"""Turns whose times to think are drawn at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Where the random numbers of one stream are from.
+    """Random numbers of one stream.
 
-    What a stream draws follows from the seed and its own name alone: other streams, their order
-    and the plan that serves them change nothing. So plans that are compared see the same
-    requests at the same times.
-
-    Attributes
-    ----------
-    seed : int
-        Of the workload.
-    stream : str
-        Its name.
+    They follow from the seed of the workload and the stream's name alone, so that plans that are
+    compared see the same requests at the same times.
     """
 
     seed: int
     stream: str
 
     def generator(self, purpose: str, part: int = 0) -> np.random.Generator:
-        """Return the numbers for one purpose, from their beginning.
-
-        Parameters
-        ----------
-        purpose : str
-            Two purposes have numbers that are independent of each other.
-        part : int
-            Parts of one purpose are independent of each other, too.
+        """Return the numbers for one part of one purpose, independent of those for all others.
 
         Source: SeedSequence of numpy, whose spawn key is made of the names here.
         """
@@ -68,17 +80,11 @@ class Numbers:
         return np.random.Generator(np.random.PCG64(sequence))
 
 
-SMALLEST = 1e-12
-"""Of any rate or factor that is not 0, for the same."""
-
-_not_negative = number(least=0)
-_positive = number(above=0)
-
-
 def not_negative(value: float, name: str) -> None:
     """Raise InvalidInput where `value` is no number from 0 to LARGEST."""
-    _not_negative(value, name)
-    _bounded(value, name)
+    number(least=0)(value, name)
+    if value > LARGEST:
+        raise InvalidInput(f"{name} is {value:g}, above {LARGEST:g}")
 
 
 def check_rate(value: float, name: str) -> None:
@@ -92,68 +98,19 @@ def check_rate(value: float, name: str) -> None:
 
 def positive(value: float, name: str) -> None:
     """Raise InvalidInput where `value` is no number from SMALLEST to LARGEST."""
-    _positive(value, name)
-    _bounded(value, name)
+    number(above=0)(value, name)
+    not_negative(value, name)
     if value < SMALLEST:
         raise InvalidInput(f"{name} is {value:g}, below {SMALLEST:g}")
 
 
-def factor(value: float) -> float:
-    """Return by how much time is to run faster. Raises InvalidInput where that is no number."""
+def _factor(value: float) -> float:
     positive(value, "the factor")
     return float(value)
 
 
-def several(values: Sequence[float], name: str, least: int) -> None:
-    """Raise InvalidInput where `values` has fewer entries than `least`."""
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise refused(name, values, "a list of numbers")
-    if len(values) < least:
-        raise InvalidInput(f"{name} has {len(values)} entries", hint=f"write {least} or more")
-
-
-def _bounded(value: float, name: str) -> None:
-    if value > LARGEST:
-        raise InvalidInput(f"{name} is {value:g}, above {LARGEST:g}")
-
-
-Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-
-
-class Arrivals(Protocol):
-    """When the requests of one stream arrive, each whatever became of those before.
-
-    A kind is a frozen dataclass; its fields are what a file says of it.
-    """
-
-    kind: ClassVar[str]
-
-    @property
-    def rate_per_s(self) -> float:
-        """Requests a second, on average over a long time."""
-        ...
-
-    def faster(self, factor: float) -> Arrivals:
-        """Return the same arrivals in 1/`factor` of the time.
-
-        By a power of two the times are exactly those of before over `factor`.
-        """
-        ...
-
-    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds from 0 on, none earlier than one before it.
-
-        Each block has one or more. They end where the arrivals end, and most never do.
-        """
-        ...
-
-
-def running_sums(gaps: Callable[[int], Seconds]) -> Iterator[Seconds]:
-    """Yield the sums of what `gaps` draws, so many at a time, added one after the other.
-
-    What is summed so far goes into the next block as its first term: the sums are those of one
-    long array, to the last bit.
-    """
+def _running_sums(gaps: Callable[[int], Seconds]) -> Iterator[Seconds]:
+    """Yield the sums of what `gaps` draws, to the last bit those of one long array."""
     row = np.empty(BLOCK + 1)
     row[0] = 0.0
     while True:
@@ -164,19 +121,22 @@ def running_sums(gaps: Callable[[int], Seconds]) -> Iterator[Seconds]:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """A request every 1/`rate_per_s` seconds, the first at 0; none where the rate is 0."""
-
-    kind: ClassVar[str] = "constant"
-
+class _AtRate:
     rate_per_s: float
 
     def __post_init__(self) -> None:
         check_rate(self.rate_per_s, "rate_per_s")
 
-    def faster(self, by: float) -> Constant:
+    def faster(self, by: float) -> Self:
         """Return the same arrivals in 1/`by` of the time."""
-        return replace(self, rate_per_s=self.rate_per_s * factor(by))
+        return replace(self, rate_per_s=self.rate_per_s * _factor(by))
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(_AtRate):
+    """A request every 1/`rate_per_s` seconds, the first at 0; none where the rate is 0."""
+
+    kind: ClassVar[str] = "constant"
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
         """Yield the times of arrival in seconds. Each is rounded once: no error adds up."""
@@ -187,39 +147,24 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
+class Poisson(_AtRate):
     """A Poisson process: gaps are exponential and independent; none come at a rate of 0."""
 
     kind: ClassVar[str] = "poisson"
 
-    rate_per_s: float
-
-    def __post_init__(self) -> None:
-        check_rate(self.rate_per_s, "rate_per_s")
-
-    def faster(self, by: float) -> Poisson:
-        """Return the same arrivals in 1/`by` of the time."""
-        return replace(self, rate_per_s=self.rate_per_s * factor(by))
-
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
         """Yield the times of arrival in seconds: those of rate 1, over the rate."""
         if self.rate_per_s:
-            generator = numbers.generator("gaps")
-            for sums in running_sums(generator.standard_exponential):
+            for sums in _running_sums(numbers.generator("gaps").standard_exponential):
                 yield sums / self.rate_per_s
 
 
-LEAST_CV, MOST_CV = 0.01, 20.0
-"""Beyond these gaps are as good as constant, or nearly all of them are nothing at all."""
-
-
 @dataclass(frozen=True, slots=True)
-class Gamma:
+class Gamma(_AtRate):
     """A renewal process with gamma distributed gaps; none come at a rate of 0.
 
     Attributes
     ----------
-    rate_per_s : float
     cv : float
         Coefficient of variation of the gaps: 1 is a Poisson process, above it requests come in
         clusters, below it they are more regular.
@@ -227,11 +172,10 @@ class Gamma:
 
     kind: ClassVar[str] = "gamma"
 
-    rate_per_s: float
     cv: float
 
     def __post_init__(self) -> None:
-        check_rate(self.rate_per_s, "rate_per_s")
+        _AtRate.__post_init__(self)
         positive(self.cv, "cv")
         if not LEAST_CV <= self.cv <= MOST_CV:
             raise InvalidInput(
@@ -239,22 +183,47 @@ class Gamma:
                 hint="constant arrivals have 0; mmpp and burst cluster more",
             )
 
-    def faster(self, by: float) -> Gamma:
-        """Return the same arrivals in 1/`by` of the time."""
-        return replace(self, rate_per_s=self.rate_per_s * factor(by))
-
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
         """Yield the times of arrival in seconds: sums of gaps of shape 1/cv**2, scaled."""
         if not self.rate_per_s:
             return
         generator = numbers.generator("gaps")
         shape = 1.0 / self.cv**2
-        for sums in running_sums(lambda count: generator.standard_gamma(shape, count)):
+        for sums in _running_sums(lambda count: generator.standard_gamma(shape, count)):
             yield sums / shape / self.rate_per_s
 
 
-MAX_CHANGES = 10.0
-"""Changes of state for each request; what changes more often is a Poisson process to look at."""
+@dataclass(frozen=True, slots=True)
+class Burst(_AtRate):
+    """Bursts of `size` requests at one time.
+
+    Attributes
+    ----------
+    rate_per_s : float
+        Of requests: there are `rate_per_s` / `size` bursts a second.
+    size : int
+        Requests of one burst.
+    spacing : "constant" or "poisson"
+        When bursts come: every so often, the first at 0, or as a Poisson process.
+    """
+
+    kind: ClassVar[str] = "burst"
+
+    size: int
+    spacing: Spacing = "constant"
+
+    def __post_init__(self) -> None:
+        _AtRate.__post_init__(self)
+        whole(1, MAX_SIZE)(self.size, "size")
+        one_of(*SPACINGS)(self.spacing, "spacing")
+
+    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
+        """Yield the times of arrival in seconds, `size` of each."""
+        each = Constant if self.spacing == "constant" else Poisson
+        for times in each(self.rate_per_s / self.size).blocks(numbers):
+            for part in np.array_split(times, self.size):
+                if part.size:
+                    yield np.repeat(part, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,12 +250,14 @@ class Mmpp:
     sojourns_s: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        several(self.rates_per_s, "rates_per_s", 2)
-        several(self.sojourns_s, "sojourns_s", 2)
-        for at, rate in enumerate(self.rates_per_s):
-            check_rate(rate, f"rates_per_s[{at}]")
-        for at, sojourn in enumerate(self.sojourns_s):
-            positive(sojourn, f"sojourns_s[{at}]")
+        for name, check in (("rates_per_s", check_rate), ("sojourns_s", positive)):
+            values = getattr(self, name)
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                raise refused(name, values, "a list of numbers")
+            if len(values) < 2:
+                raise InvalidInput(f"{name} has {len(values)} entries", hint="write 2 or more")
+            for at, value in enumerate(values):
+                check(value, f"{name}[{at}]")
         if len(self.rates_per_s) != len(self.sojourns_s):
             raise InvalidInput(
                 f"{len(self.rates_per_s)} rates, and {len(self.sojourns_s)} sojourns",
@@ -309,7 +280,7 @@ class Mmpp:
 
     def faster(self, by: float) -> Mmpp:
         """Return the same arrivals in 1/`by` of the time: its changes of state, too."""
-        by = factor(by)
+        by = _factor(by)
         return replace(
             self,
             rates_per_s=tuple(rate * by for rate in self.rates_per_s),
@@ -319,14 +290,13 @@ class Mmpp:
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
         """Yield the times of arrival in seconds.
 
-        A Poisson process of rate 1 on the axis of how many requests are expected until then;
-        what of it a state lasts for is put on the axis of time.
+        A Poisson process of rate 1 on the axis of expected requests, put on the axis of time.
         """
         if not self.rate_per_s:
             return
         states = _States(self, numbers)
         generator = numbers.generator("gaps")
-        for expected in running_sums(generator.standard_exponential):
+        for expected in _running_sums(generator.standard_exponential):
             yield states.times_of(expected)
 
 
@@ -385,49 +355,6 @@ class _States:
 
 def _continued(sums: Seconds, terms: Seconds) -> Seconds:
     return np.concatenate([sums[:-1], np.cumsum(np.concatenate([sums[-1:], terms]))])
-
-
-Spacing = Literal["constant", "poisson"]
-SPACINGS: tuple[Spacing, ...] = ("constant", "poisson")
-MAX_SIZE = 2**16
-
-
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """Bursts of `size` requests at one time.
-
-    Attributes
-    ----------
-    rate_per_s : float
-        Of requests: there are `rate_per_s` / `size` bursts a second.
-    size : int
-        Requests of one burst.
-    spacing : "constant" or "poisson"
-        When bursts come: every so often, the first at 0, or as a Poisson process.
-    """
-
-    kind: ClassVar[str] = "burst"
-
-    rate_per_s: float
-    size: int
-    spacing: Spacing = "constant"
-
-    def __post_init__(self) -> None:
-        check_rate(self.rate_per_s, "rate_per_s")
-        whole(1, MAX_SIZE)(self.size, "size")
-        one_of(*SPACINGS)(self.spacing, "spacing")
-
-    def faster(self, by: float) -> Burst:
-        """Return the same arrivals in 1/`by` of the time."""
-        return replace(self, rate_per_s=self.rate_per_s * factor(by))
-
-    def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
-        """Yield the times of arrival in seconds, `size` of each."""
-        each = Constant if self.spacing == "constant" else Poisson
-        for times in each(self.rate_per_s / self.size).blocks(numbers):
-            for part in np.array_split(times, self.size):
-                if part.size:
-                    yield np.repeat(part, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,8 +456,8 @@ class Replay:
 
     def faster(self, by: float) -> Replay:
         """Return the same arrivals in 1/`by` of the time."""
-        start_s = None if self.start_s is None else self.start_s / factor(by)
-        return replace(self, speed_up=self.speed_up * factor(by), start_s=start_s)
+        start_s = None if self.start_s is None else self.start_s / _factor(by)
+        return replace(self, speed_up=self.speed_up * _factor(by), start_s=start_s)
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
         """Yield the times of arrival in seconds."""
@@ -541,13 +468,6 @@ class Replay:
     def _played(self, arrival_s: Seconds) -> Seconds:
         played = arrival_s / self.speed_up
         return played + self.start_s if self.start_s else played
-
-
-Think = Literal["constant", "exponential"]
-THINKS: tuple[Think, ...] = ("constant", "exponential")
-MAX_CONCURRENCY = 2**20
-TURNS = 64
-"""Turns whose times to think are drawn at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -594,7 +514,7 @@ class Closed:
 
 
 Open: TypeAlias = Constant | Poisson | Gamma | Mmpp | Burst | Replay
-"""Arrivals that do not ask what became of the requests before; each is an ``Arrivals``."""
+"""Arrivals that do not ask what became of the requests before."""
 
 KINDS: Mapping[str, type[Open] | type[Closed]] = MappingProxyType(
     {kind.kind: kind for kind in (Constant, Poisson, Gamma, Mmpp, Burst, Replay, Closed)}

@@ -44,11 +44,8 @@ class Autoscaling:
 
     Attributes
     ----------
-    min_replicas, max_replicas : int
     initial_replicas : int, optional
         Of which the run begins, started and loaded; absent: `min_replicas`.
-    target_ongoing_requests : float
-        Requests, queued or under way, for each replica.
     max_ongoing_requests : int, optional
         That a replica has under way at most; absent: 5. Not of a model with batches, of which a
         replica takes as many as its instances' ``max_in_flight`` says.
@@ -57,26 +54,18 @@ class Autoscaling:
     look_back_period_s : float
         How far back that goes. It is counted five times within it, or once in
         `metrics_interval_s` where that is shorter.
-    upscale_delay_s, downscale_delay_s : float
-        How long more, or fewer, replicas must have been wanted before they are had.
-    downscale_to_zero_delay_s : float, optional
-        The same of the last replica; absent: `downscale_delay_s`.
+    upscale_delay_s, downscale_delay_s, downscale_to_zero_delay_s : float
+        How long more, fewer or none must have been wanted before they are had.
     upscaling_factor, downscaling_factor : float, optional
-        On the difference between the replicas that are wanted and that run.
-    smoothing_factor : float
-        Of both where they are absent; Ray Serve's older name.
-    upscale_smoothing_factor, downscale_smoothing_factor : float, optional
-        Before `smoothing_factor`, after the factors above; older names, too.
-    aggregation_function : "mean", "max" or "min"
-        Of what was counted.
+        On the difference between the replicas that are wanted and that run; absent, the older
+        names: `upscale_smoothing_factor`, `downscale_smoothing_factor`, `smoothing_factor`.
     control_loop_interval_s : float
         How often the controller decides.
     graceful_shutdown_wait_loop_s : float
         How often a replica that is to go looks whether it has ended all that it had; it takes
         nothing new meanwhile.
     startup_s : float
-        Seconds that a replica takes to start before its weights are loaded, which comes by the
-        links from the host on top: of the process, of what it reads from disk.
+        Seconds that a replica takes to start before its weights are loaded over the links.
     """
 
     min_replicas: int = 1
@@ -107,20 +96,16 @@ class Autoscaling:
         if self.max_ongoing_requests is not None:
             whole(1, MAX_ONGOING)(self.max_ongoing_requests, "max_ongoing_requests")
         one_of(*AGGREGATIONS)(self.aggregation_function, "aggregation_function")
-        for name in ABOVE_ZERO:
+        for name in (*OFTEN, *FACTORS, *DELAYS):
             value = getattr(self, name)
-            if value is not None:
-                number(above=0)(value, name)
-        for name in OFTEN:
-            if getattr(self, name) < LEAST_S:
+            if value is None:
+                continue
+            check = number(least=0) if name in DELAYS else number(above=0)
+            check(value, name)
+            if name in OFTEN and value < LEAST_S:
                 raise WorkloadError(
-                    f"{name} is {getattr(self, name):g} s, below {LEAST_S:g} s",
-                    hint="write a longer one",
+                    f"{name} is {value:g} s, below {LEAST_S:g} s", hint="write a longer one"
                 )
-        for name in FROM_ZERO:
-            value = getattr(self, name)
-            if value is not None:
-                number(least=0)(value, name)
         if self.target_ongoing_requests < LEAST_ONGOING:
             raise WorkloadError(
                 f"target_ongoing_requests is {self.target_ongoing_requests:g}, below "
@@ -182,18 +167,6 @@ class Autoscaling:
 RECORDS = 0.2
 """Of the look-back period: after how much of it requests are counted once more."""
 
-ABOVE_ZERO = (
-    "target_ongoing_requests",
-    "metrics_interval_s",
-    "look_back_period_s",
-    "upscaling_factor",
-    "downscaling_factor",
-    "smoothing_factor",
-    "upscale_smoothing_factor",
-    "downscale_smoothing_factor",
-    "control_loop_interval_s",
-    "graceful_shutdown_wait_loop_s",
-)
 LEAST_S = 1e-6
 LEAST_ONGOING = 1e-9
 MOST_COUNTS = 100_000
@@ -205,9 +178,12 @@ OFTEN = (
 )
 """What happens again and again."""
 
-FROM_ZERO = (
-    "upscale_delay_s",
-    "downscale_delay_s",
-    "downscale_to_zero_delay_s",
-    "startup_s",
+FACTORS = (
+    "target_ongoing_requests",
+    "upscaling_factor",
+    "downscaling_factor",
+    "smoothing_factor",
+    "upscale_smoothing_factor",
+    "downscale_smoothing_factor",
 )
+DELAYS = ("upscale_delay_s", "downscale_delay_s", "downscale_to_zero_delay_s", "startup_s")

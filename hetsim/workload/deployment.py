@@ -35,13 +35,10 @@ class Instances:
 
     Attributes
     ----------
-    count : int
     devices : tuple of str
         Those of the platform that each of them may use; empty: all.
-    strategy : str, optional
-        What plans it, as ``--strategy`` takes it; absent: that of the model.
-    plan : str, optional
-        A saved plan, in the place of a strategy.
+    strategy, plan : str, optional
+        What plans it, as ``--strategy`` takes it, absent: that of the model; or a saved plan.
     max_in_flight : int, optional
         Batches that each of them has under way at most. Absent: one, as in Triton, where requests
         are batched, have priorities or wait by a policy of their own, or the model is loaded on
@@ -75,14 +72,9 @@ class Instances:
 class QueuePolicy:
     """How requests wait.
 
-    Attributes
-    ----------
-    max_queue_size : int
-        Requests that may wait; a further one is rejected. 0: any number.
-    default_timeout_us : int
-        How long a request may wait, in microseconds. 0: for ever.
-    timeout_action : "reject" or "delay"
-        Of a request that waited longer: it is rejected, or goes after all that did not.
+    At most `max_queue_size`, 0 for any number, a further one being rejected; for
+    `default_timeout_us` microseconds, 0 for ever. One that waited longer is rejected, or goes after
+    all that did not ("delay").
     """
 
     max_queue_size: int = 0
@@ -99,13 +91,8 @@ class QueuePolicy:
 class DynamicBatching:
     """How requests that wait become one batch.
 
-    Attributes
-    ----------
-    max_batch_size : int
-    preferred_batch_size : tuple of int
-        Ascending sizes; a batch of one of them goes at once. Empty: the largest alone.
-    max_queue_delay_us : int
-        How long the oldest request waits for others, in microseconds.
+    A batch of a preferred size (ascending; empty: the largest alone) goes at once; else the oldest
+    request waits `max_queue_delay_us` microseconds for others.
     """
 
     max_batch_size: int
@@ -148,10 +135,8 @@ class Served:
         every size that a batch may have.
     batch_dim : str, optional
         The open dimension that is the batch; absent: the first of the first input.
-    instances : tuple of Instances
     routing : "round_robin", "shortest_queue" or "least_finish"
         Which instance gets a batch.
-    queue_policy : QueuePolicy
     priority_levels : int
         Levels of priority, 1 the first; 0: requests have none.
     default_priority_level : int

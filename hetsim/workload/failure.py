@@ -28,18 +28,10 @@ _FORM = "write 'kill DEVICE at 3ms', 'kill DEVICE at 3ms for 5ms' or 'hang DEVIC
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A device that stops.
+    """A device that stops at a time from the start of the clock.
 
-    Attributes
-    ----------
-    device : str
-    at_s : float
-        When, from the start of the clock.
-    kind : "kill" or "hang"
-        Gone at once, with all that it holds; or it gives no answer any more.
-    for_s : float or None
-        After a kill: how long until the device is back, empty; None: never. Of a hang: how
-        long until it is taken for dead; it never comes back.
+    A *kill* is at once, with all that it holds; the device is back after `for_s`, empty, or never.
+    A *hang* gives no answer any more: after `for_s` it is taken for dead, for good.
     """
 
     device: str
@@ -190,18 +182,10 @@ ByDevice: TypeAlias = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Which devices fail, when, and for how long.
+    """Which devices fail, when, and for how long: at given times, and at random.
 
-    Attributes
-    ----------
-    injected : tuple of Failure
-        At times that are given.
-    mtbf_s : float or mapping of str to float, optional
-        Mean time that a device works until it fails. By name: others do not fail.
-    mttr_s : float or mapping of str to float, optional
-        Mean time until it is back; what it loads then is not in this.
-    times : "exponential" or "constant"
-        How both are distributed.
+    The mean times to failure and to repair (without loading) are of all devices, or by name, where
+    others do not fail; both are exponential or constant.
     """
 
     injected: tuple[Failure, ...] = ()

@@ -23,16 +23,10 @@ SHARED = ""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Requests:
-    """Requests that follow each other.
+    """Requests that follow each other, ascending, also from one block to the next.
 
-    Attributes
-    ----------
-    arrival_s : float64[requests]
-        Ascending, also from one block to the next.
-    stream : int64[requests]
-        Which of the workload's streams each is of.
-    variant : int64[requests]
-        Which of the ``variants`` of its stream it is.
+    `stream` is which of the workload's streams each is of, `variant` which of the ``variants`` of
+    its stream it is.
     """
 
     arrival_s: Seconds
@@ -108,11 +102,7 @@ def _shared(workload: Workload, arrivals: Open) -> Iterator[Requests]:
 
 
 def _merged(sources: list[Iterator[Requests]]) -> Iterator[Requests]:
-    """Merge by time, then by source.
-
-    What comes before the last of each block that is at hand can be preceded by nothing that is
-    not; of the last time itself the next block may have more. Of many sources less is taken.
-    """
+    """Merge by time, then by source."""
     if len(sources) == 1:
         for one in sources[0]:
             stream, variant = map(np.ascontiguousarray, (one.stream, one.variant))
@@ -193,15 +183,12 @@ class Came:
 
     Attributes
     ----------
-    stream : Stream
-    requests : int
     last_s : float
         When the last one came; 0 where none did.
     rate_per_s : float
         Requests a second until the end of the workload; 0 where none came.
     gap_cv : float
-        Coefficient of variation of the gaps between them; NaN of fewer than two gaps, or where
-        all came at once.
+        Coefficient of variation of the gaps; NaN of fewer than two, or where all came at once.
     by_variant : tuple of int
         Requests of each of the stream's ``variants``.
     """

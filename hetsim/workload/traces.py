@@ -7,7 +7,6 @@ import functools
 import gzip
 import json
 import math
-import os
 import re
 import zlib
 from array import array
@@ -30,14 +29,8 @@ from hetsim.errors import WorkloadError, nearest
 class Trace:
     """Requests that came somewhere.
 
-    Attributes
-    ----------
-    format : str
-        What the file was read as.
-    arrival_s : float64[requests]
-        Ascending, from the first time of the file on, or from an earlier one that was asked for.
-    columns : mapping of str to int64[requests]
-        What was asked for of each request, e.g. how many tokens it brought.
+    `arrival_s` (float64[requests]) ascends from the first time of the file on, or from an earlier
+    one that was asked for; `columns` has what was asked for of each request, int64[requests].
     """
 
     format: str
@@ -131,28 +124,14 @@ MAX_REQUESTS = 50_000_000
 MAX_LINES = MAX_REQUESTS + 1_000_000
 """The empty ones, too."""
 
-_DEFLATED = 1032
-"""Most bytes that one of a compressed file may stand for."""
-
 
 def lines_of(path: Path, shown: str) -> Iterator[str]:
-    """Yield the lines of the file at `path`, with what ends them.
-
-    Raises
-    ------
-    WorkloadError
-        Where it is no readable file, no text, or has a line that no trace has.
-    """
+    """Yield the lines of the file at `path`, with what ends them."""
     try:
         with open_regular(path) as plain:
             stream: BinaryIO | gzip.GzipFile = plain
-            most = os.fstat(plain.fileno()).st_size
             if path.suffix == ".gz":
                 stream = gzip.GzipFile(fileobj=plain, mode="rb")
-                most *= _DEFLATED
-            if most > MAX_LINES:
-                _count(stream, shown)
-                stream.seek(0)
             yield from _lines(stream, shown)
     except FileNotFoundError:
         raise WorkloadError("no such file", where=shown) from None
@@ -167,23 +146,6 @@ def lines_of(path: Path, shown: str) -> Iterator[str]:
         raise WorkloadError(f"cannot be read: {error}", where=shown) from None
 
 
-def _count(stream: BinaryIO | gzip.GzipFile, shown: str) -> None:
-    """Raise WorkloadError where there are more lines than MAX_LINES. Quicker than to read them."""
-    lines = 0
-    while data := stream.read(MAX_LINE_BYTES):
-        found = data.count(b"\n")
-        if not found and len(data) == MAX_LINE_BYTES:
-            # A line that no trace has: who reads the lines tells where.
-            return
-        lines += found
-        if lines > MAX_LINES:
-            raise WorkloadError(
-                f"more than {MAX_REQUESTS} requests",
-                where=f"{shown}:{MAX_LINES}",
-                hint="cut the trace: head -n",
-            )
-
-
 def _lines(stream: BinaryIO | gzip.GzipFile, shown: str) -> Iterator[str]:
     number = 0
     while data := stream.readline(MAX_LINE_BYTES):
@@ -193,6 +155,12 @@ def _lines(stream: BinaryIO | gzip.GzipFile, shown: str) -> Iterator[str]:
                 f"a line of {MAX_LINE_BYTES} bytes or more",
                 where=f"{shown}:{number}",
                 hint="a trace has one request a line",
+            )
+        if number > MAX_LINES:
+            raise WorkloadError(
+                f"more than {MAX_REQUESTS} requests",
+                where=f"{shown}:{MAX_LINES}",
+                hint="cut the trace: head -n",
             )
         try:
             yield data.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -226,15 +194,7 @@ Row = tuple[int, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a format has the time of a request.
-
-    Attributes
-    ----------
-    column : str
-    unit : str
-    also : str
-        A column that it has besides, which tells it from others.
-    """
+    """Column of a format that has the time of a request, its unit, and `also` another column."""
 
     column: str
     unit: Unit
@@ -254,19 +214,10 @@ lines with timestamp, input_length, output_length and hash_ids.
 
 
 class File(NamedTuple):
-    """A file of requests, and how it is read.
+    """A file of requests, CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
 
-    Attributes
-    ----------
-    path : str
-        CSV or JSON lines, compressed by gzip where it ends in ``.gz``.
-    format : str, optional
-        Absent: what its first line looks like.
-    column : str, optional
-        Which column or key has the time, of the formats that do not say it: ``csv``, ``jsonl``.
-        A CSV of one column without a name needs none.
-    unit : str, optional
-        Of that time; absent: seconds.
+    `format` is absent where it is what the first line looks like; `column` and `unit` are those of
+    the time, of formats that do not say it: ``csv`` and ``jsonl``.
     """
 
     path: str
@@ -285,13 +236,9 @@ class File(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """The first time of a file.
+    """The first time of a file, and whether it counts from 1970.
 
-    Attributes
-    ----------
-    since_1970 : bool
-        Whether it counts from 1970; times of two files are comparable where both do, or neither.
-    at_s : Fraction
+    Times of two files are comparable where both do, or neither.
     """
 
     since_1970: bool
@@ -299,10 +246,7 @@ class Beginning(NamedTuple):
 
 
 def beginning_of(file: File) -> Beginning:
-    """Return when the first request of a file came. Raises WorkloadError as ``read_trace``.
-
-    Complexity: constant, as files are in the order of time.
-    """
+    """Return when the first request of a file came. Raises WorkloadError as ``read_trace``."""
     return _beginning(file, file.stamp)
 
 
@@ -324,27 +268,7 @@ def read_trace(
     where: tuple[tuple[str, str], ...] = (),
     since_s: Fraction | None = None,
 ) -> Trace:
-    """Read a trace.
-
-    Parameters
-    ----------
-    file : File
-    columns : tuple of str
-        Further columns to read, of whole numbers above 0.
-    where : tuple of (column, value)
-        Only the requests that have these values are read.
-    since_s : Fraction, optional
-        The time from which arrivals are counted, no later than the first; absent: the file's first.
-
-    Raises
-    ------
-    WorkloadError
-        With file and line, where it cannot be read so, is empty, is not in the order of time, or
-        has more than MAX_REQUESTS requests.
-
-    A trace that was read is kept: to ask for it again costs nothing while the file is the same.
-    Complexity: linear in the file.
-    """
+    """Read a trace."""
     return _read(file, columns, where, since_s, file.stamp)
 
 

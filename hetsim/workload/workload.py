@@ -42,14 +42,7 @@ _FORM = re.compile(
 class Slo:
     """At least this share of the requests is to be answered within this latency.
 
-    "p99 at most 50 ms" and "99 % within 50 ms" say the same.
-
-    Attributes
-    ----------
-    share : float
-        Of requests on time, above 0 and below 1.
-    latency_s : float
-        From arrival to answer.
+    "p99 at most 50 ms" and "99 % within 50 ms" say the same. The share is above 0 and below 1.
     """
 
     share: float
@@ -123,13 +116,8 @@ MAX_VARIANTS = 256
 class Follows:
     """A dimension that is as large as a column of the trace says, up to the next bucket.
 
-    Attributes
-    ----------
-    column : str
-    buckets : tuple of int
-        Sizes that the model is prepared for, ascending; a request takes the least that holds it.
-    above : "error" or "truncate"
-        Of a request that none holds: whether it is refused or cut to the largest.
+    A request takes the least of the ascending `buckets` that holds it; one that none holds is
+    refused, or cut to the largest ("truncate").
     """
 
     column: str
@@ -145,10 +133,7 @@ class Follows:
             raise InvalidInput("buckets do not ascend", hint="write e.g. [128, 512, 2048]")
 
     def bucket_of(self, trace: Trace) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return which bucket each request takes, int64[requests].
-
-        Raises WorkloadError where one fits none and is not to be cut.
-        """
+        """Return which bucket each request takes, int64[requests]."""
         sizes = trace.columns[self.column]
         which = np.searchsorted(np.asarray(self.buckets), sizes)
         if self.above == "error":
@@ -167,10 +152,7 @@ Dims = Mapping[str, "int | Follows"]
 
 
 def variants(dims: Dims) -> tuple[dict[str, int], ...]:
-    """Return every binding of the dimensions that may occur; the last one differs fastest.
-
-    Raises InvalidInput where there are more than MAX_VARIANTS.
-    """
+    """Return every binding of the dimensions that may occur; the last one differs fastest."""
     choices: list[Sequence[int]] = [
         given.buckets if isinstance(given, Follows) else (given,) for given in dims.values()
     ]
@@ -279,7 +261,6 @@ class Workload:
 
     Attributes
     ----------
-    streams : tuple of Stream
     duration_s : float, optional
         When requests no longer come; those that came are answered. Absent with `requests`, or
         where every stream is a replay.

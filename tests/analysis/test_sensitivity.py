@@ -29,8 +29,7 @@ from hetsim.placement.planning import again
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.keeping import kept_on
+from hetsim.simulation.service.resolution import Asked, kept_on
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.arrivals import Poisson
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served

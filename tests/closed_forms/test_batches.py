@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hetsim.simulation.service.stability import stability_of
+from hetsim.simulation.service.service import stability_of
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.intervals import mean_of
 from holding import at_loads, holds

@@ -45,13 +45,13 @@ def test_what_is_taken_from_a_busy_period_is_by_the_factor_of_the_others() -> No
         x, y = np.delete(controls, period), np.delete(each, period)
         factors.append(np.linalg.lstsq(x[:, None], y, rcond=None)[0][0])
     taken = np.asarray(factors) * controls
-    found = remaining(each, controls, requests)
-    assert found.luck == pytest.approx(taken.sum())
+    left, luck = remaining(each, controls, requests)
+    assert luck == pytest.approx(taken.sum())
     # What is left deviates from its own mean.
     mean = -taken.sum() / requests.sum()
-    assert found.each == pytest.approx(each - taken - mean * requests)
-    nothing = remaining(each, np.zeros(50), requests)
-    assert (nothing.luck, nothing.each.tolist()) == (0.0, each.tolist())
+    assert left == pytest.approx(each - taken - mean * requests)
+    nothing, none = remaining(each, np.zeros(50), requests)
+    assert (none, nothing.tolist()) == (0.0, each.tolist())
 
 
 def test_gaps_are_over_their_mean_and_that_of_the_last_is_not_known() -> None:

@@ -13,7 +13,7 @@ import scipy
 
 from hetsim.errors import InvalidInput
 from hetsim.statistics.batches import BATCHES, ENOUGH_LATE, late_share
-from hetsim.statistics.intervals import EQUAL_FROM, FROM, Ordered, Percentile, percentile_of
+from hetsim.statistics.intervals import EQUAL_FROM, Percentile, percentile_of
 from hetsim.statistics.verdict import verdict_of
 from queues import Kind, beyond, latency_at, sojourns
 from sweeps import sweep
@@ -169,12 +169,6 @@ def test_all_that_are_late_miss_however_few_there_are() -> None:
     assert verdict_of(np.full(60, 2.0), np.ones(60, dtype=bool), 0.99, 3.0).answer == "undecided"
 
 
-def test_an_atom_that_holds_the_percentile_is_the_interval() -> None:
-    latency_s, fresh = sojourns("M/D/1", 0.3, 50_000, 3)
-    found = percentile_of(latency_s, fresh, 50.0)
-    assert (found.low_s, found.estimate_s, found.high_s) == (1.0, 1.0, 1.0)
-
-
 def test_times_scale_to_the_bit() -> None:
     latency_s, fresh = sojourns("M/M/1", 0.8, 100_000, 7)
     found, other = (percentile_of(x, fresh, 99.0) for x in (latency_s, latency_s / 1024))
@@ -190,26 +184,6 @@ def test_no_percentile(percentile: float) -> None:
         percentile_of(np.ones(3), np.ones(2, dtype=bool), 99.0)
     with pytest.raises(InvalidInput, match="no request"):
         percentile_of(np.ones(0), np.ones(0, dtype=bool), 99.0)
-    with pytest.raises(InvalidInput, match="confidence is 1"):
-        percentile_of(np.ones(3), np.ones(3, dtype=bool), 99.0, 1)
-
-
-@pytest.mark.parametrize("percentile", [1.0, 10.0, 50.0, 90.0, 99.0, 99.9, 99.999])
-@pytest.mark.parametrize("kind", ["waits", "few values", "one value", "ascending"])
-def test_what_is_put_in_order_is_what_sorting_gives(percentile: float, kind: str) -> None:
-    rng = np.random.default_rng(3)
-    latency_s = rng.exponential(1.0, FROM + 7).cumsum() % 1000.0
-    if kind == "few values":
-        latency_s = np.floor(latency_s / 300)
-    elif kind == "one value":
-        latency_s[:] = 2.0
-    elif kind == "ascending":
-        latency_s.sort()
-    ordered = Ordered(latency_s, 1 - percentile / 100)
-    places = [0, 1, *rng.integers(0, len(latency_s), 20).tolist(), len(latency_s) - 1]
-    near = int(len(latency_s) * percentile / 100)
-    places += [near - 1, near]
-    assert [ordered.at(place) for place in places] == np.sort(latency_s)[places].tolist()
 
 
 def test_how_long_a_run_must_be_is_guessed_from_how_narrow_its_interval_is() -> None:

@@ -88,7 +88,7 @@ def capacity(
     from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
-    from hetsim.provisioning.rates.capacity import BUDGET, capacity_of
+    from hetsim.provisioning.rates.capacity import BUDGET, capacity
     from hetsim.reporting.tables.capacity import best_sentence, capacity_record, capacity_report
 
     invocation = current()
@@ -105,11 +105,11 @@ def capacity(
     told = told_where(comes, load.workload, first, load.deployment)
     with invocation.progress("looking for the rates that meet it"), told:
         limits: dict[str, int] = {"most_requests": most, "losses": survive or 0}
-        found = capacity_of(named, comes, hardware, asked=asked, **limits)
+        found = capacity(named, comes, platform=hardware, asked=asked, **limits)
         was = None
         if supposed():
             as_it_is = read_platform(as_it_is=True)
-            was = capacity_of(named, comes, as_it_is, asked=asked, **limits)
+            was = capacity(named, comes, platform=as_it_is, asked=asked, **limits)
     record = capacity_record(found)
     if target_rate is not None:
         record["target_per_s"] = target_rate

@@ -112,8 +112,8 @@ def recommend(
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
-    from hetsim.simulation.service.asked import Asked
     from hetsim.simulation.service.cost import Prices
+    from hetsim.simulation.service.resolution import Asked
     from hetsim.workload.files.reader import load_workload
 
     invocation = current()

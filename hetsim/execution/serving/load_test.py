@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hetsim.graph.model import Model
     from hetsim.problem.plan import Plan
     from hetsim.simulation.service.layout import Setup
-    from hetsim.simulation.service.resolving import Resolved
+    from hetsim.simulation.service.resolution import Resolved
 
 Values = Mapping[str, Any]
 

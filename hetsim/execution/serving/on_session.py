@@ -33,11 +33,9 @@ from hetsim.execution.serving.load_test import (
 )
 from hetsim.execution.serving.player import TIMES
 from hetsim.simulation.clock.runs import timeline_of
-from hetsim.simulation.service.layout import Setup, set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.recorded import Recorded
-from hetsim.simulation.service.resolving import Resolved
-from hetsim.simulation.service.running import Run, blocks_of, until_s
+from hetsim.simulation.service.layout import Setup, check_together, set_up
+from hetsim.simulation.service.resolution import Resolved
+from hetsim.simulation.service.run import Recorded, Run, blocks_of, until_s
 from hetsim.simulation.service.serving import played, service_of
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import SERVED

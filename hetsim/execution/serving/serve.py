@@ -30,10 +30,9 @@ from hetsim.execution.serving.player import (
 )
 from hetsim.execution.session import Session, crossing_bytes, transports
 from hetsim.simulation.clock.metrics import busy_seconds
-from hetsim.simulation.service.layout import Setup, set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.resolving import Resolved, resolve
-from hetsim.simulation.service.running import Run, blocks_of, until_s
+from hetsim.simulation.service.layout import Setup, check_together, set_up
+from hetsim.simulation.service.resolution import Resolved, resolve
+from hetsim.simulation.service.run import Run, blocks_of, until_s
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import keeping, played, service_of
 from hetsim.simulation.serving.real_time import RealTime
@@ -43,7 +42,7 @@ from hetsim.simulation.serving.tables import SERVED
 if TYPE_CHECKING:
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.hardware.spec import Platform
-    from hetsim.simulation.service.asked import Asked
+    from hetsim.simulation.service.resolution import Asked
     from hetsim.workload.deployment import Deployment
     from hetsim.workload.workload import Workload
 

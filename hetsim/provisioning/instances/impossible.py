@@ -13,9 +13,8 @@ from hetsim.placement.bounds.area import prices
 from hetsim.placement.constraints import check_runnable
 from hetsim.problem.parts import Held
 from hetsim.problem.problem import Problem
-from hetsim.provisioning.rates.ceiling import SLACK, rates_of
-from hetsim.provisioning.rates.impossible import too_slow
-from hetsim.simulation.service.resolving import Made
+from hetsim.provisioning.rates.ceiling import SLACK, rates_of, too_slow
+from hetsim.simulation.service.resolution import Made
 from hetsim.workload.workload import Workload
 
 Sized = Sequence[tuple[int, Problem]]

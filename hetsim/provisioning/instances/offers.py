@@ -15,9 +15,8 @@ from hetsim.provisioning.instances.replicas import Chosen, Floats, Flow, Part, R
 from hetsim.provisioning.instances.search import Best, few_of
 from hetsim.provisioning.rates.ceiling import busy_s, demand_of
 from hetsim.simulation.clock.templates import template_of
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.memory import held_by_instance
-from hetsim.simulation.service.resolving import Made, Resolved, resolve_model
+from hetsim.simulation.service.layout import held_by_instance
+from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve_model
 from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Routing, Served
 from hetsim.workload.workload import Stream, Workload, by_model, variant_of

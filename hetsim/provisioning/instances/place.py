@@ -25,10 +25,8 @@ from hetsim.provisioning.instances.offers import (
 from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.capacity import BUDGET
 from hetsim.provisioning.rates.ceiling import rates_of
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.layout import Setup, set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.resolving import Made, Resolved, resolve
+from hetsim.simulation.service.layout import Setup, check_together, set_up
+from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
 from hetsim.statistics.verdict import Answer

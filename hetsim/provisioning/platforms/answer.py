@@ -18,7 +18,7 @@ from hetsim.provisioning.platforms.policies import Placed, Policy, strategies
 from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
 from hetsim.provisioning.platforms.search import Found, Run, Tried
 from hetsim.provisioning.platforms.vectors import survey
-from hetsim.provisioning.rates.redundancy.answer import Survived
+from hetsim.provisioning.rates.answer import Survived
 from hetsim.simulation.service.service import Service
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.workload import Workload

@@ -17,7 +17,7 @@ from hetsim.provisioning.platforms.policies import Placed, Policy, up_to
 from hetsim.provisioning.platforms.question import Arrivals, Question, Way, drawn
 from hetsim.simulation.clock.templates import Layout, Part, structure_of
 from hetsim.simulation.service.figures import chosen, judged, latencies_of, stability
-from hetsim.simulation.service.stability import Stability
+from hetsim.simulation.service.service import Stability
 from hetsim.simulation.serving.engine import Serving, pays
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
 from hetsim.simulation.serving.tables import loads, seconds_alone

@@ -46,12 +46,12 @@ from hetsim.provisioning.platforms.search import BUDGET, Found, Search, Tried
 from hetsim.provisioning.platforms.splits import splits_of
 from hetsim.provisioning.platforms.vectors import all_vectors, survey
 from hetsim.provisioning.platforms.ways import Planner
+from hetsim.provisioning.rates.answer import Loss
 from hetsim.provisioning.rates.ceiling import rates_of
-from hetsim.provisioning.rates.redundancy.answer import Loss
-from hetsim.provisioning.rates.surviving import survive_as
-from hetsim.simulation.service.asked import Asked
+from hetsim.provisioning.rates.redundancy import survive
 from hetsim.simulation.service.cost import Prices
-from hetsim.simulation.service.running import expected
+from hetsim.simulation.service.resolution import Asked
+from hetsim.simulation.service.run import expected
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.workload import Workload
 
@@ -242,8 +242,13 @@ def _chosen(
     service = serve(deployment, comes, platform, asked=asked, until_answered=drawn)
     survived = None
     if question.losses:
-        survived = survive_as(
-            deployment, comes, platform, losses=question.losses, asked=asked, until_answered=drawn
+        survived = survive(
+            deployment,
+            comes,
+            platform=platform,
+            losses=question.losses,
+            asked=asked,
+            until_answered=drawn,
         )
         if not drawn:
             # Who is late of given requests is counted, not estimated.

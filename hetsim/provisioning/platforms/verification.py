@@ -54,7 +54,7 @@ from hetsim.provisioning.platforms.plays import judged_of, outcomes_of, said_of,
 from hetsim.provisioning.platforms.policies import Placed, Policy, places_of, serves, up_to
 from hetsim.provisioning.platforms.question import UNIT, Aim, Counts, Instance, Question
 from hetsim.simulation.service.figures import chosen
-from hetsim.simulation.service.stability import stability_of
+from hetsim.simulation.service.service import stability_of
 from hetsim.simulation.serving.setup import Outcomes
 
 BLOCK = 1 << 16

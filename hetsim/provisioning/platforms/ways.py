@@ -29,10 +29,8 @@ from hetsim.provisioning.platforms.question import (
 )
 from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import template_of
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.batch_dim import batch_dims
-from hetsim.simulation.service.memory import held
-from hetsim.simulation.service.resolving import Made, Resolved, resolve
+from hetsim.simulation.service.layout import held
+from hetsim.simulation.service.resolution import Asked, Made, Resolved, batch_dims, resolve
 from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Deployment, DynamicBatching, Instances, Served
 from hetsim.workload.workload import Stream, Workload

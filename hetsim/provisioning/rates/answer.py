@@ -1,16 +1,16 @@
-"""The answer: which rates a deployment carries within what is asked, and why no more."""
+"""Answers to capacity questions: rates, losses of devices, and availability."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from hetsim.core import checks
-from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
-from hetsim.simulation.service.resolving import Resolved
+from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
+from hetsim.provisioning.rates.search import CONFIDENCE
+from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Service
 from hetsim.statistics.intervals import Percentile
 from hetsim.statistics.verdict import Answer
@@ -26,14 +26,9 @@ Choice: TypeAlias = tuple[tuple[int, tuple[str, ...]], ...]
 class Rates:
     """Rates that meet every objective, in requests a second of all streams together.
 
-    Attributes
-    ----------
-    low_per_s, high_per_s : float
-        The lowest and the highest that does; 0 for the lowest where that is proved of all below
-        the highest.
-    misses_below_per_s, misses_above_per_s : float, optional
-        The nearest rates beside them that do not. None: no such rate was found, as far as was
-        looked. What lies between is undecided.
+    From the lowest, 0 where that is proved of all below the highest, to the highest; and the
+    nearest beside them that do not, None where no such rate was found. What lies between is
+    undecided.
     """
 
     low_per_s: float
@@ -42,7 +37,7 @@ class Rates:
     misses_above_per_s: float | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Carried:
     """What one deployment carries.
 
@@ -58,9 +53,8 @@ class Carried:
     one_span : str, optional
         Why the rates that meet it need not be all up to one; None where that is proved.
     answer : "meets", "misses" or "undecided"
-        Whether any rate was found that meets every objective, or none is there.
-    proved : bool
-        Where it misses: that no rate can meet them.
+        Whether any rate was found that meets every objective, or none is there; `proved`, where it
+        misses, that no rate can.
     rates : tuple of Rates
         Ascending; empty where none was found.
     factor : Fraction, optional
@@ -68,15 +62,11 @@ class Carried:
     sample_per_s : float, optional
         The highest rate at which the first `sample` requests alone meet every objective; infinite
         where they do at any.
-    sample : int
     ceiling_per_s : float
-        The rate from which on more work comes than can be done, however long it goes on.
-    ceiling_binds : str
-        What is busy all the time there.
-    at : Service, optional
-        What becomes of the requests at the highest rate that meets them.
-    beyond : Service, optional
-        The same at the lowest rate above that was seen to miss, where it was played.
+        The rate from which on more work comes than can be done; `ceiling_binds`, what is busy then.
+    at, beyond : Service, optional
+        What becomes of the requests at the highest rate that meets them, and at the lowest above
+        that was seen to miss.
     ends : str
         Why there are no higher ones.
     requests : int
@@ -91,19 +81,19 @@ class Carried:
     name: str
     resolved: tuple[Resolved, ...] = field(repr=False)
     how: How
-    one_span: str | None
+    one_span: str | None = None
     answer: Answer
     proved: bool
-    rates: tuple[Rates, ...]
-    factor: Fraction | None
-    sample_per_s: float | None
-    sample: int
-    ceiling_per_s: float
-    ceiling_binds: str
-    at: Service | None = field(repr=False)
-    beyond: Service | None = field(repr=False)
+    rates: tuple[Rates, ...] = ()
+    factor: Fraction | None = None
+    sample_per_s: float | None = None
+    sample: int = 0
+    ceiling_per_s: float = 0.0
+    ceiling_binds: str = ""
+    at: Service | None = field(default=None, repr=False)
+    beyond: Service | None = field(default=None, repr=False)
     ends: str
-    requests: int
+    requests: int = 0
     refused: Infeasible | None = None
     losses: tuple[Without, ...] = ()
 
@@ -137,16 +127,10 @@ class Carried:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Without:
-    """What a deployment carries without some devices.
+    """What a deployment carries without some devices, or with all of them.
 
-    Attributes
-    ----------
-    lost : tuple of str
-        Those that were left out; none: all are there.
-    sets : tuple of Choice
-        What it stands for: so many of devices that are alike, together; each entry another such
-        choice, that leaves the same.
-    carried : Carried
+    `sets` is what it stands for: so many of devices that are alike, together; each entry another
+    such choice, that leaves the same.
     """
 
     lost: tuple[str, ...]
@@ -160,7 +144,6 @@ class Capacity:
 
     Attributes
     ----------
-    workload : Workload
     rate_per_s : float
         Of all its streams as it says them: what factors are on.
     rows : tuple of Carried
@@ -187,14 +170,8 @@ class Capacity:
     def require(self, rate_per_s: float | None = None) -> Carried:
         """Return a deployment that carries a rate; absent: any that meets the objectives.
 
-        Raises
-        ------
-        Infeasible
-            Where it is proved that no plan can, or nothing can be served.
-        ObjectiveMissed
-            Where each deployment was seen to miss.
-        Undecided
-            Where neither is known of one of them, and none carries it.
+        Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
+        Undecided where neither is known.
         """
         if rate_per_s is not None:
             checks.number(above=0)(rate_per_s, "rate_per_s")
@@ -238,16 +215,225 @@ class Capacity:
 
 def nearest_miss(service: Service) -> tuple[Slo, Percentile] | None:
     """Return the objective whose percentile is largest beside its limit, with that percentile."""
-    found: list[tuple[float, Slo, Percentile]] = []
-    for stream in service.streams:
-        by_percentile: Mapping[float, Percentile] = {
-            one.percentile: one for one in stream.percentiles
-        }
-        for objective in stream.objectives:
-            one = by_percentile.get(objective.slo.percentile)
-            if one is not None:
-                found.append((one.estimate_s / objective.slo.latency_s, objective.slo, one))
-    if not found:
-        return None
-    _, slo, percentile = max(found, key=lambda one: one[0])
-    return slo, percentile
+    found = [
+        (one.slo, percentile)
+        for stream in service.streams
+        for one in stream.objectives
+        for percentile in stream.percentiles
+        if percentile.percentile == one.slo.percentile
+    ]
+    return max(found, key=lambda one: one[1].estimate_s / one[0].latency_s, default=None)
+
+
+Known: TypeAlias = Literal["played", "refused", "not asked"]
+
+MINUTES_A_MONTH = 365.25 * 24 * 60 / 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """Devices that are down, as often as it is so.
+
+    Attributes
+    ----------
+    lost : tuple of str
+        Those that were left out.
+    sets : tuple of Choice
+        What it stands for: so many down of devices that are alike, none of the others that matter;
+        each entry another such state that leaves the same. The first has `lost` in it.
+    chance : Fraction
+        Of all of these together.
+    how : "played", "refused" or "not asked"
+        Played; a model cannot be served; or left open, as it is too rare to matter.
+    anew : tuple of str
+        Models that were planned again, as none of their instances was left.
+    """
+
+    lost: tuple[str, ...]
+    sets: tuple[Choice, ...]
+    chance: Fraction
+    answer: Answer
+    how: Known
+    service: Service | None = field(repr=False)
+    anew: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """Device that matters, the share of its time that it is up, and who says so."""
+
+    device: str
+    share: Fraction
+    source: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Availability:
+    """How much of the time a workload's objectives hold.
+
+    Between `low` and `high`, one where nothing is undecided. The likeliest states come first;
+    `devices` are those that matter; `impossible` is why no plans at all reach the target, where
+    that is proved.
+    """
+
+    target: Fraction
+    low: Fraction
+    high: Fraction
+    states: tuple[State, ...]
+    devices: tuple[Matter, ...]
+    impossible: str | None = None
+
+    @property
+    def answer(self) -> Answer:
+        """Whether the objectives hold as often as is asked."""
+        if self.low >= self.target:
+            return "meets"
+        return "misses" if self.high < self.target else "undecided"
+
+    @property
+    def minutes_a_month(self) -> tuple[float, float]:
+        """How long they do not hold, at least and at most, of a month of 365.25 / 12 days."""
+        return (
+            float(1 - self.high) * MINUTES_A_MONTH,
+            float(1 - self.low) * MINUTES_A_MONTH,
+        )
+
+    def require(self) -> Availability:
+        """Return itself where the target is reached.
+
+        Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
+        Undecided where neither is known.
+        """
+        if self.answer == "meets":
+            return self
+        asked = f"{float(self.target):.10g} of the time"
+        if self.answer == "undecided":
+            raise Undecided(
+                f"whether the objectives hold {asked} is undecided", hint="give more --requests"
+            )
+        if self.impossible is not None:
+            raise Infeasible(
+                f"the objectives cannot hold {asked}: {self.impossible}",
+                hint="add devices, or such as are up more often",
+            )
+        raise ObjectiveMissed(
+            f"the objectives do not hold {asked}, but {float(self.high):.10g} at most",
+            hint="add devices or instances, or ask for a longer latency",
+        )
+
+
+ORDER: dict[Answer, int] = {"meets": 0, "undecided": 1, "misses": 2}
+
+
+def confidence_of_each(number: int) -> float:
+    """Return that of each of so many verdicts at which all of them together are right."""
+    return 1 - (1 - CONFIDENCE) / max(number, 1)
+
+
+def answer_of(service: Service) -> Answer:
+    """Return what a run says of all objectives together."""
+    return max(
+        (one.verdict.answer for stream in service.streams for one in stream.objectives),
+        key=lambda one: ORDER[one],
+        default="undecided",
+    )
+
+
+def check_objectives(workload: Workload) -> None:
+    """Raise UsageError where there is no objective."""
+    if not any(stream.slos for stream in workload.streams):
+        raise UsageError("no stream has an objective", hint="give one, e.g. p99=50ms")
+
+
+def check_asked(workload: Workload) -> None:
+    """Raise UsageError where there is no objective, or devices fail anyway."""
+    check_objectives(workload)
+    if workload.failures is not None:
+        raise UsageError(
+            "devices that fail while requests come, and losses that are for good",
+            hint="leave the failures out, or simulate them without asking what survives",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loss:
+    """What becomes of a workload without some devices.
+
+    `lost`, `sets` and `anew` are as in ``State``; `service` is None where a model cannot be served,
+    for the reason `refused`.
+    """
+
+    lost: tuple[str, ...]
+    sets: tuple[Choice, ...]
+    answer: Answer
+    service: Service | None = field(repr=False)
+    anew: tuple[str, ...] = ()
+    refused: Infeasible | None = None
+
+    @property
+    def choices(self) -> int:
+        """How many sets of devices it stands for."""
+        return sum(
+            math.prod(math.comb(len(names), count) for count, names in one) for one in self.sets
+        )
+
+    @property
+    def badness(self) -> tuple[int, float]:
+        """What tells the worse of two: the answer, then the percentile beside its limit."""
+        if self.service is None:
+            return ORDER["misses"], math.inf
+        nearest = nearest_miss(self.service)
+        if nearest is None:
+            return ORDER[self.answer], math.inf if self.answer == "misses" else 0.0
+        slo, percentile = nearest
+        return ORDER[self.answer], percentile.estimate_s / slo.latency_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survived:
+    """Whether objectives hold without any one device, or any few, at `most`.
+
+    Losses come worst first; the loss of `unused` devices changes nothing; `impossible` is why no
+    plan at all survives the worst, where that is proved.
+    """
+
+    most: int
+    intact: Loss
+    losses: tuple[Loss, ...]
+    unused: tuple[str, ...]
+    impossible: str | None = None
+
+    @property
+    def worst(self) -> Loss:
+        """The loss that is worst; that of none where no device matters."""
+        return self.losses[0] if self.losses else self.intact
+
+    @property
+    def answer(self) -> Answer:
+        """Of all losses together, and of none."""
+        return max((self.intact.answer, self.worst.answer), key=lambda one: ORDER[one])
+
+    def require(self) -> Loss:
+        """Return the worst loss, where the objectives hold without any.
+
+        Raises Infeasible where it is proved impossible, ObjectiveMissed where it is missed,
+        Undecided where neither is known.
+        """
+        bad = self.intact if self.intact.answer == "misses" else self.worst
+        if self.answer == "meets":
+            return self.worst
+        named = "with all devices" if not bad.lost else f"without {', '.join(bad.lost)}"
+        if self.answer == "undecided":
+            raise Undecided(
+                f"whether the objectives hold {named} is undecided", hint="give more --requests"
+            )
+        if self.impossible is not None:
+            raise Infeasible(
+                f"the objectives cannot hold {named}: {self.impossible}",
+                hint="add a device, or ask for a longer latency",
+            )
+        why = f": {bad.refused.what}" if bad.refused is not None else ""
+        raise ObjectiveMissed(
+            f"the objectives are missed {named}{why}",
+            hint="add a device or an instance, or ask for a longer latency",
+        )

@@ -1,4 +1,4 @@
-"""The verb ``capacity``: which rates a platform carries within what is asked of latencies."""
+"""The verb ``capacity``: rates that a platform carries within its objectives."""
 
 from __future__ import annotations
 
@@ -10,18 +10,102 @@ from hetsim.core.going import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounds.lower_bound import stated_bound
-from hetsim.provisioning.rates.answer import Capacity, Carried
-from hetsim.provisioning.rates.carrying import Question, carried, refused
-from hetsim.provisioning.rates.ceiling import demand_of
-from hetsim.provisioning.rates.enduring import carried_without
-from hetsim.provisioning.rates.impossible import impossible_as
-from hetsim.provisioning.rates.redundancy.answer import check_objectives
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.layout import set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.resolving import Made, Resolved, resolve
+from hetsim.provisioning.rates.answer import (
+    Capacity,
+    Carried,
+    Rates,
+    Without,
+    check_objectives,
+    confidence_of_each,
+)
+from hetsim.provisioning.rates.carried import Question, carried, refused
+from hetsim.provisioning.rates.ceiling import demand_of, impossible_as
+from hetsim.provisioning.rates.losses import Leaving, ways
+from hetsim.simulation.service.layout import check_together, set_up
+from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
+from hetsim.statistics.verdict import Answer
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.workload import Workload
+
+
+def carried_without(
+    question: Question, platform: Platform, losses: int, *, most_requests: int, gap: float
+) -> Carried:
+    """Return what a deployment carries with all devices and without any `losses` of them."""
+    rows, _ = ways(Leaving(question.resolved, platform), losses)
+    confidence = confidence_of_each(len(rows))
+    found = []
+    for lost, sets, left in rows:
+        if left.refused is not None:
+            row = refused(question.name, left.refused)
+        else:
+            setup = left.set_up(question.workload)
+            asked = replace(question, resolved=left.resolved, setup=setup)
+            row = carried(asked, most_requests=most_requests, gap=gap, confidence=confidence)
+        found.append(Without(lost, sets, row))
+    return least_of(found)
+
+
+def least_of(found: Sequence[Without]) -> Carried:
+    """Return what is carried in all cases, the first that of all devices."""
+    rows = [one.carried for one in found]
+    rates = tuple(_in_all([one.rates for one in rows]))
+    binds = min(found, key=lambda one: one.carried.highest_per_s)
+    if not rates:
+        missed = [one for one in found if one.carried.answer == "misses"]
+        binds = next((one for one in missed if one.carried.proved), (missed or [binds])[0])
+    row = binds.carried
+    answer: Answer = "meets"
+    if not rates:
+        apart = all(one.answer == "meets" for one in rows) and row.how != "verdicts"
+        answer = "misses" if row.answer == "misses" or apart else "undecided"
+    tight = min(found, key=lambda one: one.carried.ceiling_per_s)
+    samples = [one.sample_per_s for one in rows if one.sample_per_s is not None]
+    return replace(
+        rows[0],
+        how="scan" if any(one.how == "scan" for one in rows) else rows[0].how,
+        one_span=next((one.one_span for one in rows if one.one_span is not None), None),
+        answer=answer,
+        proved=answer == "misses" and row.proved,
+        rates=rates,
+        factor=row.factor if rates and row.highest_per_s == rates[-1].high_per_s else None,
+        sample_per_s=min(samples, default=None),
+        ceiling_per_s=tight.carried.ceiling_per_s,
+        ceiling_binds=tight.carried.ceiling_binds + _named(tight),
+        at=row.at,
+        beyond=row.beyond,
+        ends=row.ends + _named(binds),
+        requests=sum(one.requests for one in rows),
+        losses=tuple(sorted(found, key=lambda one: one.carried.highest_per_s)),
+    )
+
+
+def _named(one: Without) -> str:
+    return f" without {', '.join(one.lost)}" if one.lost else ""
+
+
+def _in_all(spans: Sequence[Sequence[Rates]]) -> Sequence[Rates]:
+    """The rates that are in a span of each, ascending."""
+    found = spans[0]
+    for others in spans[1:]:
+        found = [both for one in found for other in others if (both := _in_both(one, other))]
+    return found
+
+
+def _in_both(one: Rates, other: Rates) -> Rates | None:
+    low, high = max(one.low_per_s, other.low_per_s), min(one.high_per_s, other.high_per_s)
+    below = [
+        each for each in (one.misses_below_per_s, other.misses_below_per_s) if each is not None
+    ]
+    above = [
+        each for each in (one.misses_above_per_s, other.misses_above_per_s) if each is not None
+    ]
+    return (
+        Rates(low, high, max(below, default=None), min(above, default=None))
+        if low <= high
+        else None
+    )
+
 
 BUDGET = 2**20
 """Requests after which a run at one rate ends that has told nothing."""
@@ -49,16 +133,17 @@ def capacity(
     most_requests: int = BUDGET,
     gap: float = GAP,
     losses: int = 0,
+    asked: Asked | None = None,
 ) -> Capacity:
     """Return which rates of a workload meet its objectives on a platform, a row a deployment.
 
     All that comes by itself comes faster or slower, by one factor, in the mixture that the workload
     says; how long it goes on does not matter. Where it has a trace, the requests of the
     workload are what is asked about: the answer is exact where it is proved that more are late the
-    faster they come (``sizing.monotone``), and else found on a grid that is refined at every change
-    of sign. Where chance makes the requests, what is asked about is what holds in the long run: the
-    highest rate that was shown to meet every objective, and the lowest that was shown to miss one,
-    by runs that go on until they tell, all on the same requests closer or further apart.
+    faster they come (``exact_rate.why_not``), and else found on a grid that is refined at every
+    change of sign. Where chance makes the requests, what is asked about is what holds in the long
+    run: the highest rate that was shown to meet every objective, and the lowest that was shown to
+    miss one, by runs that go on until they tell, all on the same requests closer or further apart.
 
     Parameters
     ----------
@@ -66,7 +151,6 @@ def capacity(
         How the models are served; several have names. What they have in common is planned once.
     workload : Workload
         With objectives, and arrivals at rates above 0.
-    platform : Platform
     most_requests : int
         Requests after which a run at one rate ends undecided.
     gap : float
@@ -74,6 +158,8 @@ def capacity(
     losses : int
         Rates must meet the objectives without any so many devices, too, as ``survive`` has it: each
         row is the least over these losses, and has them.
+    asked : Asked, optional
+        How models are read, priced and planned for.
 
     Raises
     ------
@@ -83,28 +169,6 @@ def capacity(
 
     Complexity: that of the plans, and some ten runs a deployment, on traces some ten to 300.
     """
-    return capacity_of(
-        deployments,
-        workload,
-        platform,
-        asked=None,
-        most_requests=most_requests,
-        gap=gap,
-        losses=losses,
-    )
-
-
-def capacity_of(
-    deployments: Deployment | Mapping[str, Deployment],
-    workload: Workload,
-    platform: Platform,
-    *,
-    asked: Asked | None,
-    most_requests: int = BUDGET,
-    gap: float = GAP,
-    losses: int = 0,
-) -> Capacity:
-    """Return what ``capacity`` does, of models read and planned for as `asked`."""
     if isinstance(deployments, Deployment):
         deployments = {_name(deployments): deployments}
     if not deployments:

@@ -1,22 +1,26 @@
-"""The rate that nothing carries: more work comes than devices, links and instances can do."""
+"""Bounds on rates and latencies: the ceiling of a deployment, objectives that no plan meets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from hetsim.errors import UsageError
+from hetsim.core.units import format_seconds
+from hetsim.errors import UnsupportedNode, UsageError
+from hetsim.placement.bounds.lower_bound import stated_bound
+from hetsim.placement.planning import without
+from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import Template
 from hetsim.simulation.service.layout import Setup
-from hetsim.simulation.service.resolving import Resolved
+from hetsim.simulation.service.resolution import Made, Resolved
 from hetsim.workload.arrivals import Closed
-from hetsim.workload.workload import Workload
+from hetsim.workload.workload import Stream, Workload
 
 SLACK = 1e-9
 """Of a bound: what its sums may be rounded by, and more."""
@@ -24,15 +28,10 @@ SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """A rate at which requests wait longer and longer.
+    """Factor on what comes at which requests wait longer and longer; infinite without a bound.
 
-    Attributes
-    ----------
-    factor : float
-        On what comes; infinite where nothing bounds it.
-    binds : str
-        What is busy all the time then: a device, a link, or the instances of a model; of
-        several what costs most.
+    `binds` is what is busy all the time then: a device, a link, or the instances of a model; of
+    several what costs most.
     """
 
     factor: float
@@ -159,11 +158,7 @@ def busy_s(template: Template) -> NDArray[np.float64]:
 def _loads(
     resolved: Sequence[Resolved], setup: Setup
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.float64], list[str], list[int]]:
-    """By template: busy seconds of devices, links, instances (0), and what it takes at least.
-
-    Also how many seconds a second each has, what it is called, and where the instances of each
-    model begin.
-    """
+    """By template: busy seconds of devices, links, instances (0), and what it takes at least."""
     problem = setup.plan_tasks.plan.problem
     names = [f"device {name}" for name in problem.devices]
     names += [f"link {name}" for name in setup.plan_tasks.links]
@@ -206,3 +201,35 @@ def _prices(
     )
     assert limits.status == 0
     return np.maximum(-np.asarray(limits.ineqlin.marginals), 0.0)
+
+
+def impossible_as(workload: Workload, made: Made, lost: Sequence[str] = ()) -> str | None:
+    """Return why no plan without some devices meets an objective, at any rate."""
+    for stream in workload.streams:
+        if not stream.slos:
+            continue
+        able: list[Problem] = []
+        unable: list[UnsupportedNode] = []
+        for (model, _, _), problem in made.problems.items():
+            if model != stream.model:
+                continue
+            try:
+                able.append(without(problem, lost) if lost else problem)
+            except UnsupportedNode as error:
+                unable.append(error)
+        if unable and not able:
+            return f"{unable[0].where}: {unable[0].what}"
+        why = too_slow(stream, able) if able else None
+        if why is not None:
+            return why
+    return None
+
+
+def too_slow(stream: Stream, problems: Iterable[Problem]) -> str | None:
+    """Return why no plan meets an objective of a stream, by the bounds of its model's problems."""
+    least_s = min(stated_bound(problem) or 0.0 for problem in problems)
+    for slo in stream.slos:
+        if least_s > slo.latency_s:
+            least = format_seconds(least_s)
+            return f"no plan of {stream.model} takes less than {least}, and {slo} is asked"
+    return None

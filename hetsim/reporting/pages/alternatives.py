@@ -18,15 +18,13 @@ from hetsim.provisioning.platforms.answer import Recommendation
 from hetsim.provisioning.platforms.question import UNIT, Counts
 from hetsim.provisioning.platforms.question import Question as PlatformQuestion
 from hetsim.provisioning.platforms.search import BUDGET, Search, Tried
-from hetsim.provisioning.rates.carrying import Question
+from hetsim.provisioning.rates.carried import Question
 from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.reporting.tables.service import busiest
-from hetsim.simulation.service.layout import Setup, set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.resolving import Resolved
-from hetsim.simulation.service.running import Run, engine_of, expected
-from hetsim.simulation.service.service import Service
-from hetsim.simulation.service.serving import service_of
+from hetsim.simulation.service.layout import Setup, check_together, set_up
+from hetsim.simulation.service.resolution import Resolved
+from hetsim.simulation.service.run import expected
+from hetsim.simulation.service.serving import played
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.workload import Workload
 
@@ -175,11 +173,10 @@ def _curve(
         for at, one in enumerate(workload.streams)
     ]
     found: Record = {"factor": [], "state": [], "bottleneck": [], "used": [], "streams": streams}
-    coming = workload.requests or 0
     for number, factor in enumerate(factors):
         if tell is not None:
             tell(f"rate {number + 1} of {len(factors)}")
-        service = _played(workload.faster(factor), resolved, setup, coming * len(factors))
+        service = played(workload.faster(factor), resolved, setup)
         found["factor"].append(factor)
         found["state"].append(service.state)
         found["bottleneck"].append(service.bottleneck)
@@ -227,12 +224,6 @@ def first_of(workload: Workload, *, from_file: bool) -> Workload:
         return workload
     requests = min(MOST, workload.requests or MOST)
     return replace(workload, duration_s=None, requests=requests, warm_up_s=0.0)
-
-
-def _played(workload: Workload, resolved: Sequence[Resolved], setup: Setup, coming: int) -> Service:
-    engine = engine_of(workload, setup, coming=coming)
-    run = Run(workload, setup, engine)
-    return service_of(run, resolved, run.play(until_answered=False))
 
 
 def _number(value: float) -> float | None:

@@ -27,7 +27,7 @@ from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
-from hetsim.simulation.service.resolving import Resolved
+from hetsim.simulation.service.resolution import Resolved
 
 MOST_EXCUSES = 12
 """Vectors that are told of one by one."""

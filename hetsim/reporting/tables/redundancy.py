@@ -11,8 +11,14 @@ from rich.text import Text
 
 from hetsim.core.text import plain
 from hetsim.core.units import format_seconds
-from hetsim.provisioning.rates.answer import Choice, nearest_miss
-from hetsim.provisioning.rates.redundancy.answer import Availability, Loss, State, Survived
+from hetsim.provisioning.rates.answer import (
+    Availability,
+    Choice,
+    Loss,
+    State,
+    Survived,
+    nearest_miss,
+)
 from hetsim.reporting.words.console import stack, table
 from hetsim.reporting.words.like_devices import fold_rows, folded
 from hetsim.reporting.words.text import ABSENT, count, latency_text, share_text

@@ -28,16 +28,17 @@ from hetsim.reporting.words.text import (
     seconds_text,
 )
 from hetsim.simulation.service.cost import Charge, Cost
-from hetsim.simulation.service.failed import Failed, ModelFailed, Period
-from hetsim.simulation.service.fewest import Fewest
-from hetsim.simulation.service.intervals import ends_of
-from hetsim.simulation.service.resolving import Resolved
-from hetsim.simulation.service.scaled import Scaled
+from hetsim.simulation.service.figures import ends_of
+from hetsim.simulation.service.replicas import Fewest, Scaled
+from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import (
+    Failed,
     Loading,
+    ModelFailed,
     ModelService,
     Objective,
     Part,
+    Period,
     Service,
     StreamService,
     Use,

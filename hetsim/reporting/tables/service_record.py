@@ -10,10 +10,16 @@ from hetsim.problem.record import problem_record
 from hetsim.reporting.tables.service import Fixed, served_text
 from hetsim.reporting.tables.workload import failing_record
 from hetsim.simulation.service.cost import Cost
-from hetsim.simulation.service.failed import Failed, Period
-from hetsim.simulation.service.resolving import devices_of
-from hetsim.simulation.service.scaled import Scaled
-from hetsim.simulation.service.service import ModelService, Service, StreamService, Use
+from hetsim.simulation.service.replicas import Scaled
+from hetsim.simulation.service.resolution import devices_of
+from hetsim.simulation.service.service import (
+    Failed,
+    ModelService,
+    Period,
+    Service,
+    StreamService,
+    Use,
+)
 from hetsim.statistics.intervals import Mean, Percentile
 
 

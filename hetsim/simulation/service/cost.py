@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.price import Price
 from hetsim.hardware.spec import Platform
-from hetsim.simulation.service.scaled import seconds_of_any, used_by
+from hetsim.simulation.service.replicas import seconds_of_any, used_by
 from hetsim.simulation.service.service import Service
 
 WHOLE = "platform"
@@ -28,7 +28,6 @@ class Prices:
     of : mapping of str to Price
         By the name of a device, a pattern of names, or ``platform``; of a catalog, by kind or a
         pattern of kinds. Goes before what files say, and of several that fit the last.
-    tariff_usd_per_kwh : float, optional
     lifetime_years : float, optional
         For which all is bought; absent: what each price says.
     """
@@ -44,8 +43,6 @@ class Charge:
 
     Attributes
     ----------
-    name : str
-    price : Price
     hourly_usd : float or None
         None where it is bought for nobody knows how long.
     energy_j : float
@@ -68,12 +65,10 @@ class Cost:
 
     Attributes
     ----------
-    charges : tuple of Charge
     unpriced : tuple of str
         Devices of which nothing says what they cost.
     unspread : tuple of str
         Of which nothing says for how many years they are bought.
-    tariff_usd_per_kwh : float or None
     hardware_usd : float or None
         Of the run, by its hours; None where something is not known of it.
     electricity_usd : float or None

@@ -1,32 +1,146 @@
-"""From what became of each request to what is said of streams and models."""
+"""Figures of streams, models, devices and links, from what became of each request."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetsim.simulation.service.intervals import answers_per_s, by_request
-from hetsim.simulation.service.service import Objective, Part, Queue, StreamService
-from hetsim.simulation.service.stability import Stability, lately_s, stability_of
+from hetsim.simulation.clock.metrics import busy_seconds
+from hetsim.simulation.clock.templates import PlanTasks
+from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.service import (
+    ModelService,
+    Objective,
+    Part,
+    Queue,
+    Stability,
+    StreamService,
+    Use,
+    lately_s,
+    stability_of,
+)
 from hetsim.simulation.serving.setup import Lengths, Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
-from hetsim.statistics.intervals import Percentile, percentile_of
+from hetsim.statistics.intervals import Mean, Percentile, mean_of, percentile_of
 from hetsim.statistics.verdict import Verdict
 from hetsim.workload.arrivals import Closed, Open, Replay
 from hetsim.workload.workload import Slo, Stream, Workload
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+SAME = 1e-6
+"""Relative: what a mean taken by request may differ from the figure that it is an interval of."""
+
+
+def gaps_s(arrival_s: Array, begin_s: float, end_s: float) -> Array:
+    """Return the seconds from each arrival to the next, of the time from `begin_s` to `end_s`."""
+    edges = np.append(arrival_s, end_s)
+    edges[0] = begin_s
+    return np.diff(edges)
+
+
+def by_request(outcomes: Outcomes) -> Mean | None:
+    """Return the mean latency of those that were answered; None where none was."""
+    served = outcomes.why == SERVED
+    if not served.any():
+        return None
+    latency_s = np.where(served, outcomes.finish_s - outcomes.arrival_s, 0.0)
+    return mean_of(latency_s, outcomes.fresh, served.astype(np.float64))
+
+
+def answers_per_s(outcomes: Outcomes, begin_s: float, end_s: float) -> Mean | None:
+    """Return the answers a second; None where none came."""
+    if not outcomes.requests:
+        return None
+    served = (outcomes.why == SERVED).astype(np.float64)
+    return mean_of(served, outcomes.fresh, gaps_s(outcomes.arrival_s, begin_s, end_s))
+
+
+def with_lengths(model: ModelService, outcomes: Outcomes, duration_s: float) -> ModelService:
+    """Return a model with intervals of how many waited and were inside, and of its instances."""
+    if not outcomes.requests or (outcomes.why == EXPIRED).any():
+        return model
+    served = outcomes.why == SERVED
+    gaps = gaps_s(outcomes.arrival_s, 0.0, duration_s)
+    waited = np.where(served, outcomes.sent_s - outcomes.arrival_s, 0.0)
+    inside = np.where(served, outcomes.finish_s - outcomes.arrival_s, 0.0)
+    under_way = np.where(served, (outcomes.finish_s - outcomes.sent_s) / outcomes.size, 0.0)
+    queue = replace(
+        model.queue,
+        mean_interval=_of(mean_of(waited, outcomes.fresh, gaps), model.queue.mean),
+        inside_interval=_of(mean_of(inside, outcomes.fresh, gaps), model.queue.mean_inside),
+    )
+    instances = []
+    for at, use in enumerate(model.instances):
+        mine = np.where(outcomes.instance == at, under_way, 0.0)
+        instances.append(_with(use, mine, outcomes.fresh, gaps))
+    return replace(model, queue=queue, instances=tuple(instances))
+
+
+def with_uses(
+    uses: tuple[Mapping[str, Use], Mapping[str, Use]],
+    setup: Setup,
+    outcomes: Outcomes,
+    duration_s: float,
+) -> tuple[dict[str, Use], dict[str, Use]]:
+    """Return devices and links with intervals of their utilization."""
+    devices, links = map(dict, uses)
+    served = np.flatnonzero(outcomes.why == SERVED)
+    if not len(served):
+        return devices, links
+    gaps = gaps_s(outcomes.arrival_s, 0.0, duration_s)
+    template = np.zeros(len(served), dtype=np.int64)
+    stream = outcomes.stream[served]
+    for at, source in enumerate(setup.sources):
+        mine = served[stream == at]
+        table = setup.models[source.model].template
+        where = outcomes.variant[mine], outcomes.instance[mine], outcomes.size[mine] - 1
+        template[stream == at] = table[where]
+    size = outcomes.size[served]
+    for named, asked in zip((devices, links), _asked(setup.plan_tasks), strict=True):
+        for name, seconds in zip(list(named), asked.T, strict=True):
+            if named[name].busy_s > 0:
+                mine = np.zeros(outcomes.requests)
+                mine[served] = seconds[template] / size
+                named[name] = _with(named[name], mine, outcomes.fresh, gaps)
+    return devices, links
+
+
+def _asked(plan_tasks: PlanTasks) -> Iterator[Array]:
+    """Busy seconds [templates, devices], then [templates, links]."""
+    rows = [busy_seconds(PlanTasks(plan_tasks.plan, (one,)), (1,)) for one in plan_tasks.templates]
+    for part in zip(*rows, strict=True):
+        yield np.array(part)
+
+
+def _with(use: Use, busy_s: Array, fresh: Array, gaps: Array) -> Use:
+    """Return a use with the interval of its share, of what is busy by request."""
+    if math.isnan(use.utilization) or not use.busy_s:
+        return use
+    # What could be busy at once.
+    whole = use.busy_s / use.utilization / gaps.sum()
+    return replace(use, interval=_of(mean_of(busy_s / whole, fresh, gaps), use.utilization))
+
+
+def _of(mean: Mean, figure: float) -> Mean | None:
+    """Return the interval of a figure; None where requests do not tell all that it is of."""
+    return mean if math.isclose(mean.estimate, figure, rel_tol=SAME, abs_tol=1e-12) else None
+
+
+def ends_of(interval: Mean | None) -> Sequence[float]:
+    """Return both ends of an interval that holds what it says; nothing where there is none."""
+    return () if interval is None or not interval.enough else (interval.low, interval.high)
+
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 """Of every stream, beside those of its objectives."""
 
 NEVER_S = 1e18
 """The latency of what is rejected: beyond all others, and a number for all that."""
-
-Array: TypeAlias = np.ndarray[Any, Any]
-
 
 UNLIKE = 2.0**8
 """Latencies that are not so many units of the last place of the latest time apart are equal."""
@@ -65,11 +179,7 @@ def _unit_s(finish_s: Array, served: Array) -> float:
 def rate_of(
     workload: Workload, streams: Sequence[Stream], since_s: float, until_s: float
 ) -> float | None:
-    """Return the requests a second that `streams` state; None where clients are among them.
-
-    On average between two moments: a trace counts for as long as it comes between
-    them.
-    """
+    """Return the requests a second that `streams` state; None where clients are among them."""
     total = 0.0
     for stream in streams:
         arrivals, share = workload.arrivals_of(stream)
@@ -112,25 +222,7 @@ def stream_service(
     end_s: float,
     innovation: Array | None = None,
 ) -> StreamService:
-    """Return what is said of one stream.
-
-    Parameters
-    ----------
-    stream : Stream
-    outcomes : Outcomes
-        Of its own requests, those of the warm-up left out.
-    objectives : sequence of (Slo, Verdict)
-    alone_s : float64[variants, instances, sizes]
-        What a batch takes alone, of the stream's model.
-    stability : Stability or None
-        Of its model.
-    begin_s, end_s : float
-        Over which its throughput is.
-    innovation : float64[requests], optional
-        Where percentiles are to be those of all runs: see ``percentile_of``.
-
-    Complexity: linear in the requests.
-    """
+    """Return what is said of one stream."""
     served = outcomes.why == SERVED
     seconds = end_s - begin_s
     overloaded = stability is not None and stability.state == "overloaded"

@@ -1,25 +1,304 @@
-"""Plans of all that is served as one layout of tasks, and what the engine is told of each model."""
+"""Layout of all plans that are served as tasks of one engine, and the memory that they hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core.units import format_bytes
+from hetsim.errors import NoRoute, OutOfMemory
+from hetsim.hardware.spec import Platform
 from hetsim.problem.plan import Plan
+from hetsim.problem.problem import Problem
 from hetsim.simulation.autoscaling.serving import Scaling
-from hetsim.simulation.clock.templates import Layout, PlanTasks, Template, laid_out, template_of
-from hetsim.simulation.service.memory import Memory
-from hetsim.simulation.service.resolving import Resolved
-from hetsim.simulation.service.scaling import scalings_of
-from hetsim.simulation.service.turns import turns_of
+from hetsim.simulation.clock.memory import resident_weights
+from hetsim.simulation.clock.runs import peak_memory
+from hetsim.simulation.clock.templates import (
+    Layout,
+    PlanTasks,
+    Template,
+    Transfer,
+    laid_out,
+    tasks_of_plan,
+    template_of,
+)
+from hetsim.simulation.service.resolution import Resolved, devices_of
 from hetsim.simulation.serving.setup import Clients, Model, Source, Turns
 from hetsim.workload.arrivals import Closed
-from hetsim.workload.deployment import Served
+from hetsim.workload.deployment import Instances, Served
 from hetsim.workload.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes that one model holds of each device: weights, and the `whole` with activations.
+
+    `copy` are the bytes of the weights that other devices than the host have: where a model is
+    loaded on demand, or its replicas come and go, they wait in the host's memory.
+    """
+
+    weights: tuple[int, ...]
+    whole: tuple[int, ...]
+    copy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that all models hold of each device.
+
+    `stays` is there all along; in `room` the models that are loaded on demand take turns.
+    """
+
+    held: tuple[Held, ...]
+    stays: tuple[int, ...]
+    room: tuple[int, ...]
+
+
+def held(resolved: Sequence[Resolved]) -> tuple[Held, ...]:
+    """Return what each model holds of each device; see ``check_together``."""
+    return tuple(_held(one) for one in resolved)
+
+
+def check_together(resolved: Sequence[Resolved], platform: Platform) -> Memory:
+    """Return what is held, where it fits.
+
+    Weights are there once a model, for all its instances, batch sizes and bindings; of a model that
+    is autoscaled once an instance, for each replica is a process of its own. Beside them each
+    instance keeps room for what its largest batch has live, so many times as it may have batches
+    under way; of an instance without a limit that is one.
+
+    Raises OutOfMemory where a device has less than all models hold of it that are there all along,
+    or than one that is loaded on demand holds beside them; the first such device. Complexity: that
+    of playing each plan once.
+    """
+    each = held(resolved)
+    host = resolved[0].problem.host
+    stays, rooms = [], []
+    for p, (name, spec) in enumerate(platform.devices.items()):
+        there = {
+            one.served.model: row.whole[p]
+            for one, row in zip(resolved, each, strict=True)
+            if p == host or not one.on_demand
+        }
+        if p == host:
+            for one, row in zip(resolved, each, strict=True):
+                if one.on_demand or one.served.autoscaling:
+                    there[f"{one.served.model} to be loaded from there"] = row.copy
+        needed = sum(there.values())
+        if needed > spec.memory_bytes:
+            raise _refused(name, spec.memory_bytes, needed, "together", there, turns=p != host)
+        for one, row in zip(resolved, each, strict=True):
+            if not one.on_demand or p == host:
+                continue
+            alone = needed + row.whole[p]
+            if row.whole[p] and alone > spec.memory_bytes:
+                parts = {**there, one.served.model: row.whole[p]}
+                raise _refused(name, spec.memory_bytes, alone, "at once", parts, turns=False)
+        stays.append(needed)
+        rooms.append(spec.memory_bytes - needed)
+    return Memory(each, tuple(stays), tuple(rooms))
+
+
+def _refused(
+    name: str, has: int, needed: int, how: str, parts: dict[str, int], *, turns: bool
+) -> OutOfMemory:
+    each = ", ".join(f"{model} {format_bytes(size)}" for model, size in parts.items() if size)
+    hint = "give models devices: of their own, fewer instances, or smaller batches"
+    if turns:
+        hint += "; with loading: on_demand (--loading) they take turns"
+    return OutOfMemory(
+        f"what is served needs {format_bytes(needed)} ({needed} bytes) {how} and it has "
+        f"{format_bytes(has)} ({has} bytes): {each}",
+        where=f"device '{name}'",
+        hint=hint,
+        device=name,
+        needed_bytes=needed,
+        held_bytes=has,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceHeld:
+    """Bytes that one instance holds of each device, of the graph's own types.
+
+    `constants`, by name, are shared with other instances of the model; `live` is what all its
+    batches have live at most.
+    """
+
+    constants: tuple[dict[str, int], ...]
+    live: tuple[int, ...]
+
+
+def weights_of(rows: Sequence[Sequence[Plan]]) -> tuple[dict[str, int], ...]:
+    """Return what plans [variants][sizes] read: by device, constants by name, and their bytes."""
+    found: tuple[dict[str, int], ...] = tuple({} for _ in rows[0][0].problem.devices)
+    for plan in _each(rows):
+        _merge(found, _constants(plan))
+    return found
+
+
+def held_by_instance(
+    one: Resolved, entry: Instances, rows: Sequence[Sequence[Plan]]
+) -> InstanceHeld:
+    """Return what an instance of `entry` holds, whose plans are `rows` [variants][sizes]."""
+    most = [0] * len(one.problem.devices)
+    for plan in _each(rows):
+        _, peaks = peak_memory(plan)
+        weights = resident_weights(tasks_of_plan(plan, plan.problem.contention))
+        for p, peak in enumerate(peaks):
+            most[p] = max(most[p], peak - weights[p])
+    times = max(one.served.in_flight(entry), 1)
+    return InstanceHeld(weights_of(rows), tuple(times * each for each in most))
+
+
+def _held(one: Resolved) -> Held:
+    devices = len(one.problem.devices)
+    constants: tuple[dict[str, int], ...] = tuple({} for _ in range(devices))
+    live, apart = [0] * devices, [0] * devices
+    for entry, rows in zip(one.served.instances, one.plans, strict=True):
+        mine = held_by_instance(one, entry, rows)
+        _merge(constants, mine.constants)
+        for p, there in enumerate(mine.constants):
+            apart[p] += entry.count * sum(there.values())
+        live = [total + entry.count * each for total, each in zip(live, mine.live, strict=True)]
+    stored = [sum(there.values()) for there in constants]
+    if one.served.autoscaling is not None:
+        stored = apart
+    whole = [size + more for size, more in zip(stored, live, strict=True)]
+    host = one.problem.host
+    elsewhere: dict[str, int] = {}
+    for p, there in enumerate(constants):
+        if p != host:
+            elsewhere.update(there)
+    if host is not None:
+        elsewhere = {k: size for k, size in elsewhere.items() if k not in constants[host]}
+    return Held(
+        tuple(one.problem.held_bytes(p, size) for p, size in enumerate(stored)),
+        tuple(one.problem.held_bytes(p, size) for p, size in enumerate(whole)),
+        sum(elsewhere.values()),
+    )
+
+
+def _each(rows: Sequence[Sequence[Plan]]) -> Iterable[Plan]:
+    """Each plan once."""
+    return {id(plan): plan for row in rows for plan in row}.values()
+
+
+def _merge(whole: Sequence[dict[str, int]], more: Sequence[Mapping[str, int]]) -> None:
+    """Take further constants in, by device: of those of one name the largest."""
+    for mine, others in zip(whole, more, strict=True):
+        for name, nbytes in others.items():
+            mine[name] = max(mine.get(name, 0), nbytes)
+
+
+def _constants(plan: Plan) -> list[dict[str, int]]:
+    """By device: the constants that its nodes read, and their bytes."""
+    problem = plan.problem
+    found: list[dict[str, int]] = [{} for _ in problem.devices]
+    for constant in problem.constants:
+        for node in constant.consumers:
+            found[plan.assignment[node]][constant.name] = constant.nbytes
+    return found
+
+
+LOADED = -1
+"""In the place of the value that a transfer moves: weights."""
+
+
+def turns_of(
+    resolved: Sequence[Resolved], memory: Memory, templates: int
+) -> tuple[Turns | None, tuple[Template, ...]]:
+    """Return how models take turns, and the templates that load them, numbered from `templates`."""
+    devices = len(memory.room)
+    host = resolved[0].problem.host
+    weight = np.zeros((len(resolved), devices), dtype=np.int64)
+    fetch = np.full((len(resolved), devices), -1)
+    loads: list[Template] = []
+    for m, (one, held) in enumerate(zip(resolved, memory.held, strict=True)):
+        if not one.on_demand:
+            continue
+        for p in range(devices):
+            if p == host or not held.whole[p]:
+                continue
+            weight[m, p] = held.whole[p]
+            if held.weights[p]:
+                fetch[m, p] = templates + len(loads)
+                loads.append(load_template(one, p, held.weights[p]))
+    if not weight.any():
+        return None, ()
+    places = tuple(
+        tuple(
+            tuple(p for p in np.flatnonzero(weight[m]).tolist() if one.problem.devices[p] in used)
+            for used in map(devices_of, one.each(one.plans))
+        )
+        for m, one in enumerate(resolved)
+    )
+    return Turns(memory.room, weight, fetch, places), tuple(loads)
+
+
+def load_s(problem: Problem, device: int, nbytes: int) -> float:
+    """Return how long so many bytes take from the host to a device, where links are free."""
+    assert problem.host is not None
+    return problem.routes[problem.host][device].seconds(nbytes)
+
+
+def load_template(one: Resolved, device: int, nbytes: int) -> Template:
+    """Return what brings so many bytes of weights from the host to a device: one transfer."""
+    problem = one.problem
+    assert problem.host is not None
+    route = problem.routes[problem.host][device]
+    seconds = load_s(problem, device, nbytes)
+    if not math.isfinite(seconds):
+        raise NoRoute(
+            f"no route takes its weights from '{problem.devices[problem.host]}' "
+            f"to '{problem.devices[device]}'",
+            where=f"model '{one.served.model}'",
+            hint="join the devices by a link, or leave loading: and autoscaling: out",
+            source=problem.devices[problem.host],
+            target=problem.devices[device],
+        )
+    fifo = problem.contention == "fifo"
+    transfer = Transfer(
+        LOADED, problem.host, device, -1, (), seconds, route.resources if fifo else ()
+    )
+    return Template(
+        plan=one.plans[0][0][0],
+        group_device=(),
+        transfers=(transfer,),
+        owner=(),
+        duration=np.array([seconds]),
+        predecessors=((),),
+        links=problem.link_names if fifo else (),
+    )
+
+
+def scalings_of(
+    resolved: Sequence[Resolved], templates: int
+) -> tuple[tuple[Scaling | None, ...] | None, tuple[Template, ...]]:
+    """Return how models are scaled, and the templates that load replicas, from `templates` on."""
+    loads: list[Template] = []
+    found: list[Scaling | None] = []
+    for one in resolved:
+        config = one.served.autoscaling
+        if config is None:
+            found.append(None)
+            continue
+        each: list[tuple[int, ...]] = []
+        for entry, rows in zip(one.served.instances, one.plans, strict=True):
+            first = templates + len(loads)
+            for p, there in enumerate(weights_of(rows)):
+                nbytes = one.problem.held_bytes(p, sum(there.values()))
+                if nbytes and p != one.problem.host:
+                    loads.append(load_template(one, p, nbytes))
+            each += [tuple(range(first, templates + len(loads)))] * entry.count
+        found.append(Scaling(config, tuple(each)))
+    return (None if not any(found) else tuple(found)), tuple(loads)
+
 
 US = 1e6
 
@@ -31,23 +310,15 @@ class Setup:
     Attributes
     ----------
     plan_tasks : PlanTasks
-        Of all plans, each once.
-    layout : Layout
-    duration : float array [tasks]
-    models : tuple of Model
-        In the order of the deployment.
-    sources : tuple of Source
-        One a stream of the workload.
-    clients : tuple of Clients
-        Of closed streams.
+        Of all plans, each once; `layout` and `duration` (float array [tasks]) are those of it.
+    models, sources, clients
+        In the order of the deployment; one a stream of the workload; of closed streams.
     variant : tuple of int array
         By stream: which of its model's variants each of its own is.
     alone_s : tuple of float array [variants, instances, sizes]
         By model: what a batch of 1, 2, ... takes alone.
-    turns : Turns or None
-        Memory in which models take turns.
-    memory : Memory
-        What models hold.
+    turns, memory
+        Memory in which models take turns, and what models hold.
     scalings : tuple of Scaling or None, or None
         By model: how its replicas come and go; None where those of no model do.
     """
@@ -88,11 +359,7 @@ def set_up(resolved: Sequence[Resolved], workload: Workload, memory: Memory) -> 
     models = tuple(
         _model(
             one.served,
-            [
-                [[template(plan) for plan in row] for row in rows]
-                for entry, rows in zip(one.served.instances, one.plans, strict=True)
-                for _ in range(entry.count)
-            ],
+            [[[template(plan) for plan in row] for row in rows] for rows in one.each(one.plans)],
         )
         for one in resolved
     )
@@ -155,11 +422,7 @@ def _model(served: Served, numbers: list[list[list[int]]]) -> Model:
 
 
 def _alone(one: Resolved) -> NDArray[np.float64]:
-    rows = [
-        seconds
-        for entry, seconds in zip(one.served.instances, one.seconds, strict=True)
-        for _ in range(entry.count)
-    ]
+    rows = one.each(one.seconds)
     return np.asarray(rows).swapaxes(0, 1)[:, :, _holds(one.served)]
 
 

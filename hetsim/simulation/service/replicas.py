@@ -1,25 +1,275 @@
-"""From a run of a model whose replicas come and go to what is said of them."""
+"""Replicas of autoscaled models over a run, and the fewest replica-seconds of any scaling.
+
+The bound holds for whoever knows all that comes: who starts and stops replicas at whatever moments,
+sends each request, in batches or alone, to whatever instance, and lets those be late, or be
+rejected, that cost most, as many as the objectives allow. It is a bound on work, not a schedule.
+
+**Work.** For each instance one thing is chosen that a replica there has so much of in a second: a
+device's streams, a link, or its batches at a time, of which each takes at least as long as its plan
+where nothing is in its way. A replica does at most a second of that in a second that it is alive;
+so the least share of it that a request of a batch asks, of all instances and sizes, is a part of
+replica-seconds that nobody spares: the *work* of the request. Any choice holds; taken is what makes
+it the most. Three bounds follow, and the largest is given.
+
+1. *All work*: of every request that must be answered.
+2. *Silence*: requests with an objective come in clusters: what comes within the latency after one
+   is of its cluster. Between the end of a cluster, by which it is answered, and the begin of the
+   next, either some replica is alive all the time, or one starts before the first request of the
+   next is answered that is on time. So it costs the lesser of the silence and of a start, and no
+   work of requests that are on time is done in either; what lies between two ends of clusters is
+   apart from what lies between two others. Clusters of which all requests are late cost nothing:
+   those are taken off that cost most for the requests they have, the last one in part.
+3. *Peaks beyond the fewest*: ``min_replicas`` are alive until the last request comes. What comes
+   from a to b, and is on time, is done from a until the latency after b. Where its work exceeds
+   what the fewest replicas do in that time, others do the rest. A queue of fluid of what they do,
+   cut at the latency, finds such times, apart from each other: a cycle from an empty queue
+   to its last cut; what is cut in it is the rest. Late requests do at most their own work less.
+
+Where 3. with ``max_replicas`` leaves more than late requests may do, no scaling keeps the
+objectives, and the bound is infinite.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetsim.simulation.autoscaling.serving import ScalingServing
+from hetsim.simulation.autoscaling.serving import Replica, ScalingServing
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.runs import timeline_of
 from hetsim.simulation.clock.templates import PlanTasks
-from hetsim.simulation.service.fewest import Asked, Fewest, fewest
 from hetsim.simulation.service.layout import Setup
-from hetsim.simulation.service.resolving import Resolved
-from hetsim.simulation.service.scaled import Lived, Scaled, lived
+from hetsim.simulation.service.resolution import Resolved, devices_of
 from hetsim.simulation.serving.setup import Outcomes
+from hetsim.workload.autoscaling import Autoscaling
 from hetsim.workload.workload import Workload
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+ROUNDING = 1e-9
+"""Of sums: what of a bound is not claimed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fewest:
+    """Lower bound on replica-seconds over all scaling policies; infinite where none will do.
+
+    `work_s` is that of all requests that must be answered; `binds` which bound it is: "work",
+    "silence", "peaks" or, where no scaling keeps them, "objectives".
+    """
+
+    replica_s: float
+    work_s: float
+    binds: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demand:
+    """Requests of which the same is asked.
+
+    `work_s` are the replica-seconds that each asks at least; so many may be `late`, or rejected,
+    all where nothing is asked; the others take at most `latency_s`, or infinitely long.
+    """
+
+    arrival_s: Array
+    work_s: Array
+    late: int
+    latency_s: float
+
+    @property
+    def spared_s(self) -> float:
+        """The most work that those do which are late."""
+        return _largest(self.work_s, self.late)
+
+
+def fewest(
+    asked: Sequence[Demand], config: Autoscaling, start_s: float, *, rejects: bool
+) -> Fewest:
+    """Return what no scaling goes below.
+
+    Parameters
+    ----------
+    asked : sequence of Demand
+        All requests of a model, each once.
+    start_s : float
+        What a start takes at least.
+    rejects : bool
+        Whether requests may be rejected; else each is answered, late or not.
+
+    Complexity: O(n log n) for n requests.
+    """
+    bound = [one for one in asked if one.latency_s < math.inf]
+    timely_s = sum(float(one.work_s.sum()) - one.spared_s for one in bound)
+    all_s = timely_s if rejects else sum(float(one.work_s.sum()) for one in asked)
+    found = {"work": all_s}
+    last_s = max((float(one.arrival_s[-1]) for one in asked if len(one.arrival_s)), default=0.0)
+    found["peaks"] = config.min_replicas * last_s
+    if bound and sum(len(one.arrival_s) for one in bound):
+        arrival = np.concatenate([one.arrival_s for one in bound])
+        order = np.argsort(arrival, kind="stable")
+        arrival, work = arrival[order], np.concatenate([one.work_s for one in bound])[order]
+        latency_s = max(one.latency_s for one in bound)
+        spared_s = sum(one.spared_s for one in bound)
+        late = sum(one.late for one in bound)
+        if _beyond(arrival, work, latency_s, config.max_replicas) * (1 - ROUNDING) > spared_s:
+            return Fewest(math.inf, all_s * (1 - ROUNDING), "objectives")
+        found["silence"] = timely_s + _silences(arrival, latency_s, start_s, late)
+        peaks_s = _beyond(arrival, work, latency_s, config.min_replicas) - spared_s
+        found["peaks"] += max(peaks_s, 0.0)
+    binds = max(found, key=lambda name: found[name])
+    return Fewest(found[binds] * (1 - ROUNDING), all_s * (1 - ROUNDING), binds)
+
+
+def _silences(arrival_s: Array, latency_s: float, start_s: float, late: int) -> float:
+    """Return what it costs at least to be there after each silence; `late` requests are late."""
+    quiet_s = np.diff(arrival_s) - latency_s
+    begins = np.flatnonzero(quiet_s > 0) + 1
+    cost = np.minimum(quiet_s[begins - 1], start_s)
+    sizes = np.diff(np.append(begins, len(arrival_s)))
+    # Those that cost most a request are late: at least as much as any choice of whole clusters.
+    for at in np.argsort(-cost / sizes, kind="stable"):
+        if late <= 0:
+            break
+        taken = min(late, sizes[at])
+        late -= taken
+        cost[at] *= 1 - taken / sizes[at]
+    return float(cost.sum())
+
+
+def _beyond(arrival_s: Array, work_s: Array, latency_s: float, replicas: int) -> float:
+    """Return the work that so many replicas cannot do in time, a second of it in a second each."""
+    room_s = replicas * latency_s
+    queue_s = cut_s = 0.0
+    before_s = -math.inf
+    for at_s, more_s in zip(arrival_s.tolist(), work_s.tolist(), strict=True):
+        queue_s = max(queue_s - replicas * (at_s - before_s), 0.0) if replicas else 0.0
+        queue_s += more_s
+        if queue_s > room_s:
+            cut_s += queue_s - room_s
+            queue_s = room_s
+        before_s = at_s
+    return cut_s
+
+
+def _largest(values: Array, count: int) -> float:
+    """The sum of so many of the largest."""
+    if count <= 0:
+        return 0.0
+    return float(np.sort(values)[-count:].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """One replica in the place of an instance, within the run.
+
+    When it was started, got its first request at the soonest, got no more, and was gone; of what
+    came later the end of the run, and of one that never got any `up_s` is `gone_s`.
+    """
+
+    instance: int
+    start_s: float
+    up_s: float
+    leave_s: float
+    gone_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """What became of the replicas of one model.
+
+    Attributes
+    ----------
+    lived : tuple of Lived
+        In the order of their starts; those of which the run began were there.
+    mean : float
+        Replicas that were alive on average, starting and going ones too.
+    starts : int
+        Of replicas after the begin.
+    start_s : float
+        Mean seconds that a start took, those of replicas that left sooner apart; NaN without any.
+    replica_s : float
+        Seconds of all replicas from their starts until they were gone, or the end of the run.
+    fewest : Fewest or None
+        What no scaling goes below; None where clients send as they are answered, so that what comes
+        is another where replicas are others.
+    """
+
+    model: str
+    config: Autoscaling
+    lived: tuple[Lived, ...] = field(repr=False)
+    mean: float
+    starts: int
+    start_s: float
+    replica_s: float
+    fewest: Fewest | None
+
+    @property
+    def replica_hours(self) -> float:
+        """What a cloud bills."""
+        return self.replica_s / 3600.0
+
+    @property
+    def most(self) -> int:
+        """The most replicas that were alive at once."""
+        return max((alive for _, alive, _ in self.changes()), default=0)
+
+    def changes(self) -> list[tuple[float, int, int]]:
+        """When the number of replicas changed, and how many were alive and got requests then."""
+        moves: dict[float, list[int]] = {}
+        for one in self.lived:
+            ran = int(one.up_s < one.leave_s)
+            for at_s, alive, up in (
+                (one.start_s, 1, 0),
+                (one.up_s, 0, ran),
+                (one.leave_s, 0, -ran),
+                (one.gone_s, -1, 0),
+            ):
+                both = moves.setdefault(at_s, [0, 0])
+                both[0] += alive
+                both[1] += up
+        found, alive, up = [], 0, 0
+        for at_s in sorted(moves):
+            alive += moves[at_s][0]
+            up += moves[at_s][1]
+            found.append((at_s, alive, up))
+        return found
+
+
+def lived(ever: Sequence[Replica], duration_s: float) -> tuple[Lived, ...]:
+    """Return the replicas that there were until the end of a run."""
+    return tuple(
+        Lived(
+            one.place,
+            one.start_s,
+            min(one.up_s, one.gone_s, duration_s),
+            min(one.leave_s, duration_s),
+            min(one.gone_s, duration_s),
+        )
+        for one in ever
+        if one.start_s < duration_s or one.start_s == 0
+    )
+
+
+def used_by(one: Resolved) -> list[list[str]]:
+    """Return the devices that each instance uses, in the problem's order."""
+    return [
+        [name for name in one.problem.devices if name in used]
+        for used in map(devices_of, one.each(one.plans))
+    ]
+
+
+def seconds_of_any(spells: Sequence[tuple[float, float]]) -> float:
+    """Return for how long at least one of several spells lasted. O(n log n)."""
+    whole, until_s = 0.0, 0.0
+    for begin_s, end_s in sorted(spells):
+        whole += max(end_s - max(begin_s, until_s), 0.0)
+        until_s = max(until_s, end_s)
+    return whole
+
 
 ALLOWED = 1e-9
 """By which a share of requests may be rounded."""
@@ -103,12 +353,12 @@ def _fewest(
             arrival_s, work = outcomes.arrival_s[rows], work_s[outcomes.variant[rows]]
             counted = arrival_s >= workload.warm_up_s
             if slo is None:
-                asked.append(Asked(arrival_s, work, len(work), math.inf))
+                asked.append(Demand(arrival_s, work, len(work), math.inf))
                 continue
             late = int(np.count_nonzero(counted) * (1 - slo.share) + ALLOWED)
-            asked.append(Asked(arrival_s[counted], work[counted], late, slo.latency_s))
+            asked.append(Demand(arrival_s[counted], work[counted], late, slo.latency_s))
             before = work[~counted]
-            asked.append(Asked(arrival_s[~counted], before, len(before), math.inf))
+            asked.append(Demand(arrival_s[~counted], before, len(before), math.inf))
         bounds.append(fewest(asked, config, start_s, rejects=rejects))
     return max(bounds, key=lambda bound: bound.replica_s)
 
@@ -126,10 +376,7 @@ def _least_load_s(setup: Setup, at: int) -> float:
 
 
 def _works(one: Resolved, setup: Setup, at: int, requests: Array) -> Array:
-    """The replica-seconds that a request of each variant asks at least; see ``fewest``.
-
-    `requests` is how many there are of each.
-    """
+    """The replica-seconds that a request of each variant asks at least; see ``fewest``."""
     model = setup.models[at]
     problem = one.problem
     width = np.array([*problem.streams, *[1.0] * len(setup.plan_tasks.links)], dtype=np.float64)

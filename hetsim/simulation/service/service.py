@@ -1,34 +1,218 @@
-"""The answer: what became of a workload on a deployment."""
+"""Service: what became of a workload on a deployment."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from hetsim.simulation.service.failed import Failed
-from hetsim.simulation.service.resolving import Resolved
-from hetsim.simulation.service.scaled import Scaled
-from hetsim.simulation.service.stability import STATES, Stability, State
+from hetsim.simulation.service.replicas import Scaled
+from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.intervals import Mean, Percentile
 from hetsim.statistics.verdict import End, Verdict
 from hetsim.workload.failure import Failure
 from hetsim.workload.workload import Slo, Stream, Workload
 
+State = Literal["stable", "backlogged", "overloaded"]
+STATES: tuple[State, ...] = ("stable", "backlogged", "overloaded")
+"""From the best to the worst."""
+
+Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+LATELY = 0.1
+"""The last part of a run, which tells what still comes: a trace may have ended before it."""
+
+SIGMAS = 3.0
+"""Deviations that chance alone may make a backlog of, before it counts as one."""
+
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the latencies of one stream: seconds in a queue, or of service.
+class Stability:
+    """Whether a model keeps up with its requests over a run.
 
     Attributes
     ----------
-    mean_s, p50_s, p99_s, max_s : float
-        Of those that were answered; NaN where none was.
+    caught_up_s : float
+        When a request last found nothing to wait for; the start where none did.
+    backlog : int
+        Requests that had come since then and were not answered when the last one came.
+    offered_per_s : float
+        Requests a second that come at the end of the run: as their arrivals state it.
+    carried_per_s : float
+        Requests a second that were answered from `caught_up_s` until the last one came, or NaN.
     """
+
+    state: State
+    caught_up_s: float
+    backlog: int
+    offered_per_s: float
+    carried_per_s: float
+
+
+def stability_of(
+    arrival_s: Seconds,
+    finish_s: Seconds,
+    fresh: np.ndarray[Any, np.dtype[np.bool_]],
+    offered_per_s: float | None,
+) -> Stability:
+    """Return whether a model kept up with the requests of a run.
+
+    It is *stable* where requests found nothing to wait for in the second half of the run still,
+    or where it since answered all that came but for what chance makes: what is left of n requests
+    deviates by the root of n times the squared variations of gaps between arrivals and between
+    answers. Else it was busy all the time since it last caught up, so what it answered since
+    then is what it carries. It is *overloaded* where requests come faster than that over a
+    long time, and *backlogged* where they do not: so many came at once, or the run is short.
+
+    Parameters
+    ----------
+    arrival_s, finish_s : float64[requests]
+        In the order of arrival; NaN for the end of what was rejected.
+    fresh : bool[requests]
+        Those with which a busy period begins.
+    offered_per_s : float, optional
+        As their arrivals state it from ``lately_s`` on. Absent: as many as came, of clients
+        among others; they never overload on their own.
+
+    Complexity: O(n log n).
+    """
+    first_s, last_s = float(arrival_s[0]), float(arrival_s[-1])
+    begins = np.flatnonzero(fresh)
+    caught_up_s = float(arrival_s[begins[-1]]) if len(begins) else first_s
+    long_s = last_s - first_s
+    came = offered_per_s if offered_per_s is not None else _rate(len(arrival_s) - 1, long_s)
+    since_s = last_s - caught_up_s
+    ends = np.sort(finish_s[(finish_s > caught_up_s) & (finish_s <= last_s)])
+    since = arrival_s >= caught_up_s
+    left = int(np.count_nonzero(since & ~(finish_s <= last_s)))
+    carried = _rate(len(ends), since_s)
+    state: State = "stable"
+    if since_s > long_s / 2:
+        gaps = np.diff(arrival_s[since])
+        chance = len(gaps) * (_variation(gaps) + _variation(np.diff(ends)))
+        if left > 1 + SIGMAS * math.sqrt(chance):
+            state = "overloaded" if came > carried else "backlogged"
+    return Stability(state, caught_up_s, left, came, carried)
+
+
+def lately_s(arrival_s: Seconds) -> float:
+    """Return since when requests tell what still comes."""
+    first_s, last_s = float(arrival_s[0]), float(arrival_s[-1])
+    return last_s - LATELY * (last_s - first_s)
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else math.nan
+
+
+def _variation(gaps: Seconds) -> float:
+    """Squared coefficient of variation; 0 of fewer than two gaps."""
+    mean = float(gaps.mean()) if len(gaps) > 1 else 0.0
+    return float(gaps.var()) / mean**2 if mean else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which failures were felt by a model.
+
+    It begins when a device stopped that serves it, and ends when no more requests are inside than
+    then or, if that is more, than on average before the first failure. A failure before the end of
+    another makes it longer. From `works_s` on all that still serves the model worked.
+    """
+
+    begin_s: float
+    works_s: float = math.inf
+    end_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Requests of one stream before, during or after failures.
+
+    `mean_s` is of those answered; percentiles are of all, where rejected ones are infinitely late;
+    `on_time` is the share answered in time, by objective of the stream.
+    """
+
+    requests: int
+    answered: int
+    rejected: int
+    mean_s: float
+    percentiles: tuple[Percentile, ...]
+    on_time: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFailed:
+    """What failures did to one stream, the warm-up left out.
+
+    Attributes
+    ----------
+    before, during, after : Period
+        *During* are requests that were inside at some time of a window of their model; *before*
+        those of the others that came before its first, *after* the rest: between windows, too.
+    lost : int
+        Requests something of whose work was cut off, or had to run again.
+    retried : int
+        Requests that were taken back from an instance, and sent anew.
+    """
+
+    name: str
+    before: Period
+    during: Period
+    after: Period
+    lost: int
+    retried: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed:
+    """What failures did to one model.
+
+    `available` is the share of the time in which some instance of it worked; `outages` are times
+    in which none did.
+    """
+
+    model: str
+    available: float
+    outages: int
+    windows: tuple[Window, ...]
+
+    @property
+    def recoveries_s(self) -> tuple[float, ...]:
+        """From the begin of each window to its end, where it has one."""
+        return tuple(one.end_s - one.begin_s for one in self.windows if math.isfinite(one.end_s))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFailed:
+    """How often one device failed, and how long it was down before it loaded anything."""
+
+    device: str
+    failures: int
+    down_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What failures did: to devices that failed, models and streams.
+
+    `cut_s` is how long devices had run what was cut off; `random`, whether some were random.
+    """
+
+    devices: tuple[DeviceFailed, ...]
+    models: tuple[ModelFailed, ...]
+    streams: tuple[StreamFailed, ...]
+    cut_s: float
+    random: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Part of the latencies of one stream that were answered; NaN where none was."""
 
     mean_s: float
     p50_s: float
@@ -38,17 +222,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective of a stream, and what the run says of it.
-
-    Attributes
-    ----------
-    slo : Slo
-    on_time : float
-        Share of the requests that were answered in time; rejected ones were not.
-    verdict : Verdict
-        Its ``more`` says about how many more requests would tell; its ``mlperf`` what LoadGen
-        says.
-    """
+    """One objective of a stream, the share of requests answered in time, and the verdict."""
 
     slo: Slo
     on_time: float
@@ -61,32 +235,26 @@ class StreamService:
 
     Attributes
     ----------
-    name, model : str
-    requests : int
-        That came.
-    answered, full, expired : int
-        Of these, answered; rejected as the queue was full; rejected as they waited too long.
+    requests, answered, full, expired : int
+        That came; of these, answered; rejected as the queue was full; as they waited too long.
     throughput_per_s : float
         Answers a second, from the end of the warm-up to the last arrival or answer.
     mean_s : float
         Latency of those answered; NaN where none was.
     percentiles : tuple of Percentile
-        Of the latency of all that came, each with its interval; a rejected one is infinitely
-        late. None where the model is overloaded: there are none then.
+        Of the latency of all that came, where a rejected one is infinitely late; empty where the
+        model is overloaded.
     queue : Part
         What a request took beyond what its batch takes alone: waiting for an instance and for
         others in its batch, and for devices, links and memory that others hold.
     loading : Part
-        What it waited while the weights were loaded that its batch needed; 0 where its model is
-        in memory all along.
+        What it waited for weights that were loaded on demand.
     service : Part
         What its batch takes alone.
     batch : float
         Mean size of the batch that a request was in; NaN where none was answered.
-    objectives : tuple of Objective
     mean, throughput : Mean or None
-        The mean latency and the answers a second with their intervals; None where the model is
-        overloaded, or none was answered.
+        With their intervals; None where the model is overloaded, or none was answered.
     """
 
     name: str
@@ -115,21 +283,10 @@ class StreamService:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queue:
-    """How many requests of a model waited, over time.
+    """How many requests of a model waited for an instance, and were inside, over time.
 
-    Attributes
-    ----------
-    window_s : float
-    waiting, inside : float64[windows]
-        Mean number in each window that waited for an instance, and that had come and were not
-        over.
-    mean, mean_inside : float
-        Over the whole run.
-    most : int
-        The most that waited at once; `beyond` says whether it may have been more.
-    beyond : bool
-    mean_interval, inside_interval : Mean or None
-        Of the two means; None where the model is overloaded, or some waited too long.
+    By window (float64[windows]) and over the whole run, with intervals (None where the model is
+    overloaded, or some waited too long). At most `most` waited at once, or more if `beyond`.
     """
 
     window_s: float
@@ -149,15 +306,12 @@ class Loading:
 
     Attributes
     ----------
-    model, device : str
     loads : int
         How often they were loaded over the whole run; what fits is there when it starts.
     nbytes : int
         Of each load.
-    alone_s : float
-        What one takes where links are free.
-    seconds : float
-        Of all, with what they waited for links.
+    alone_s, seconds : float
+        What one takes where links are free, and all, with what they waited for links.
     resident : float
         Share of the run in which they had their room.
     """
@@ -180,10 +334,10 @@ class Use:
     busy_s : float
         Summed over streams of a device, and batches under way in an instance.
     utilization : float
-        Of what it could be busy; NaN of an instance without a limit. Of an instance of a model that
+        Of what it could be busy, NaN of an instance without a limit; of an instance of a model that
         is autoscaled, of the time in which a replica was alive in its place.
     energy_j : float
-        Of a device; NaN of what has no power stated: links and instances.
+        Of a device; NaN of links and instances.
     interval : Mean or None
         Of the utilization; None where a model is overloaded, or it is not of requests alone.
     """
@@ -196,18 +350,9 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class ModelService:
-    """One model: how it kept up, its queue, and its instances.
+    """One model: how it kept up (None where nothing came), its queue, and its instances.
 
-    Attributes
-    ----------
-    model : str
-    stability : Stability or None
-        None where nothing came.
-    queue : Queue
-    instances : tuple of Use
-    batches : int
-    utilization : float
-        Of all instances, of the time that they were there; NaN where one has no limit.
+    `utilization` is of all instances, of the time that they were there; NaN where one has no limit.
     """
 
     model: str
@@ -225,13 +370,7 @@ class ModelService:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """The first requests of a run one by one, and what failed during all of it.
-
-    Attributes
-    ----------
-    outcomes : Outcomes
-    happened : tuple of Failure
-    """
+    """The first requests of a run one by one, and what failed during all of it."""
 
     outcomes: Outcomes
     happened: tuple[Failure, ...] = ()
@@ -243,14 +382,10 @@ class Service:
 
     Attributes
     ----------
-    workload : Workload
     resolved : tuple of Resolved
         The models that were served, with their plans.
-    streams : tuple of StreamService
-        As in the workload.
-    models : tuple of ModelService
-        As in the deployment.
-    devices, links : mapping of str to Use
+    streams, models
+        As in the workload, and as in the deployment.
     requests : int
         That were played, those of the warm-up too.
     duration_s : float
@@ -262,16 +397,12 @@ class Service:
         Of all devices over `duration_s`, idle or busy.
     memory_bytes : mapping of str to int
         By device: the most that models hold of it at once.
-    loading : tuple of Loading
-        Of models that are loaded on demand, by device.
     bottleneck : str
         What is used most: a device, a link, or the instances of a model.
     end : "answered", "budget" or "ended"
         Every objective was answered, the budget was spent, or no more requests came.
-    failures : Failed or None
-        What failures did; None where none was asked for.
-    scaled : tuple of Scaled
-        What became of the replicas of models that are autoscaled.
+    loading, failures, scaled
+        Of models that are loaded on demand, of failures that were asked for, of replicas.
     kept : Kept or None
         Single requests, where they were asked for; not compared.
     """

@@ -1,4 +1,4 @@
-"""A workload played on a deployment, until it ends or every objective is answered."""
+"""Workload played on a deployment, until it ends or every objective is answered."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ import numpy as np
 
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.hardware.spec import Platform
+from hetsim.problem.plan import Plan
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.clock.metrics import busy_seconds
 from hetsim.simulation.clock.templates import PlanTasks
 from hetsim.simulation.failures.serving import FailingServing
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.failed import Failed
-from hetsim.simulation.service.failing import failed
-from hetsim.simulation.service.figures import NEVER_S, chosen, latencies, queue_of, stream_service
-from hetsim.simulation.service.intervals import with_lengths, with_uses
-from hetsim.simulation.service.layout import Setup, set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.recorded import Recorded
-from hetsim.simulation.service.replicas import instances_s, scaled_of
-from hetsim.simulation.service.resolving import Made, Resolved, resolve
-from hetsim.simulation.service.running import Run, check_room, engine_of, expected
-from hetsim.simulation.service.scaled import Scaled
-from hetsim.simulation.service.service import Kept, Loading, ModelService, Service, Use
-from hetsim.simulation.service.turns import load_s
+from hetsim.simulation.service.failures import failed
+from hetsim.simulation.service.figures import (
+    NEVER_S,
+    chosen,
+    latencies,
+    queue_of,
+    stream_service,
+    with_lengths,
+    with_uses,
+)
+from hetsim.simulation.service.layout import Setup, check_together, load_s, set_up
+from hetsim.simulation.service.replicas import Scaled, instances_s, scaled_of
+from hetsim.simulation.service.resolution import Asked, Made, Resolved, kept_as, resolve
+from hetsim.simulation.service.run import Recorded, Run, check_room, engine_of, expected
+from hetsim.simulation.service.service import Failed, Kept, Loading, ModelService, Service, Use
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.statistics.verdict import CONFIDENCE, End
@@ -38,10 +40,6 @@ from hetsim.workload.workload import Workload
 
 Busy = tuple[Sequence[float], Sequence[float]]
 """Seconds by device, summed over its streams, and by link."""
-
-
-EARLY = 1 << 16
-"""Requests that a run is taken for, at first, that ends when it is answered."""
 
 
 def serve(
@@ -60,29 +58,22 @@ def serve(
 
     Parameters
     ----------
-    deployment : Deployment
-    workload : Workload
-    platform : Platform
     asked : Asked, optional
         How models are read, priced and planned for.
     made : Made, optional
         Problems and plans that other workloads on the same platform as `asked` had, too.
     until_answered : bool
-        Whether to end as soon as every objective is met or missed; the number of requests or the
-        duration is then the most that is played. It is looked at after 16,384 requests, and
-        whenever there are twice as many.
+        Whether to end as soon as every objective is met or missed, after `requests` or `duration_s`
+        at most. It is looked at after 16,384 requests, and whenever there are twice as many.
     within : float, optional
         Half of an interval over the estimate: it goes on until the percentile of each objective,
-        or the 99th of a stream that has none, is known as closely; objectives are answered then,
-        too. Of streams that are overloaded none is. Where gaps between requests are independent and
-        no latency depends on what comes later, percentiles are those of all such runs, by which
-        this one's luck is taken away: see ``statistics.percentile``. The number of requests or the
-        duration is the most that is played.
+        or the 99th of a stream that has none, is known as closely, and objectives are answered.
+        Where gaps between requests are independent and no latency depends on what comes later,
+        percentiles are those of all such runs; see ``statistics.batches``.
     machine_code : bool, optional
-        Whether numba compiles the clock; absent: where much comes. The answer is the same, bit for
-        bit.
+        Whether numba compiles the clock; absent: where much comes. The answer is the same.
     keep : int
-        So many of the first requests are kept one by one, for ``Service.kept``; 0: none.
+        So many of the first requests are kept one by one, for ``Service.kept``.
 
     Raises
     ------
@@ -130,16 +121,11 @@ def played(
 
     `confidence`: that no verdict is wrong.
     """
-    coming = expected(workload)
     early = until_answered or within is not None
+    coming = expected(workload)
     if math.isfinite(coming) and not early:
         check_room(coming)
-    engine = engine_of(
-        workload,
-        setup,
-        machine_code=machine_code,
-        coming=min(coming, EARLY) if early else coming,
-    )
+    engine = engine_of(workload, setup, machine_code=machine_code, early=early)
     run = Run(workload, setup, engine, machine_code=machine_code)
     end = run.play(until_answered=until_answered, within=within, confidence=confidence)
     service = service_of(run, resolved, end)
@@ -150,7 +136,7 @@ def played(
 def keeping(
     service: Service, outcomes: Outcomes, keep: int, happened: Sequence[Failure] = ()
 ) -> Service:
-    """Return what is said of a run with its first `keep` requests one by one; 0: none."""
+    """Return the service with the first `keep` requests one by one; 0: none."""
     if not keep:
         return service
     columns: Any = (column[:keep].copy() for column in outcomes)
@@ -345,3 +331,43 @@ def _bottleneck(
 def _share(busy_s: float, whole_s: float) -> float:
     # Sums in another order than the clock's may exceed the whole by a rounding error.
     return min(busy_s / whole_s, 1.0) if whole_s > 0 else 0.0
+
+
+def at_bad_end(service: Service, platform: Platform) -> Service | None:
+    """Return what becomes of the same requests, on the same plans, at the bad end.
+
+    There every device and link takes as long as the upper end of its own 80 % interval says, all
+    at once. None where the figures are exact, or at their bad end already.
+    """
+    plans = (plan for one in service.resolved for rows in one.plans for row in rows for plan in row)
+    if all(plan.problem.certain for plan in plans):
+        return None
+    return _again(service, platform, [kept_as(one, Plan.at_bad_end) for one in service.resolved])
+
+
+def fixed(service: Service, platform: Platform) -> tuple[Service, ...]:
+    """Return what becomes of the same requests with the fewest replicas all along, and the most.
+
+    Of each model that is scaled its first instances, one at least; nothing where none is scaled.
+    """
+    if not service.scaled:
+        return ()
+    return tuple(
+        _again(service, platform, [_always(one, most=most) for one in service.resolved])
+        for most in (False, True)
+    )
+
+
+def _again(service: Service, platform: Platform, resolved: Sequence[Resolved]) -> Service:
+    workload = replace(service.workload, requests=service.requests, duration_s=None)
+    setup = set_up(resolved, workload, check_together(resolved, platform))
+    return played(workload, resolved, setup)
+
+
+def _always(one: Resolved, *, most: bool) -> Resolved:
+    config = one.served.autoscaling
+    if config is None:
+        return one
+    many = config.max_replicas if most else max(config.min_replicas, 1)
+    always = replace(config, min_replicas=many, max_replicas=many, initial_replicas=None)
+    return replace(one, served=replace(one.served, autoscaling=always))

@@ -214,7 +214,7 @@ class LoadEntry(Strict):
         """Return what comes; paths start from the folder `base`."""
         stream = Stream(
             STREAM, "model", self.arrivals.to_record(base),
-            slos=tuple(slo.to_record() for slo in self.slos),
+            slos=tuple(slo.to_record(base) for slo in self.slos),
         )  # fmt: skip
         workload = Workload(
             (stream,), self.duration_s, self.requests, warm_up_s=self.warm_up_s, seed=self.seed
@@ -286,7 +286,7 @@ class GridModel(Strict):
             precisions=tuple(self.precisions),
             strategies=self.strategies,
             batchings=tuple(
-                None if entry is None else entry.to_record() for entry in self.batchings
+                None if entry is None else entry.to_record(base) for entry in self.batchings
             ),
             loads=tuple(
                 None if entry is None else entry.to_record(base) for entry in self.workloads

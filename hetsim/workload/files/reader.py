@@ -40,16 +40,8 @@ Replayed = tuple[YamlPath, object, Dims]
 class CheckedWorkload:
     """What became of one file.
 
-    Attributes
-    ----------
-    file : str
-        As the user gave it.
-    sort : "workload", "deployment" or None
-        What it describes; None where that cannot be told.
-    found : Workload, Deployment or None
-        What was read; None where it is broken.
-    errors : tuple of InvalidInput
-        All that is wrong, by line; then what is wrong with the traces that it names.
+    `sort` is None where what it describes cannot be told, `found` where it is broken; `errors` are
+    all that is wrong, by line, then what is wrong with the traces that it names.
     """
 
     file: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, GetJsonSchemaHandler, StrictInt, StrictStr, model_validator
+from pydantic import Field, GetJsonSchemaHandler, StrictInt, StrictStr
 from pydantic import model_validator as validated
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
@@ -38,7 +38,6 @@ from hetsim.workload.arrivals import (
     Constant,
     Gamma,
     Mmpp,
-    Open,
     Poisson,
     Replay,
 )
@@ -85,62 +84,89 @@ def model_at(given: str, base: Path) -> str:
     return given if given.startswith("zoo:") else str(base / given)
 
 
+class Described(Strict):
+    """Part of a file that describes a `record` of the same fields."""
+
+    record: ClassVar[Any]
+
+    @validated(mode="after")
+    def _fits(self) -> Self:
+        try:
+            self.to_record(Path())
+        except HetsimError as error:
+            raise refusal(error.what, error.hint or "", self._place(error)) from None
+        return self
+
+    def _place(self, error: HetsimError) -> tuple[str, ...]:
+        """The key that an error begins with, where it is one of these."""
+        key = error.what.partition(" ")[0]
+        return (key,) if key in type(self).model_fields else ()
+
+    def to_record(self, base: Path) -> Any:
+        """Return the record; paths start from the folder `base`."""
+        return self.record(**self.given(base))
+
+    def given(self, base: Path) -> dict[str, Any]:
+        """Return the fields of the record."""
+        return {key: _recorded(value, base) for key, value in self}
+
+
+def _recorded(value: Any, base: Path) -> Any:
+    if isinstance(value, Described):
+        return value.to_record(base)
+    return tuple(_recorded(one, base) for one in value) if isinstance(value, tuple) else value
+
+
 Spacing = Annotated[StrictStr, OneOf("spacing", SPACINGS)]
 Think = Annotated[StrictStr, OneOf("way to think", THINKS)]
 Format = Annotated[StrictStr, OneOf("format", FORMATS)]
 Unit = Annotated[StrictStr, OneOf("unit", UNITS)]
 
 
-class ConstantModel(Strict):
+class ConstantModel(Described):
     """A request every so often."""
+
+    record: ClassVar[Any] = Constant
 
     rate_per_s: NotNegative
     """Requests a second."""
 
-    def to_record(self, base: Path) -> Constant:
-        """Return the arrivals that it describes; paths start from the folder `base`."""
-        return Constant(self.rate_per_s)
 
-
-class PoissonModel(Strict):
+class PoissonModel(Described):
     """Independent exponential gaps."""
+
+    record: ClassVar[Any] = Poisson
 
     rate_per_s: NotNegative
     """Requests a second, on average."""
 
-    def to_record(self, base: Path) -> Poisson:
-        """Return the arrivals that it describes; paths start from the folder `base`."""
-        return Poisson(self.rate_per_s)
 
-
-class GammaModel(Strict):
+class GammaModel(Described):
     """Independent gamma distributed gaps."""
+
+    record: ClassVar[Any] = Gamma
 
     rate_per_s: NotNegative
     """Requests a second, on average."""
     cv: Annotated[float, Field(ge=LEAST_CV, le=MOST_CV, allow_inf_nan=False, strict=True)]
     """Coefficient of variation of the gaps; 1 is a Poisson process."""
 
-    def to_record(self, base: Path) -> Gamma:
-        """Return the arrivals that it describes; paths start from the folder `base`."""
-        return Gamma(self.rate_per_s, self.cv)
 
-
-class MmppModel(Strict):
+class MmppModel(Described):
     """A Poisson process whose rate changes at random."""
+
+    record: ClassVar[Any] = Mmpp
 
     rates_per_s: Annotated[tuple[NotNegative, ...], Field(min_length=2)]
     """Requests a second, by state."""
     sojourns_s: Annotated[tuple[Positive, ...], Field(min_length=2)]
     """Mean time in each state, in seconds."""
 
-    def to_record(self, base: Path) -> Mmpp:
-        """Return the arrivals that it describes; paths start from the folder `base`."""
-        return Mmpp(self.rates_per_s, self.sojourns_s)
 
-
-class BurstModel(Strict):
+class BurstModel(Described):
     """Several requests at once."""
+
+    record: ClassVar[Any] = Burst
 
     rate_per_s: NotNegative
     """Requests a second, not bursts."""
@@ -149,15 +175,11 @@ class BurstModel(Strict):
     spacing: Spacing = "constant"
     """Bursts every so often, or as a Poisson process."""
 
-    def to_record(self, base: Path) -> Burst:
-        """Return the arrivals that it describes; paths start from the folder `base`."""
-        return Burst(
-            self.rate_per_s, self.size, "constant" if self.spacing == "constant" else "poisson"
-        )
 
-
-class ReplayModel(Strict):
+class ReplayModel(Described):
     """A trace, again."""
+
+    record: ClassVar[Any] = Replay
 
     path: Text
     """CSV or JSON lines, plain or .gz, from the folder of this file."""
@@ -174,14 +196,15 @@ class ReplayModel(Strict):
     start_s: NotNegative | None = None
     """When the file's first request comes; absent: by the earliest of all files."""
 
-    def to_record(self, base: Path) -> Replay:
-        """Return the arrivals that it describes; paths start from the folder `base`."""
-        given: Any = self.model_dump()
-        return Replay(**{**given, "path": str(base / self.path)})
+    def given(self, base: Path) -> dict[str, Any]:
+        """Return the fields of the record."""
+        return {**dict(self), "path": str(base / self.path)}
 
 
-class ClosedModel(Strict):
+class ClosedModel(Described):
     """So many clients, each of whom waits for the answer to the request before."""
+
+    record: ClassVar[Any] = Closed
 
     concurrency: Annotated[StrictInt, Field(ge=1, le=MAX_CONCURRENCY)]
     """Clients, so the most requests that are under way."""
@@ -189,14 +212,6 @@ class ClosedModel(Strict):
     """Mean time from an answer to the client's next request, in seconds."""
     think: Think = "constant"
     """How that time is distributed."""
-
-    def to_record(self, base: Path) -> Closed:
-        """Return the arrivals that it describes; paths start from the folder `base`."""
-        return Closed(
-            self.concurrency,
-            self.think_time_s,
-            "constant" if self.think == "constant" else "exponential",
-        )
 
 
 class ArrivalsModel(Strict):
@@ -217,26 +232,17 @@ class ArrivalsModel(Strict):
     closed: ClosedModel | None = None
     """So many clients, each of whom waits for the answer to the request before."""
 
-    @model_validator(mode="after")
+    @validated(mode="after")
     def _one_kind(self) -> ArrivalsModel:
         given = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             what = f"KEY has {len(given) or 'no'} kinds of arrivals"
             raise refusal(what, f"write one of {', '.join(KINDS)}")
-        try:
-            self.to_record(Path())
-        except InvalidInput as error:
-            raise refusal(error.what, error.hint or "", (given[0],)) from None
         return self
 
-    def to_record(self, base: Path) -> Open | Closed:
+    def to_record(self, base: Path) -> Any:
         """Return the arrivals that it describes; paths start from the folder `base`."""
-        for kind in KINDS:
-            given = getattr(self, kind)
-            if given is not None:
-                record: Open | Closed = given.to_record(base)
-                return record
-        raise AssertionError("arrivals of no kind")
+        return next(one for _, one in self if one is not None).to_record(base)
 
 
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False, strict=True)]
@@ -246,7 +252,7 @@ Size = Annotated[StrictInt, Field(ge=1, le=MAX_VALUE)]
 Above = Annotated[StrictStr, OneOf("way", ABOVES)]
 
 
-class SloModel(Strict):
+class SloModel(Described):
     """A latency at a percentile, or a share on time; as text in short."""
 
     percentile: Percentile | None = None
@@ -269,7 +275,7 @@ class SloModel(Strict):
         return {"share_on_time": slo.share, "latency_ms": latency_ms}
 
     @validated(mode="after")
-    def _one(self) -> SloModel:
+    def _fits(self) -> SloModel:
         if (self.percentile is None) == (self.share_on_time is None):
             has = "neither" if self.percentile is None else "both"
             raise refusal(f"KEY has {has} of percentile and share_on_time", "write one of them")
@@ -286,7 +292,7 @@ class SloModel(Strict):
         ]
         return {"anyOf": [{"type": "string", "description": HINT}, full]}
 
-    def to_record(self) -> Slo:
+    def to_record(self, base: Path) -> Slo:
         """Return the objective that it describes."""
         latency_s = float(Decimal(repr(self.latency_ms)) / 1000)
         if self.percentile is not None:
@@ -295,7 +301,7 @@ class SloModel(Strict):
         return Slo(self.share_on_time, latency_s)
 
 
-class DimModel(Strict):
+class DimModel(Described):
     """A size, or a column of the trace that it follows."""
 
     size: Annotated[StrictInt, Field(ge=0, le=MAX_VALUE)] | None = None
@@ -313,13 +319,13 @@ class DimModel(Strict):
         return given if isinstance(given, Mapping) else {"size": given}
 
     @validated(mode="after")
-    def _one(self) -> DimModel:
+    def _fits(self) -> DimModel:
         follows = self.column is not None and self.buckets is not None
         if follows == (self.size is not None) or (self.column is None) != (self.buckets is None):
             hint = "write a size, or {column: NAME, buckets: [128, 512]}"
             raise refusal("KEY is neither a size nor a column with buckets", hint)
         try:
-            self.to_record()
+            self.to_record(Path())
         except InvalidInput as error:
             raise refusal(error.what, error.hint or "", ("buckets",)) from None
         return self
@@ -334,14 +340,14 @@ class DimModel(Strict):
         full["dependentRequired"] = {"column": ["buckets"], "buckets": ["column"]}
         return {"anyOf": [{"type": "integer", "minimum": 1, "maximum": MAX_VALUE}, full]}
 
-    def to_record(self) -> int | Follows:
+    def to_record(self, base: Path) -> int | Follows:
         """Return what it describes."""
         if self.column is None or self.buckets is None:
             return self.size or 0
         return Follows(self.column, self.buckets, "error" if self.above == "error" else "truncate")
 
 
-class ByDeviceModel(Strict):
+class ByDeviceModel(Described):
     """Seconds for all devices alike, or by name."""
 
     all_s: Positive | None = None
@@ -360,7 +366,7 @@ class ByDeviceModel(Strict):
         by_name = {"type": "object", "additionalProperties": seconds, "minProperties": 1}
         return {"anyOf": [seconds, by_name]}
 
-    def to_record(self) -> float | dict[str, float]:
+    def to_record(self, base: Path) -> float | dict[str, float]:
         """Return what it describes."""
         return self.by_name if self.all_s is None else self.all_s
 
@@ -399,14 +405,16 @@ class StreamModel(Strict):
             model=model_at(self.model, base),
             arrivals=None if self.arrivals is None else self.arrivals.to_record(base),
             share=self.share,
-            slos=tuple(slo.to_record() for slo in self.slos),
+            slos=tuple(slo.to_record(base) for slo in self.slos),
             priority=self.priority,
-            dims={dim: given.to_record() for dim, given in self.dims.items()},
+            dims={dim: given.to_record(base) for dim, given in self.dims.items()},
         )
 
 
-class FailingModel(Strict):
+class FailingModel(Described):
     """Devices that fail."""
+
+    record: ClassVar[Any] = Failing
 
     inject: Annotated[tuple[Text, ...], OrOne()] = ()
     """At times that are given, e.g. kill gpu at 2s for 500ms."""
@@ -417,22 +425,15 @@ class FailingModel(Strict):
     times: Annotated[StrictStr, OneOf("way", TIMES)] = "exponential"
     """How both are distributed."""
 
-    @validated(mode="after")
-    def _fits(self) -> FailingModel:
-        try:
-            self.to_record()
-        except HetsimError as error:
-            raise refusal(error.what, error.hint or "") from None
-        return self
+    def _place(self, error: HetsimError) -> tuple[str, ...]:
+        return ()
 
-    def to_record(self) -> Failing:
-        """Return what it describes."""
-        return Failing(
-            tuple(failure for text in self.inject for failure in parse_failures(text)),
-            None if self.mtbf_s is None else self.mtbf_s.to_record(),
-            None if self.mttr_s is None else self.mttr_s.to_record(),
-            "exponential" if self.times == "exponential" else "constant",
-        )
+    def given(self, base: Path) -> dict[str, Any]:
+        """Return the fields of the record."""
+        injected = tuple(failure for text in self.inject for failure in parse_failures(text))
+        found = super().given(base)
+        del found["inject"]
+        return {**found, "injected": injected}
 
 
 class WorkloadModel(Strict):
@@ -480,7 +481,7 @@ class WorkloadModel(Strict):
             warm_up_s=self.warm_up_s,
             seed=self.seed,
             arrivals=shared,
-            failures=None if self.failures is None else self.failures.to_record(),
+            failures=None if self.failures is None else self.failures.to_record(base),
         )
 
 
@@ -489,8 +490,10 @@ Micros = Annotated[StrictInt, Field(ge=0, le=MAX_US)]
 Level = Annotated[StrictInt, Field(ge=0, le=MAX_PRIORITY)]
 
 
-class InstancesModel(Strict):
+class InstancesModel(Described):
     """One entry of ``instances:``."""
+
+    record: ClassVar[Any] = Instances
 
     count: Annotated[StrictInt, Field(ge=1, le=MAX_INSTANCES)] = 1
     """How many of them are alike."""
@@ -504,22 +507,15 @@ class InstancesModel(Strict):
     """Batches that each has under way at most; absent: one where requests are batched, have
     priorities or wait by a policy, else as many as its plan takes."""
 
-    @validated(mode="after")
-    def _fits(self) -> InstancesModel:
-        try:
-            self.to_record(Path())
-        except InvalidInput as error:
-            raise refusal(error.what, error.hint or "") from None
-        return self
-
-    def to_record(self, base: Path) -> Instances:
-        """Return the instances; paths start from the folder `base`."""
-        plan = None if self.plan is None else str(base / self.plan)
-        return Instances(self.count, self.devices, self.strategy, plan, self.max_in_flight)
+    def given(self, base: Path) -> dict[str, Any]:
+        """Return the fields of the record."""
+        return {**dict(self), "plan": None if self.plan is None else str(base / self.plan)}
 
 
-class QueuePolicyModel(Strict):
+class QueuePolicyModel(Described):
     """How requests wait."""
+
+    record: ClassVar[Any] = QueuePolicy
 
     max_queue_size: Annotated[StrictInt, Field(ge=0, le=MAX_QUEUE)] = 0
     """Requests that may wait; a further one is rejected. 0: any number."""
@@ -528,14 +524,11 @@ class QueuePolicyModel(Strict):
     timeout_action: Annotated[StrictStr, OneOf("action", TIMEOUT_ACTIONS)] = "reject"
     """Of one that waited longer: rejected, or after all that did not."""
 
-    def to_record(self) -> QueuePolicy:
-        """Return what it describes."""
-        given: Any = self.model_dump()
-        return QueuePolicy(**given)
 
-
-class DynamicBatchingModel(Strict):
+class DynamicBatchingModel(Described):
     """How requests that wait become one batch."""
+
+    record: ClassVar[Any] = DynamicBatching
 
     max_batch_size: Batch
     """The most requests of one batch."""
@@ -544,21 +537,11 @@ class DynamicBatchingModel(Strict):
     max_queue_delay_us: Micros = 0
     """How long the oldest waits for others, in microseconds."""
 
-    @validated(mode="after")
-    def _fits(self) -> DynamicBatchingModel:
-        try:
-            self.to_record()
-        except InvalidInput as error:
-            raise refusal(error.what, error.hint or "", ("preferred_batch_size",)) from None
-        return self
 
-    def to_record(self) -> DynamicBatching:
-        """Return what it describes."""
-        return DynamicBatching(**self.model_dump())
-
-
-class AutoscalingModel(Strict):
+class AutoscalingModel(Described):
     """When replicas start and stop."""
+
+    record: ClassVar[Any] = Autoscaling
 
     min_replicas: Annotated[StrictInt, Field(ge=0, le=MAX_REPLICAS)] = 1
     """The fewest that there are."""
@@ -612,28 +595,11 @@ class AutoscalingModel(Strict):
                 raise refusals(found)
         return given
 
-    @validated(mode="after")
-    def _fits(self) -> AutoscalingModel:
-        try:
-            self.to_record()
-        except InvalidInput as error:
-            raise refusal(error.what, error.hint or "", _key(type(self), error)) from None
-        return self
 
-    def to_record(self) -> Autoscaling:
-        """Return what it describes."""
-        given: Any = self.model_dump()
-        return Autoscaling(**given)
-
-
-def _key(model: type[Strict], error: InvalidInput) -> tuple[str, ...]:
-    """The key that an error begins with, where it is one of the model's."""
-    key = error.what.partition(" ")[0]
-    return (key,) if key in model.model_fields else ()
-
-
-class ServedModel(Strict):
+class ServedModel(Described):
     """One entry of ``models:``."""
+
+    record: ClassVar[Any] = Served
 
     model: Text
     """Path of an ONNX file, from the folder of this one, or zoo:NAME."""
@@ -662,41 +628,18 @@ class ServedModel(Strict):
     """When replicas start and stop, as Ray Serve does it; absent: all instances are there all
     along."""
 
-    @validated(mode="after")
-    def _fits(self) -> ServedModel:
-        try:
-            self.to_record(Path())
-        except InvalidInput as error:
-            raise refusal(error.what, error.hint or "", _key(type(self), error)) from None
-        return self
-
-    def to_record(self, base: Path) -> Served:
-        """Return how the model is served; paths start from the folder `base`."""
-        given: Any = {
-            **dict(self),
-            "model": model_at(self.model, base),
-            "instances": tuple(one.to_record(base) for one in self.instances),
-            "queue_policy": self.queue_policy.to_record(),
-            "dynamic_batching": self.dynamic_batching and self.dynamic_batching.to_record(),
-            "autoscaling": self.autoscaling and self.autoscaling.to_record(),
-        }
-        return Served(**given)
+    def given(self, base: Path) -> dict[str, Any]:
+        """Return the fields of the record."""
+        return {**super().given(base), "model": model_at(self.model, base)}
 
 
-class DeploymentModel(Strict):
+class DeploymentModel(Described):
     """A deployment file."""
+
+    record: ClassVar[Any] = Deployment
 
     models: Annotated[tuple[ServedModel, ...], Field(min_length=1)]
     """What is served, each model once."""
 
-    @validated(mode="after")
-    def _fits(self) -> DeploymentModel:
-        try:
-            self.to_record(Path())
-        except InvalidInput as error:
-            raise refusal(error.what, error.hint or "", ("models",)) from None
-        return self
-
-    def to_record(self, base: Path) -> Deployment:
-        """Return the deployment; paths start from the folder `base`."""
-        return Deployment(tuple(served.to_record(base) for served in self.models))
+    def _place(self, error: HetsimError) -> tuple[str, ...]:
+        return ("models",)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from cli_calls import Cli
-from hetsim.simulation.service import running, serving
+from hetsim.simulation.service import run as running
+from hetsim.simulation.service import serving
 from hetsim.simulation.serving import engine
 from hetsim.workload import traces as lines
 

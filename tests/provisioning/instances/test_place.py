@@ -19,10 +19,8 @@ from hetsim.provisioning.instances.place import place_of, without_others
 from hetsim.provisioning.instances.search import best_of
 from hetsim.provisioning.rates.ceiling import ceiling_of, rates_of
 from hetsim.reporting.tables.place import place_record
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.layout import set_up
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.resolving import Made, resolve
+from hetsim.simulation.service.layout import check_together, set_up
+from hetsim.simulation.service.resolution import Asked, Made, resolve
 from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.arrivals import Closed, Constant, Poisson, Replay
 from hetsim.workload.deployment import DynamicBatching

@@ -13,8 +13,8 @@ import pytest
 
 import hetsim
 from fleets import KINDS, fleet, random_served
-from hetsim.provisioning.rates import availability as room
-from hetsim.provisioning.rates.availability import availability, chance_of, counts_down
+from hetsim.provisioning.rates import redundancy as room
+from hetsim.provisioning.rates.redundancy import availability, chance_of, counts_down
 from hetsim.simulation.service.serving import serve
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.arrivals import Replay

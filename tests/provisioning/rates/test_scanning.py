@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hetsim.provisioning.rates.sample import Objective, Sample, most_late, too_many
-from hetsim.provisioning.rates.scanning import MOST_LOOKS, Span, spans
+from hetsim.provisioning.rates.exact_rate import Objective, Sample, most_late, too_many
+from hetsim.provisioning.rates.search import MOST_FACTORS, Span, spans
 from hetsim.simulation.service.figures import latencies
 from hetsim.simulation.serving.engine import Serving
 from hetsim.simulation.serving.setup import Model, Outcomes, Source
@@ -82,14 +82,14 @@ def test_the_set_found_is_that_of_a_dense_scan(seed: int) -> None:
     if given is None:
         return
     setup, sample = given
-    found = spans(partial(too_many, setup, sample), LOW, HIGH, precision=1e-6)
+    found = spans(partial(too_many, setup, sample, machine_code=True), LOW, HIGH, precision=1e-6)
     dense = np.geomspace(LOW, HIGH, 600)
-    meets = np.array([too_many(setup, sample, factor) <= 0 for factor in dense])
+    meets = np.array([too_many(setup, sample, factor, machine_code=True) <= 0 for factor in dense])
     inside = [any(one.low <= factor <= one.high for one in found) for factor in dense]
     assert (meets == inside).all()
     for one in found:
-        assert too_many(setup, sample, one.low) <= 0
-        assert too_many(setup, sample, one.high) <= 0
+        assert too_many(setup, sample, one.low, machine_code=True) <= 0
+        assert too_many(setup, sample, one.high, machine_code=True) <= 0
         assert one.below is None or one.below < one.low <= one.below * (1 + 1e-6)
         assert one.above is None or one.high < one.above <= one.high * (1 + 1e-6)
 
@@ -118,7 +118,7 @@ def test_a_handful_of_requests_takes_no_look_at_each_rate(requests: int) -> None
         return int(7 * np.log(factor)) % (requests + 1)
 
     found = spans(count, 2.0**-7, 16.0, precision=2.0**-40)
-    assert len(looks) < 2 * MOST_LOOKS
+    assert len(looks) < 2 * MOST_FACTORS
     for one in found:
         assert one.below is None or one.low <= one.below * (1 + 2.0**-39)
         assert one.above is None or one.above <= one.high * (1 + 2.0**-39)

@@ -7,8 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hetsim.provisioning.rates.stretching import Wanted, least_stretch, unit_of, units
-from hetsim.provisioning.rates.systems import in_order, pools
+from hetsim.provisioning.rates.exact_rate import (
+    Wanted,
+    in_order,
+    least_stretch,
+    pools,
+    unit_of,
+    units,
+)
 from hetsim.simulation.clock.runs import run
 from hetsim.simulation.clock.templates import Layout
 from hetsim.simulation.orders import order_of

@@ -14,10 +14,10 @@ import hetsim
 from deployments import model_at
 from fleets import KINDS, fleet, random_served
 from hetsim.placement.planning import replan
-from hetsim.provisioning.rates.redundancy.left import Leaving
-from hetsim.provisioning.rates.surviving import survive
+from hetsim.provisioning.rates.losses import Leaving
+from hetsim.provisioning.rates.redundancy import survive
 from hetsim.simulation.service.layout import set_up
-from hetsim.simulation.service.resolving import resolve
+from hetsim.simulation.service.resolution import resolve
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.arrivals import Closed, Poisson, Replay

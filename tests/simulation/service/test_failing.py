@@ -14,8 +14,8 @@ from hetsim.core.text import to_json
 from hetsim.errors import UsageError
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.failures.serving import Spell
+from hetsim.simulation.service.failures import felt_by, windows_of
 from hetsim.simulation.service.serving import serve
-from hetsim.simulation.service.windows import felt_by, windows_of
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Constant
 from hetsim.workload.deployment import Instances, QueuePolicy

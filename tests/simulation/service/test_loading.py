@@ -11,8 +11,8 @@ import hetsim
 from deployments import deployed, model_at
 from hetsim.core.units import MIB
 from hetsim.provisioning.rates.capacity import capacity
-from hetsim.simulation.service.memory import held
-from hetsim.simulation.service.resolving import Resolved, resolve
+from hetsim.simulation.service.layout import held
+from hetsim.simulation.service.resolution import Resolved, resolve
 from hetsim.simulation.service.service import Service
 from hetsim.workload.arrivals import Replay
 from hetsim.workload.deployment import Deployment, Served

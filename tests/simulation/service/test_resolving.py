@@ -11,8 +11,8 @@ import pytest
 
 import hetsim
 from deployments import deployed, model_at, poisson
-from hetsim.simulation.service import batch_dim
-from hetsim.simulation.service.resolving import Made, resolve
+from hetsim.simulation.service import resolution as batch_dim
+from hetsim.simulation.service.resolution import Made, resolve
 from hetsim.simulation.service.serving import serve
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.workload.arrivals import Poisson

@@ -1,31 +1,183 @@
-"""From a deployment to plans: one for each instance, batch size and binding of dimensions."""
+"""Plans of all that a deployment serves, one for each instance, batch size and binding."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+import onnx
 
-from hetsim.errors import Infeasible, PlanError, UnboundDimension, UsageError, WorkloadError
-from hetsim.graph.loading import load_model
+from hetsim.cost import DEFAULT_COST
+from hetsim.errors import (
+    Infeasible,
+    PlanError,
+    UnboundDimension,
+    UsageError,
+    WorkloadError,
+    nearest,
+)
+from hetsim.graph.loading import load_model, read_source
+from hetsim.graph.shapes.observed import Observed
 from hetsim.hardware.spec import Platform
 from hetsim.placement.constraints import check_runnable, only_devices
+from hetsim.placement.objective import Objective
 from hetsim.placement.planning import plan as planned
 from hetsim.problem.groups import Group
-from hetsim.problem.parts import scaled
+from hetsim.problem.parts import Contention, scaled
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+from hetsim.problem.repriced import repriced
 from hetsim.problem.saved import load_plan
 from hetsim.simulation.clock.runs import timeline_of
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.batch_dim import Inputs, batch_dims
 from hetsim.workload.deployment import Deployment, Instances, Served
 from hetsim.workload.workload import Workload, by_model
 
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Options of ``load_model``, ``Problem.of`` and ``plan`` for every model that is served.
+
+    Whole shapes and inputs fix the batch, too. Profiles are of the one model that is served, in one
+    shape. `constraints` gives further options for a problem: what of it is to run where.
+    """
+
+    canonical: Literal["none", "basic", "extended"] | None = None
+    extensions: tuple[Any, ...] = ()
+    freeze: Mapping[str, object] = field(default_factory=dict, hash=False)
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)
+    inputs: Mapping[str, Any] | str | None = field(default=None, hash=False)
+    observed: Observed | None = field(default=None, hash=False)
+    contention: Contention = "fifo"
+    cost: str = DEFAULT_COST
+    execute: Mapping[str, str] = field(default_factory=dict, hash=False)
+    pessimistic: bool = False
+    profiles: Mapping[str, str] = field(default_factory=dict, hash=False)
+    objective: Objective | None = None
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    constraints: Callable[[Problem], Mapping[str, Any]] | None = None
+
+    def options_for(self, problem: Problem) -> dict[str, Any]:
+        """Return the options of a strategy that plans for `problem`."""
+        more = {} if self.constraints is None else self.constraints(problem)
+        return {**self.options, **more}
+
+    @property
+    def shaped(self) -> bool:
+        """Whether the shapes of all inputs are given, that of the batch among them."""
+        return bool(self.shapes) or self.inputs is not None
+
+
+Inputs = list[onnx.ValueInfoProto]
+"""Of a model, as its file has them."""
+
+
+def batch_dims(
+    served: Served,
+    dims: Mapping[str, int],
+    *,
+    shaped: bool = False,
+    read: dict[str, Inputs] | None = None,
+) -> list[dict[str, int]]:
+    """Return, for each of `served.sizes`, the dimensions of the model that make it that batch.
+
+    `dims` is what streams bind of the model; `shaped`, whether the shapes of all its inputs are
+    given; `read` has the inputs of models whose files were read, and gets what is read.
+
+    Raises WorkloadError where the model cannot take one of the sizes: its first dimension is fixed,
+    or a stream binds it, or it has none of the name that is given; ModelError where the file cannot
+    be read.
+    """
+    alone = served.dynamic_batching is None and served.sizes == (1,)
+    if shaped and alone:
+        return [{}]
+    if shaped:
+        raise WorkloadError(
+            f"cannot take batches of {', '.join(map(str, served.sizes))}: its whole shapes are "
+            "given, the batch among them",
+            where=served.model,
+            hint="bind its other dimensions by --dim, in the place of --shape or --input",
+        )
+    read = {} if read is None else read
+    if served.model not in read:
+        read[served.model] = _inputs(served.model)
+    inputs = read[served.model]
+    name, size = _batch_of(served, inputs)
+    if size is not None or name is None:
+        if alone or served.sizes == (size,):
+            return [{} for _ in served.sizes]
+        if size == 1 and served.batch_dim is None:
+            ones = _ones(inputs)
+            return [{} if b == 1 else dict.fromkeys(ones, b) for b in served.sizes]
+        if size == 1 and name is not None and name.endswith("[0]"):
+            return [{} if b == 1 else {name: b} for b in served.sizes]
+        has = "has no first dimension" if name is None else f"is {size} in the file"
+        first = f"of input '{inputs[0].name}' " if inputs else ""
+        sizes = ", ".join(map(str, served.sizes))
+        raise WorkloadError(
+            f"cannot take batches of {sizes}: the first dimension {first}{has}",
+            where=served.model,
+            hint="export the model with an open batch dimension, or leave dynamic_batching and "
+            "batch_sizes out",
+        )
+    if name in dims:
+        if alone:
+            return [{}]
+        raise WorkloadError(
+            f"a stream binds '{name}' to {dims[name]}, and it is the batch dimension",
+            where=served.model,
+            hint="leave it out of dims: or --dim, or name another one by batch_dim:",
+        )
+    return [{name: size} for size in served.sizes]
+
+
+def _ones(inputs: Inputs) -> list[str]:
+    """First dimensions that are 1 in a model of one request at a time."""
+    return [
+        f"{value.name}[0]"
+        for at, value in enumerate(inputs)
+        if [_size(dim) for dim in value.type.tensor_type.shape.dim[:1]] == [1]
+        and (at == 0 or len(value.type.tensor_type.shape.dim) > 1)
+    ]
+
+
+def _inputs(source: str) -> Inputs:
+    graph = read_source(source)[1].proto.graph
+    stored = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in stored]
+
+
+def _batch_of(served: Served, inputs: Inputs) -> tuple[str | None, int | None]:
+    """Name of the batch dimension, and its size where that is fixed; no name: there is none."""
+    if served.batch_dim is None:
+        shape = inputs[0].type.tensor_type.shape.dim if inputs else ()
+        if not shape:
+            return None, None
+        place = f"{inputs[0].name}[0]"
+        return shape[0].dim_param or place, _size(shape[0])
+    known: dict[str, int | None] = {}
+    for value in inputs:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            known.setdefault(f"{value.name}[{axis}]", _size(dim))
+            if dim.dim_param:
+                known.setdefault(dim.dim_param, None)
+    if served.batch_dim not in known:
+        raise WorkloadError(
+            f"no input has a dimension '{served.batch_dim}', which batch_dim: names",
+            where=served.model,
+            hint=nearest(served.batch_dim, known),
+        )
+    return served.batch_dim, known[served.batch_dim]
+
+
+def _size(dim: onnx.TensorShapeProto.Dimension) -> int | None:
+    return int(dim.dim_value) if dim.dim_value > 0 else None
+
+
 Dims = Mapping[str, int]
+T = TypeVar("T")
 
 MAX_PLANS = 1024
 """Of one model: for its instances that differ, bindings of dimensions and batch sizes."""
@@ -64,6 +216,14 @@ class Resolved:
         """Whether its weights are loaded where a batch needs them, rather than there all along."""
         return self.served.loading == "on_demand"
 
+    def each(self, of_entries: Sequence[T]) -> list[T]:
+        """Return what is said of entries, of each instance."""
+        return [
+            one
+            for entry, one in zip(self.served.instances, of_entries, strict=True)
+            for _ in range(entry.count)
+        ]
+
     @property
     def problem(self) -> Problem:
         """That of its first variant and batch size: what reports name it by."""
@@ -77,14 +237,7 @@ def devices_of(rows: Sequence[Sequence[Plan]]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """Problems and plans that deployments on one platform have in common, each made once.
-
-    Attributes
-    ----------
-    problems : mapping of (model, batch size, dimensions) to Problem
-    plans : mapping of (Problem, devices, strategy or path) to (Plan, seconds) by replica
-    inputs : mapping of model to what its file says of its inputs
-    """
+    """Problems, plans and inputs of models that deployments on one platform have in common."""
 
     problems: dict[Any, Problem] = field(default_factory=dict)
     plans: dict[Any, list[tuple[Plan, float]]] = field(default_factory=dict)
@@ -331,3 +484,49 @@ def _as_given(given: Plan, problem: Problem, path: str) -> Plan:
     except PlanError as error:
         raise WorkloadError(error.what, where=path, hint=error.hint) from None
     return made
+
+
+def kept_on(resolved: Sequence[Resolved], platform: Platform) -> tuple[Resolved, ...]:
+    """Return what is served with its plans as they are, priced on `platform`.
+
+    A batch takes at least as long as one request alone, as in ``resolve``. Raises what
+    ``Problem.of`` raises, and Infeasible where a plan no longer fits.
+
+    Complexity: a pricing for each binding and batch size, and a play for each plan.
+    """
+    known: dict[str, Problem] = {}
+
+    def anew(plan: Plan) -> Plan:
+        model = plan.problem.model
+        assert model is not None
+        # One model in one binding has one sort of shapes, whatever its plans are stretched by.
+        key = repr((model.source, sorted(model.dims.items()), sorted(model.shapes.items())))
+        if key not in known:
+            known[key] = repriced(plan.problem, platform)
+        return replace(plan, problem=known[key])
+
+    return tuple(kept_as(one, anew) for one in resolved)
+
+
+def kept_as(one: Resolved, change: Callable[[Plan], Plan]) -> Resolved:
+    """Return a model that is served with each of its plans changed, and what batches take then."""
+    known: dict[int, tuple[Plan, float]] = {}
+
+    def row(plans: Sequence[Plan]) -> list[tuple[Plan, float]]:
+        found: list[tuple[Plan, float]] = []
+        for plan in plans:
+            if id(plan) not in known:
+                now = change(plan)
+                known[id(plan)] = now, timeline_of(now, trace=False).latency_s
+            now, took_s = known[id(plan)]
+            found.append(no_quicker(now, took_s, found[0][1]) if found else (now, took_s))
+        return found
+
+    entries = [[row(plans) for plans in rows] for rows in one.plans]
+    return replace(
+        one,
+        plans=tuple(tuple(tuple(plan for plan, _ in made) for made in rows) for rows in entries),
+        seconds=tuple(
+            tuple(tuple(took_s for _, took_s in made) for made in rows) for rows in entries
+        ),
+    )

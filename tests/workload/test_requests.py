@@ -68,8 +68,7 @@ def test_the_order_does_not_depend_on_how_many_are_drawn_at_a_time(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = joined(replace(MIXED, duration_s=20.0))
-    for module in (room,):
-        monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(room, "BLOCK", block)
     parts = joined(replace(MIXED, duration_s=20.0))
     assert np.array_equal(parts.arrival_s, whole.arrival_s)
     assert np.array_equal(parts.stream, whole.stream)

@@ -1,4 +1,4 @@
-"""What one deployment carries: exactly, by a grid, or by verdicts."""
+"""Rates that one deployment carries: exactly, by a grid, or by verdicts."""
 
 from __future__ import annotations
 
@@ -10,28 +10,85 @@ from functools import partial
 
 import numpy as np
 
+from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, UsageError
-from hetsim.provisioning.rates.answer import Carried, Rates
+from hetsim.provisioning.rates.answer import Carried, Rates, nearest_miss
 from hetsim.provisioning.rates.ceiling import Ceiling, ceiling_of, quickest_s
-from hetsim.provisioning.rates.judging import CONFIDENCE, Judge
-from hetsim.provisioning.rates.monotone import exact_factor, why_not
-from hetsim.provisioning.rates.sample import Sample, sample_of, too_many
-from hetsim.provisioning.rates.scanning import Span, spans
-from hetsim.provisioning.rates.searching import lower_end, upper_end
-from hetsim.provisioning.rates.words import ends_of_trace, ends_of_verdicts, no_rate
+from hetsim.provisioning.rates.exact_rate import Sample, exact_factor, sample_of, too_many, why_not
+from hetsim.provisioning.rates.search import CONFIDENCE, Judge, Span, lower_end, spans, upper_end
 from hetsim.simulation.service.layout import Setup
-from hetsim.simulation.service.resolving import Resolved
+from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
 from hetsim.simulation.serving.engine import pays
 from hetsim.statistics.verdict import Answer
 from hetsim.workload.workload import Workload
 
+
+def ends_of_trace(sample: Sample, rates: Sequence[Rates], *, exact: bool) -> str:
+    """Return why a trace can come no faster."""
+    if not rates:
+        at = "no rate" if exact else "no rate that was looked at"
+        return f"{at} has few enough late"
+    if rates[-1].misses_above_per_s is None:
+        return "enough are on time at any rate: too few requests to tell"
+    most = max(sample.objectives, key=lambda one: one.most_late / len(one.which))
+    few = f"{most.most_late} of {len(most.which)} requests may be late"
+    return f"{few}, and at any higher rate more are" if exact else f"{few}, and just above more are"
+
+
+def ends_of_verdicts(
+    judge: Judge,
+    found: Sequence[Span],
+    beyond: Service | None,
+    above: float | None,
+    missed: float,
+    ceiling: Ceiling,
+    rate_per_s: float,
+) -> str:
+    """Return why no higher rate was shown to meet the objectives; `above` misses, the nearest."""
+    open_ = [
+        one
+        for one in judge.seen.values()
+        if one.answer == "undecided"
+        and (not found or one.factor > found[-1].high)
+        and (not found or above is None or one.factor < above)
+    ]
+    parts = []
+    if found and found[-1].below is not None:
+        parts.append(f"at {found[-1].below * rate_per_s:.4g} and less it misses, too")
+    if open_:
+        least = min(open_, key=lambda one: one.factor)
+        parts.append(
+            f"{least.factor * rate_per_s:.4g} a second is undecided after {least.requests} requests"
+        )
+    if beyond is not None and above is not None:
+        parts.append(_missed(beyond, above * rate_per_s))
+    elif found and above is not None and above >= missed:
+        parts.append(f"from {above * rate_per_s:.4g} on {ceiling.binds} is overloaded")
+    return "; ".join(parts) if parts else "no rate was seen to miss"
+
+
+def _missed(service: Service, rate_per_s: float) -> str:
+    if service.state == "overloaded":
+        return f"at {rate_per_s:.4g} overloaded, busiest {service.bottleneck}"
+    nearest = nearest_miss(service)
+    if nearest is None:
+        return f"at {rate_per_s:.4g} it is missed"
+    slo, percentile = nearest
+    far = "" if math.isinf(percentile.high_s) else f" to {format_seconds(percentile.high_s)}"
+    waits_s = max(one.queue.mean_s for one in service.streams)
+    return (
+        f"at {rate_per_s:.4g} p{slo.percentile:g} is {format_seconds(percentile.estimate_s)} "
+        f"({format_seconds(percentile.low_s)}{far}), the mean wait {format_seconds(waits_s)}"
+    )
+
+
 SAMPLE = 2**14
 """Of requests that chance makes, those whose own capacity is where rates are looked at first."""
 
-ROUGH = 2**12
-"""The same where that capacity takes a grid."""
+ROUGH, ROUGH_LOOKS = 2**12, 14
+"""The same where that capacity takes a grid, of so many cells."""
 
 BELOW, ABOVE = 2.0**-7, 16.0
 """Of the ceiling: rates between which a grid looks at a trace."""
@@ -49,10 +106,8 @@ class Question:
 
     Attributes
     ----------
-    name : str
     resolved, setup
         As ``resolve`` and ``set_up`` give them.
-    workload : Workload
     rates_per_s : tuple of float
         By stream, as the workload says.
     """
@@ -67,11 +122,6 @@ class Question:
     def rate_per_s(self) -> float:
         """Of all streams."""
         return sum(self.rates_per_s)
-
-    @property
-    def given(self) -> bool:
-        """Whether the requests themselves are given, by a trace."""
-        return bool(self.workload.traces)
 
     def ceiling(
         self, streams: Sequence[int] | None = None, sample: Sample | None = None
@@ -96,31 +146,16 @@ class Question:
 def refused(name: str, error: Infeasible) -> Carried:
     """Return the row of a deployment that cannot be served."""
     return Carried(
-        name=name,
-        resolved=(),
-        how="exact",
-        one_span=None,
-        answer="misses",
-        proved=True,
-        rates=(),
-        factor=None,
-        sample_per_s=None,
-        sample=0,
-        ceiling_per_s=0.0,
-        ceiling_binds="",
-        at=None,
-        beyond=None,
-        ends=str(error),
-        requests=0,
+        name=name, resolved=(), how="exact", answer="misses", proved=True, ends=str(error),
         refused=error,
-    )
+    )  # fmt: skip
 
 
 def carried(
     question: Question, *, most_requests: int, gap: float, confidence: float = CONFIDENCE
 ) -> Carried:
     """Return what a deployment carries; `confidence`: that none of its verdicts is wrong."""
-    if question.given:
+    if question.workload.traces:
         return _of_trace(question)
     return _in_the_long_run(question, most_requests, gap, confidence)
 
@@ -157,7 +192,8 @@ def _of_trace(question: Question) -> Carried:
     service = None
     if found:
         last = found[-1].high if math.isfinite(found[-1].high) else max(ceiling.factor, 1.0)
-        service = _played(question, last if math.isfinite(last) else 1.0)
+        comes = workload.faster(last if math.isfinite(last) else 1.0)
+        service = played(comes, question.resolved, setup)
     return Carried(
         name=question.name,
         resolved=question.resolved,
@@ -167,21 +203,13 @@ def _of_trace(question: Question) -> Carried:
         proved=why is None and not found,
         rates=rates,
         factor=exact,
-        sample_per_s=None,
         sample=len(sample),
         ceiling_per_s=ceiling.factor * rate_per_s,
         ceiling_binds=ceiling.binds,
         at=service,
-        beyond=None,
         ends=ends_of_trace(sample, rates, exact=why is None),
         requests=len(sample),
     )
-
-
-def _played(question: Question, factor: float) -> Service:
-    """All that is said of a trace at one rate."""
-    workload = question.workload.faster(factor)
-    return played(workload, question.resolved, question.setup)
 
 
 def _scanned(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
@@ -245,7 +273,6 @@ def _in_the_long_run(question: Question, budget: int, gap: float, confidence: fl
         answer=answer,
         proved=late is not None,
         rates=rates,
-        factor=None,
         sample_per_s=None if sample_factor is None else sample_factor * question.rate_per_s,
         sample=count,
         ceiling_per_s=ceiling.factor * question.rate_per_s,
@@ -254,7 +281,7 @@ def _in_the_long_run(question: Question, budget: int, gap: float, confidence: fl
         beyond=beyond,
         ends=late
         if late is not None
-        else ends_of_verdicts(judge, found, beyond, missed, ceiling, question.rate_per_s),
+        else ends_of_verdicts(judge, found, beyond, above, missed, ceiling, question.rate_per_s),
         requests=sum(one.requests for one in judge.seen.values()),
     )
 
@@ -300,12 +327,13 @@ def _guessed(setup: Setup, sample: Sample, ceiling: float) -> tuple[Span, ...]:
     """The spans of a short sample, roughly; where there is none, its best rate."""
     top = ceiling if math.isfinite(ceiling) else 1.0
     seen: dict[float, int] = {}
+    machine_code = pays(len(sample) * ROUGH_LOOKS * setup.mean_tasks)
 
     def count(factor: float) -> int:
-        seen[factor] = too_many(setup, sample, factor)
+        seen[factor] = too_many(setup, sample, factor, machine_code=machine_code)
         return seen[factor]
 
-    found = spans(count, top * BELOW, top, cells=14, finest=0.2, precision=0.05)
+    found = spans(count, top * BELOW, top, cells=ROUGH_LOOKS, finest=0.2, precision=0.05)
     if found:
         return found
     best = min(seen, key=lambda factor: (seen[factor], factor))
@@ -342,5 +370,5 @@ def _too_slow(question: Question) -> str | None:
         for slo in stream.slos:
             least_s = quickest_s(question.setup, at)
             if least_s > slo.latency_s:
-                return no_rate(slo, least_s)
+                return f"a request alone takes {format_seconds(least_s)}, and {slo} is asked"
     return None

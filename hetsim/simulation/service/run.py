@@ -1,9 +1,10 @@
-"""A workload on its way through the engine, looked at as it goes on."""
+"""Run of a workload on an engine, looked at as it goes on."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,14 @@ from hetsim.errors import UsageError, WorkloadError
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.failures.serving import FailingServing
 from hetsim.simulation.orders import foreseeable
-from hetsim.simulation.service.failing import failing_engine, honest
+from hetsim.simulation.service.failures import failing_engine, honest
 from hetsim.simulation.service.figures import chosen, latencies, rate_of, stability
 from hetsim.simulation.service.layout import Setup
-from hetsim.simulation.service.recorded import Recorded
-from hetsim.simulation.service.stability import Stability
+from hetsim.simulation.service.service import Stability
+from hetsim.simulation.serving.batcher import account, lengths_of
 from hetsim.simulation.serving.engine import COMPILE_FROM, Serving, pays
-from hetsim.simulation.serving.setup import Outcomes
+from hetsim.simulation.serving.setup import Lengths, Outcomes
+from hetsim.simulation.serving.tables import new_spans
 from hetsim.statistics.batches import innovations_of
 from hetsim.statistics.intervals import located
 from hetsim.statistics.verdict import (
@@ -35,13 +37,60 @@ from hetsim.workload.arrivals import Gamma, Poisson
 from hetsim.workload.requests import Requests, requests_of
 from hetsim.workload.workload import Workload
 
+
+class _Present(NamedTuple):
+    waiting: list[int]
+    inside: list[int]
+
+
+class Recorded:
+    """Requests of one model as they were answered, in the order of arrival and of sending.
+
+    It tells what an engine tells of its own; requests of instance k ran template k.
+    """
+
+    machine_code = False
+
+    def __init__(self, outcomes: Outcomes, templates: int) -> None:
+        before = np.maximum.accumulate(outcomes.finish_s)
+        fresh = np.concatenate([[True], before[:-1] <= outcomes.arrival_s[1:]])
+        self.outcomes = outcomes._replace(fresh=fresh)
+        self.now_s = float(before[-1])
+        self.ran: NDArray[np.int64] = np.bincount(outcomes.instance, minlength=templates)
+        self.lengths = _lengths(self.outcomes, self.now_s)
+
+
+def _lengths(outcomes: Outcomes, now_s: float) -> Lengths:
+    """Count who waited and who was inside, from one event to the next."""
+    begin_s = float(outcomes.arrival_s[0])
+    spans = new_spans(1, None, arrays=False)
+    spans.length[1] = spans.since[0] = begin_s
+    present = _Present([0], [0])
+    moves = [
+        *((time_s, 1, 1) for time_s in outcomes.arrival_s.tolist()),
+        *((time_s, -1, 0) for time_s in outcomes.sent_s.tolist()),
+        *((time_s, 0, -1) for time_s in outcomes.finish_s.tolist()),
+    ]
+    for time_s, waits, stays in sorted(moves, key=lambda move: move[0]):
+        account(present, spans, 0, time_s)
+        present.waiting[0] += waits
+        present.inside[0] += stays
+    return lengths_of(present, spans, now_s)
+
+
 Floats = NDArray[np.float64]
 
 BLOCK = 1 << 14
 """Requests that are played at a time."""
 
+EARLY = 1 << 16
+"""Requests that a run is taken for, at first, that ends when it is answered."""
+
 KEPT_BYTES = 128
 """Of each request: what became of it, and what is made of that at the end."""
+
+PRECISE = 99.0
+"""The percentile that is to be precise of a stream that has no objective."""
 
 
 def expected(workload: Workload) -> float:
@@ -84,57 +133,36 @@ def engine_of(
     setup: Setup,
     *,
     machine_code: bool | None = None,
-    coming: float | None = None,
+    early: bool = False,
 ) -> Serving:
     """Return the engine that plays a workload in virtual time.
 
-    `machine_code` absent: where it costs less than it saves over the requests that are `coming`,
-    all that are expected where that is absent.
+    `machine_code` absent: where it costs less than it saves over the requests that are expected, of
+    a run that may end `early` over EARLY at most.
     """
     if machine_code is None:
-        coming = expected(workload) if coming is None else coming
+        coming = min(expected(workload), EARLY if early else math.inf)
         machine_code = pays(coming * setup.mean_tasks)
-    if setup.scalings is not None:
-        if workload.failures is not None or setup.turns is not None:
-            raise UsageError(
-                "autoscaling, and "
-                + ("devices that fail" if workload.failures is not None else "turns in memory"),
-                hint="leave one of them out: replicas come and go on devices that stay, with "
-                "weights of their own",
-            )
-        return ScalingServing(
-            setup.layout,
-            setup.duration,
-            setup.models,
-            setup.sources,
-            setup.clients,
-            scalings=setup.scalings,
-            requests=workload.requests,
-            until_s=until_s(workload),
-            machine_code=machine_code,
+    given: Any = {"until_s": until_s(workload), "machine_code": machine_code}
+    if workload.failures is not None and setup.scalings is None:
+        return failing_engine(workload, setup, **given)
+    given["requests"] = workload.requests
+    parts = (setup.layout, setup.duration, setup.models, setup.sources, setup.clients)
+    if setup.scalings is None:
+        return Serving(*parts, turns=setup.turns, **given)
+    if workload.failures is not None or setup.turns is not None:
+        raise UsageError(
+            "autoscaling, and "
+            + ("devices that fail" if workload.failures is not None else "turns in memory"),
+            hint="leave one of them out: replicas come and go on devices that stay, with "
+            "weights of their own",
         )
-    if workload.failures is not None:
-        return failing_engine(workload, setup, until_s=until_s(workload), machine_code=machine_code)
-    return Serving(
-        setup.layout,
-        setup.duration,
-        setup.models,
-        setup.sources,
-        setup.clients,
-        requests=workload.requests,
-        until_s=until_s(workload),
-        turns=setup.turns,
-        machine_code=machine_code,
-    )
+    return ScalingServing(*parts, scalings=setup.scalings, **given)
 
 
 def until_s(workload: Workload) -> float:
     """Return when clients no longer send."""
     return math.inf if workload.duration_s is None else workload.duration_s
-
-
-PRECISE = 99.0
-"""The percentile that is to be precise of a stream that has no objective."""
 
 
 class Run:
@@ -146,18 +174,17 @@ class Run:
         setup: Setup,
         engine: Serving | Recorded,
         *,
-        machine_code: bool | None = False,
+        machine_code: bool | None = None,
     ) -> None:
         self.workload, self.setup, self.engine = workload, setup, engine
-        # Absent: whenever that has become worth it.
-        self._compiles = machine_code
+        self._machine_code = machine_code
         # Whether percentiles are estimates of those of all runs, which are not this one's.
         self._of_all_runs = False
         self._begin()
 
     def _plain_until(self) -> float:
         """Return after how many requests to play all again by machine code; infinite: never."""
-        if self._compiles is not None or self.engine.machine_code:
+        if self._machine_code is not None or self.engine.machine_code:
             return math.inf
         return COMPILE_FROM / self.setup.mean_tasks
 
@@ -296,10 +323,7 @@ class Run:
         return own, stability(self.workload, asking, counted)
 
     def _all_came(self) -> bool:
-        """Whether what came is all that could: traces from end to end, streams without chance.
-
-        An even stream goes on as it came where the models keep up with it.
-        """
+        """Whether what came is all that could: traces from end to end, streams without chance."""
         workload = self.workload
         if workload.drawn:
             return False

@@ -1,4 +1,4 @@
-"""The verb ``availability``: how much of the time objectives hold, by how often devices are up."""
+"""The verbs ``survive`` and ``availability``: objectives without some devices, and how often."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from hetsim.core import checks
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.price import DeviceAvailability, exactly, of_times
 from hetsim.hardware.spec import Platform, numbered
-from hetsim.provisioning.rates.impossible import impossible_as
-from hetsim.provisioning.rates.redundancy.answer import (
+from hetsim.provisioning.rates.answer import (
     Availability,
-    How,
+    Known,
+    Loss,
     Matter,
     State,
+    Survived,
     answer_of,
     check_asked,
     confidence_of_each,
 )
-from hetsim.provisioning.rates.redundancy.left import Counts, Leaving, Left, choice_of, names_of
-from hetsim.simulation.service.asked import Asked
-from hetsim.simulation.service.memory import check_together
-from hetsim.simulation.service.resolving import Made, resolve
+from hetsim.provisioning.rates.ceiling import impossible_as
+from hetsim.provisioning.rates.losses import Counts, Leaving, Left, choice_of, names_of, ways
+from hetsim.simulation.service.layout import check_together
+from hetsim.simulation.service.resolution import Asked, Made, resolve
 from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
 from hetsim.statistics.verdict import Answer
@@ -50,8 +51,79 @@ MOST_PROVED = 16
     deployment=checks.instance("hetsim.workload.deployment:Deployment"),
     workload=checks.instance("hetsim.workload.workload:Workload"),
     platform=checks.instance("hetsim.hardware.spec:Platform"),
-    target=checks.number(above=0),
-    available=checks.mapping(checks.text, checks.number(above=0)),
+    losses=checks.whole(1),
+    until_answered=checks.flag,
+)
+def survive(
+    deployment: Deployment,
+    workload: Workload,
+    *,
+    platform: Platform,
+    losses: int = 1,
+    until_answered: bool = False,
+    within: float | None = None,
+    asked: Asked | None = None,
+    made: Made | None = None,
+) -> Survived:
+    """Return whether a workload's objectives hold without any one device, or any few.
+
+    Without a device its instances are gone. A model that has none left is planned again on what is
+    left; its links stay, and so does what the host holds: what is lost is what runs there. Devices
+    that are alike are asked once, and those that nothing runs on not at all. Each loss is for good:
+    what becomes of the requests under way at it is ``simulate(..., failures=)``'s to tell. All
+    verdicts together are right in 95 of 100 cases.
+
+    Parameters
+    ----------
+    workload : Workload
+        With objectives; without failures.
+    losses : int
+        How many may be lost at once, at most.
+    until_answered, within, asked, made
+        As ``serve`` takes them.
+
+    Raises
+    ------
+    WorkloadError, UsageError, UnsupportedNode, Infeasible
+        As ``simulate`` does of a deployment; and where there is no objective.
+
+    Complexity: that of ``simulate`` for each loss that is another.
+    """
+    made = Made() if made is None else made
+    deployment.check_steady("not asked what survives")
+    check_asked(workload)
+    resolved = resolve(deployment, workload, platform, asked, made)
+    check_together(resolved, platform)
+    rows, unused = ways(Leaving(resolved, platform), losses)
+    confidence = confidence_of_each(len(rows))
+    found = []
+    for lost, sets, left in rows:
+        service = None
+        if left.refused is None:
+            service = played(
+                workload,
+                left.resolved,
+                left.set_up(workload),
+                until_answered=until_answered,
+                within=within,
+                confidence=confidence,
+            )
+        answer: Answer = "misses" if service is None else answer_of(service)
+        found.append(Loss(lost, sets, answer, service, left.anew, left.refused))
+    intact, *others = found
+    others.sort(key=lambda one: one.badness, reverse=True)
+    survived = Survived(losses, intact, tuple(others), unused)
+    if survived.answer == "misses":
+        bad = intact if intact.answer == "misses" else survived.worst
+        survived = replace(survived, impossible=impossible_as(workload, made, bad.lost))
+    return survived
+
+
+@checks.takes(
+    deployment=checks.instance("hetsim.workload.deployment:Deployment"),
+    workload=checks.instance("hetsim.workload.workload:Workload"),
+    platform=checks.instance("hetsim.hardware.spec:Platform"),
+    available=checks.mapping(checks.text),
     until_answered=checks.flag,
 )
 def availability(
@@ -59,21 +131,24 @@ def availability(
     workload: Workload,
     *,
     platform: Platform,
-    target: float,
-    available: Mapping[str, float] | None = None,
+    target: float | Fraction,
+    available: Mapping[str, float | Fraction] | None = None,
     until_answered: bool = False,
+    within: float | None = None,
+    asked: Asked | None = None,
+    made: Made | None = None,
 ) -> Availability:
     """Return how much of the time a workload's objectives hold, by how often devices are up.
 
     Over all states of what is up: how likely each is, devices failing independently, and whether
     the objectives hold in it for long, on what is left as ``survive`` has it. Devices that are
-    alike are counted; each state that is another is played once. Chances are exact. What is
-    undecided gives an interval. A state lasts long against what requests take: what becomes of
-    those under way when one ends is ``simulate(..., failures=)``'s to tell.
+    alike are counted; each state that is another is played once, the likeliest first, until what is
+    left no longer matters. Chances are exact. What is undecided gives an interval. A state lasts
+    long against what requests take: what becomes of those under way when one ends is
+    ``simulate(..., failures=)``'s to tell.
 
     Parameters
     ----------
-    deployment : Deployment
     workload : Workload
         With objectives. Its ``failures``, mean times alone, say how often devices are up; they are
         not played.
@@ -83,8 +158,8 @@ def availability(
         The share of the time that is asked for, taken as the decimal that it is written as.
     available : mapping of str to float, optional
         The share of its time that a device is up: by name, kind (``gpu``) or pattern.
-    until_answered : bool
-        Whether each run ends as soon as every objective is answered.
+    until_answered, within, asked, made
+        As ``serve`` takes them.
 
     Raises
     ------
@@ -94,40 +169,8 @@ def availability(
 
     Complexity: that of ``simulate`` for each state that is asked.
     """
-    shares = {}
-    for name, share in (available or {}).items():
-        shares[name] = _share(share, f"available of '{name}'")
-    return availability_as(
-        deployment,
-        workload,
-        platform,
-        target=_share(target, "target"),
-        available=shares,
-        asked=None,
-        until_answered=until_answered,
-    )
-
-
-def _share(value: float, name: str) -> Fraction:
-    checks.number(above=0)(value, name)
-    if value > 1:
-        raise UsageError(f"{name} is {value:g}", hint="give a share of the time, as 0.999")
-    return exactly(value)
-
-
-def availability_as(
-    deployment: Deployment,
-    workload: Workload,
-    platform: Platform,
-    *,
-    target: Fraction,
-    available: Mapping[str, Fraction],
-    asked: Asked | None,
-    made: Made | None = None,
-    until_answered: bool = False,
-    within: float | None = None,
-) -> Availability:
-    """Return what ``availability`` does, of models read and planned for as `asked`."""
+    given = {name: _share(one, f"available of '{name}'") for name, one in (available or {}).items()}
+    target = _share(target, "target")
     made = Made() if made is None else made
     failing = workload.failures
     if failing is not None and failing.injected:
@@ -138,45 +181,54 @@ def availability_as(
     workload = replace(workload, failures=None)
     deployment.check_steady("not asked how often objectives hold")
     check_asked(workload)
-    known = shares_of(platform, available, failing)
+    known = shares_of(platform, given, failing)
     resolved = resolve(deployment, workload, platform, asked, made)
     check_together(resolved, platform)
     leaving = Leaving(resolved, platform)
     # What runs now is asked for first, and all at once.
-    check_known(known, _of_classes(leaving, leaving.without(frozenset()).used))
+    used = leaving.without(frozenset()).used
+    check_known(known, (name for names in leaving.classes if used & set(names) for name in names))
     counts = states_of(leaving)
-    matter = _counted(leaving, counts)
-    check_known(known, matter)
-    odds = Asking(leaving, counts, known)
-    ask(odds, workload, target, until_answered=until_answered, within=within)
-    return _answer(odds, workload, target, made, known, matter)
-
-
-def _of_classes(leaving: Leaving, used: frozenset[str]) -> tuple[str, ...]:
-    """All devices of the classes of some."""
-    return tuple(name for names in leaving.classes if used & set(names) for name in names)
-
-
-def _counted(leaving: Leaving, states: Sequence[Counts]) -> tuple[str, ...]:
-    """The devices that some state tells of."""
-    return tuple(
+    matter = [
         name
         for k, names in enumerate(leaving.classes)
-        if any(state[k] is not None for state in states)
+        if any(state[k] is not None for state in counts)
         for name in names
+    ]
+    check_known(known, matter)
+    groups = groups_of(leaving, counts, known)
+    _ask(groups, workload, target, until_answered=until_answered, within=within)
+    low, high = _between(groups)
+    states = tuple(
+        State(
+            names_of(leaving, one.states[0]),
+            tuple(choice_of(leaving, state) for state in one.states),
+            one.chance,
+            one.answer,
+            one.how,
+            one.service,
+            one.left.anew,
+        )
+        for one in groups
     )
+    devices = tuple(Matter(name, known[name].share, known[name].source) for name in matter)
+    impossible = _impossible(leaving, groups, workload, target, made) if high < target else None
+    return Availability(target, low, high, states, devices, impossible)
+
+
+def _share(value: float | Fraction, name: str) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    checks.number(above=0)(value, name)
+    if value > 1:
+        raise UsageError(f"{name} is {value:g}", hint="give a share of the time, as 0.999")
+    return exactly(value)
 
 
 def shares_of(
     platform: Platform, given: Mapping[str, Fraction], failing: Failing | None
 ) -> dict[str, DeviceAvailability]:
-    """Return what is known of each device.
-
-    What is `given`, by name, kind or pattern, goes first, a name before a pattern; then mean times;
-    then what the device's file says.
-
-    Raises UsageError where a name is of no device.
-    """
+    """Return what is known of each device."""
     found = {
         name: spec.availability
         for name, spec in platform.devices.items()
@@ -250,8 +302,6 @@ def counts_down(shares: Sequence[Fraction]) -> tuple[Fraction, ...]:
 
     >>> counts_down([Fraction(1, 2), Fraction(3, 4)])
     (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8))
-
-    Complexity: O(n^2) products of numbers of O(n) digits, O(n) where all shares are one.
     """
     n = len(shares)
     if len(set(shares)) == 1:
@@ -275,75 +325,66 @@ def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """States that leave one shape."""
+    """States that leave one shape, and what is known of it."""
 
     left: Left
-    states: list[int]
+    states: list[Counts]
     chance: Fraction
     answer: Answer = "undecided"
-    how: How = "not asked"
+    how: Known = "not asked"
     service: Service | None = None
 
 
-class Asking:
-    """States, which of them leave the same, and what is known of each."""
-
-    def __init__(
-        self,
-        leaving: Leaving,
-        counts: tuple[Counts, ...],
-        known: Mapping[str, DeviceAvailability],
-    ) -> None:
-        self.leaving, self.counts = leaving, counts
-        one = Fraction(1)
-        self.shares = tuple(
-            tuple(known[name].share if name in known else one for name in names)
-            for names in leaving.classes
-        )
-        down = [counts_down(one) for one in self.shares]
-        by_shape: dict[object, Group] = {}
-        for at, state in enumerate(counts):
-            left = leaving.without(frozenset(names_of(leaving, state)))
-            group = by_shape.setdefault(left.shape, Group(left, [], Fraction(0)))
-            group.states.append(at)
-            group.chance += chance_of(state, down)
-            if left.refused is not None:
-                group.answer, group.how = "misses", "refused"
-        self.groups = sorted(by_shape.values(), key=lambda one: one.chance, reverse=True)
-
-    def between(self) -> tuple[Fraction, Fraction]:
-        """Between which chances the objectives hold, by what is known so far."""
-        by_answer = dict.fromkeys(("meets", "misses", "undecided"), Fraction(0))
-        for one in self.groups:
-            by_answer[one.answer] += one.chance
-        return by_answer["meets"], 1 - by_answer["misses"]
+def groups_of(
+    leaving: Leaving, counts: Sequence[Counts], known: Mapping[str, DeviceAvailability]
+) -> list[Group]:
+    """Return the states that leave one shape together, the likeliest first."""
+    one = Fraction(1)
+    down = [
+        counts_down([known[name].share if name in known else one for name in names])
+        for names in leaving.classes
+    ]
+    by_shape: dict[object, Group] = {}
+    for state in counts:
+        left = leaving.without(frozenset(names_of(leaving, state)))
+        group = by_shape.setdefault(left.shape, Group(left, [], Fraction(0)))
+        group.states.append(state)
+        group.chance += chance_of(state, down)
+        if left.refused is not None:
+            group.answer, group.how = "misses", "refused"
+    return sorted(by_shape.values(), key=lambda one: one.chance, reverse=True)
 
 
-def ask(
-    odds: Asking,
+def _between(groups: Sequence[Group]) -> tuple[Fraction, Fraction]:
+    """Between which chances the objectives hold, by what is known so far."""
+    met, missed = (
+        sum((one.chance for one in groups if one.answer == answer), Fraction(0))
+        for answer in ("meets", "misses")
+    )
+    return met, 1 - missed
+
+
+def _ask(
+    groups: Sequence[Group],
     workload: Workload,
     target: Fraction,
     *,
     until_answered: bool,
     within: float | None,
 ) -> None:
-    """Play the states, the likeliest first, until what is left no longer matters.
-
-    All verdicts together are right in 95 of 100 cases. Parameters as those of ``serve``.
-    """
-    open_ = [one for one in odds.groups if one.how == "not asked"]
+    """Play the states, the likeliest first, until what is left no longer matters."""
+    open_ = [one for one in groups if one.how == "not asked"]
     confidence = confidence_of_each(len(open_))
     left = sum((one.chance for one in open_), Fraction(0))
-    low, high = odds.between()
+    low, high = _between(groups)
     for one in open_:
         decided = low >= target or high < target
         if not one.chance or (decided and left <= LEFT * (1 - target)):
             break
-        setup = one.left.set_up(workload)
         one.service = played(
             workload,
             one.left.resolved,
-            setup,
+            one.left.set_up(workload),
             until_answered=until_answered,
             within=within,
             confidence=confidence,
@@ -354,40 +395,15 @@ def ask(
         left -= one.chance
 
 
-def _answer(
-    found: Asking,
-    workload: Workload,
-    target: Fraction,
-    made: Made,
-    known: Mapping[str, DeviceAvailability],
-    matter: Sequence[str],
-) -> Availability:
-    low, high = found.between()
-    leaving = found.leaving
-    states = tuple(
-        State(
-            names_of(leaving, found.counts[one.states[0]]),
-            tuple(choice_of(leaving, found.counts[at]) for at in one.states),
-            one.chance,
-            one.answer,
-            one.how,
-            one.service,
-            one.left.anew,
-        )
-        for one in found.groups
-    )
-    devices = tuple(Matter(name, known[name].share, known[name].source) for name in matter)
-    impossible = _impossible(found, workload, target, made) if high < target else None
-    return Availability(target, low, high, states, devices, impossible)
-
-
-def _impossible(found: Asking, workload: Workload, target: Fraction, made: Made) -> str | None:
+def _impossible(
+    leaving: Leaving, groups: Sequence[Group], workload: Workload, target: Fraction, made: Made
+) -> str | None:
     """Why no plans reach the target, where that is proved of states of enough chance."""
     proved = Fraction(0)
     reasons: list[str] = []
-    missed = [one for one in found.groups if one.answer == "misses"]
+    missed = [one for one in groups if one.answer == "misses"]
     for one in missed[:MOST_PROVED]:
-        lost = sorted(names_of(found.leaving, found.counts[one.states[0]]))
+        lost = sorted(names_of(leaving, one.states[0]))
         why = impossible_as(workload, made, lost)
         if why is None:
             continue

@@ -1,4 +1,4 @@
-"""A workload whose devices fail: the engine that plays it, and what is said of it."""
+"""Workload on devices that fail: its engine, and what failures did."""
 
 from __future__ import annotations
 
@@ -6,23 +6,87 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hetsim.errors import UsageError
 from hetsim.placement.planning import replan
-from hetsim.simulation.failures.serving import FailingServing, Load
-from hetsim.simulation.service.failed import DeviceFailed, Failed, ModelFailed, Period, StreamFailed
+from hetsim.simulation.failures.serving import FailingServing, Load, Spell
 from hetsim.simulation.service.figures import chosen, latencies, percentile_said
-from hetsim.simulation.service.layout import Setup
-from hetsim.simulation.service.turns import load_s
-from hetsim.simulation.service.windows import felt_by, windows_of
+from hetsim.simulation.service.layout import Setup, load_s
+from hetsim.simulation.service.service import (
+    DeviceFailed,
+    Failed,
+    ModelFailed,
+    Period,
+    StreamFailed,
+    Window,
+)
 from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL, SERVED
 from hetsim.statistics.batches import ENOUGH_LATE
 from hetsim.statistics.verdict import Verdict, verdict_of
 from hetsim.workload.workload import Slo, Workload
+
+Seconds: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def windows_of(spells: Sequence[Spell], arrival_s: Seconds, left_s: Seconds) -> tuple[Window, ...]:
+    """Return the windows of a model.
+
+    Parameters
+    ----------
+    spells : sequence of Spell
+        When something that serves it did not work.
+    arrival_s, left_s : float64[requests]
+        When each of its requests came, ascending, and when it was over; rejected ones, too.
+
+    Complexity: O(n log n), and O(n) a window at most.
+    """
+    if not spells:
+        return ()
+    gone_s = np.sort(left_s)
+    inside = np.searchsorted(arrival_s, gone_s, side="right") - np.arange(1, len(gone_s) + 1)
+    first_s = spells[0].begin_s
+    together = float((np.minimum(left_s, first_s) - np.minimum(arrival_s, first_s)).sum())
+    usual = math.ceil(together / first_s) if first_s > 0 else 0
+    found: list[Window] = []
+    level = 0
+    for spell in spells:
+        begin_s = spell.begin_s
+        if found and spell.begin_s < found[-1].end_s:
+            begin_s = found.pop().begin_s
+        else:
+            came = int(np.searchsorted(arrival_s, begin_s))
+            level = max(came - int(np.searchsorted(gone_s, begin_s)), usual)
+        end_s = _recovered(spell.end_s, level, arrival_s, gone_s, inside)
+        found.append(Window(begin_s, spell.end_s, end_s))
+    return tuple(found)
+
+
+def _recovered(
+    works_s: float, level: int, arrival_s: Seconds, gone_s: Seconds, inside: Any
+) -> float:
+    """When, from `works_s` on, at most `level` are inside."""
+    if math.isinf(works_s):
+        return math.inf
+    at = int(np.searchsorted(gone_s, works_s, side="right"))
+    if np.searchsorted(arrival_s, works_s, side="right") - at <= level:
+        return works_s
+    few = np.flatnonzero(inside[at:] <= level)
+    return float(gone_s[at + few[0]]) if len(few) else math.inf
+
+
+def felt_by(windows: Sequence[Window], arrival_s: Seconds, left_s: Seconds) -> Any:
+    """Return in which window each request was inside, the first of them; -1: in none."""
+    if not windows:
+        return np.full(len(arrival_s), -1)
+    begins = np.array([one.begin_s for one in windows] + [math.inf])
+    ends = np.array([one.end_s for one in windows])
+    which = np.searchsorted(ends, arrival_s, side="right")
+    return np.where(begins[which] < left_s, which, -1)
+
 
 PERCENTILES = (50.0, 99.0)
 """Of requests before, during and after failures, beside those of the objectives."""
@@ -31,10 +95,7 @@ PERCENTILES = (50.0, 99.0)
 def failing_engine(
     workload: Workload, setup: Setup, *, until_s: float, machine_code: bool
 ) -> FailingServing:
-    """Return the engine that plays a workload whose devices fail.
-
-    Raises UsageError where a device or a time makes no sense, or models take turns in memory.
-    """
+    """Return the engine that plays a workload whose devices fail."""
     assert workload.failures is not None
     if setup.turns is not None:
         raise UsageError(
@@ -74,11 +135,7 @@ def _loads(setup: Setup) -> list[Load | None]:
 
 
 def left_s(outcomes: Outcomes, timeout_s: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return when each request of a model was over.
-
-    One that waited longer than `timeout_s` stays in the queue until the batcher meets it: when it
-    next sends a batch.
-    """
+    """Return when each request was over; one that expired, when the next batch was sent."""
     left = np.where(outcomes.why == FULL, outcomes.arrival_s, outcomes.finish_s)
     expired = outcomes.why == EXPIRED
     due_s = outcomes.arrival_s[expired] + timeout_s
@@ -97,11 +154,10 @@ def honest(
     slo: Slo,
     confidence: float,
 ) -> Verdict:
-    """Return a verdict that random failures allow: of few of them little is known.
+    """Return a verdict on one stream that random failures allow: of few of them little is known.
 
     It *meets* only where ENOUGH_LATE times something that serves the model stopped, and *misses*
-    only where it does without the requests that felt it, or after as many. `outcomes` are what
-    the verdict is on: of one stream.
+    only where it does without the requests that felt it, or after as many.
     """
     failing = workload.failures
     if failing is None or not failing.random or verdict.answer == "undecided":
@@ -137,10 +193,7 @@ def failed(
     outcomes: Outcomes,
     names: Sequence[str],
 ) -> Failed:
-    """Return what failures did.
-
-    `outcomes` are of all requests, in the order of arrival; `names` of the models.
-    """
+    """Return what failures did."""
     assert workload.failures is not None
     duration_s = max(engine.now_s, 0.0)
     of_model = np.array([source.model for source in setup.sources])[outcomes.stream]

@@ -1,0 +1,424 @@
+"""Exact rate at which given requests meet every objective, for monotone systems.
+
+A system is *monotone* where no request delays one before it, arrivals that are later make no end
+sooner, and times move with the arrivals: then requests are late the more, the faster they come, and
+the rates that meet an objective are all up to one. A batcher that waits fills its batches sooner,
+one that goes at once makes larger ones, and who looks for the shortest queue looks at another one:
+each may let a request end sooner.
+
+Requests that come at ``stretch * arrival`` are latest where the stretch is 0. Between, each latency
+is linear in pieces: what a chain of tasks takes, less the time that passed since the request came
+that the chain begins with. So the least stretch that is enough is where one of these lines meets
+the limit. It is found without tolerance: all times are whole numbers of one unit, as floats are.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetsim.simulation.orders import Order, order_of
+from hetsim.simulation.service.figures import latencies
+from hetsim.simulation.service.layout import Setup
+from hetsim.simulation.service.resolution import Resolved
+from hetsim.simulation.service.run import blocks_of
+from hetsim.simulation.serving.engine import Serving
+from hetsim.simulation.serving.setup import Model, Outcomes
+from hetsim.workload.requests import Requests
+from hetsim.workload.workload import Slo, Workload
+
+WINDOW_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """Objective of one stream: the requests that count, ascending, and how many may be late."""
+
+    stream: int
+    slo: Slo
+    which: NDArray[np.int64]
+    most_late: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Requests on one path of all that chance could do.
+
+    Arrivals are as the workload says; a factor makes them come in so much less of the time.
+    """
+
+    arrival_s: NDArray[np.float64]
+    stream: NDArray[np.int64]
+    variant: NDArray[np.int64]
+    objectives: tuple[Objective, ...]
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+def sample_of(workload: Workload, setup: Setup, requests: int | None = None) -> Sample:
+    """Return the requests of a workload, or its first `requests`, whenever it ends."""
+    if requests is not None:
+        workload = replace(workload, duration_s=None, requests=requests)
+    none = np.zeros(0, dtype=np.int64)
+    blocks = [Requests(np.zeros(0), none, none), *blocks_of(workload, setup)]
+    arrival_s = np.concatenate([block.arrival_s for block in blocks])
+    stream = np.concatenate([block.stream for block in blocks])
+    variant = np.concatenate([block.variant for block in blocks])
+    objectives = []
+    for at, said in enumerate(workload.streams):
+        which = np.flatnonzero((stream == at) & (arrival_s >= workload.warm_up_s))
+        if len(which):
+            objectives += [
+                Objective(at, slo, which, most_late(slo, len(which))) for slo in said.slos
+            ]
+    return Sample(arrival_s, stream, variant, tuple(objectives))
+
+
+def most_late(slo: Slo, requests: int) -> int:
+    """Return how many of so many requests may be late.
+
+    >>> most_late(Slo(0.99, 1.0), 250)
+    2
+    """
+    return math.floor(requests * (1 - Decimal(repr(slo.share))))
+
+
+def too_many(setup: Setup, sample: Sample, factor: float, *, machine_code: bool) -> int:
+    """Return how many more are late than may be, of the objective that is missed most."""
+    engine = Serving(
+        setup.layout,
+        setup.duration,
+        setup.models,
+        setup.sources,
+        # How long queues are is not asked: one window has all the time there is.
+        window_s=WINDOW_S,
+        turns=setup.turns,
+        machine_code=machine_code,
+    )
+    told = [engine.serve(sample.arrival_s / factor, sample.stream, sample.variant), engine.close()]
+    latency_s = latencies(Outcomes.joined(told))
+    return max(
+        int(np.count_nonzero(latency_s[one.which] > one.slo.latency_s)) - one.most_late
+        for one in sample.objectives
+    )
+
+
+Play = Callable[[Sequence[int], int], list[int]]
+"""Takes when requests come, ascending, and a factor on durations; returns when each ends.
+
+It adds durations to times and takes the larger or the smaller of times, nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Requests (ascending) of which so many may take longer than a limit, in units."""
+
+    which: Sequence[int]
+    limit: int
+    most_late: int
+
+
+def unit_of(seconds: Iterable[float]) -> int:
+    """Return the exponent of the unit, 2 ** -exponent seconds, of which all are whole numbers."""
+    return max((one.as_integer_ratio()[1].bit_length() - 1 for one in seconds), default=0)
+
+
+def units(seconds: Iterable[float], exponent: int) -> list[int]:
+    """Return `seconds` in units of 2 ** -`exponent` seconds."""
+    found = []
+    for one in seconds:
+        top, bottom = one.as_integer_ratio()
+        found.append(top << (exponent - bottom.bit_length() + 1))
+    return found
+
+
+def least_stretch(play: Play, arrival: Sequence[int], wanted: Sequence[Wanted]) -> Fraction | None:
+    """Return the least factor on times of arrival at which every objective is met.
+
+    0 where they are met though all requests come at one moment; None where they are not met
+    however far requests are from each other. `play` is of a monotone system; arrivals ascend, in
+    units.
+
+    Newton's method on the pieces (W. Dinkelbach, On nonlinear fractional programming, Management
+    Science 13 (1967), https://doi.org/10.1287/mnsc.13.7.492), by halves where that leads nowhere,
+    as it may where a request goes to the first of several that are free. It ends at a stretch
+    that is enough while any smaller one is not. Both are looked at: beside its time each end
+    carries which request it goes back to.
+
+    Complexity: some ten times that of `play`, on numbers of some 200 bits.
+    """
+    begin = arrival[0] if arrival else 0
+    looks = _Looks(play, [time - begin for time in arrival], wanted)
+    low = looks.at(Fraction(0))
+    if low.enough:
+        return Fraction(0)
+    # A request that comes a unit after another then finds nothing of it, nor of any before.
+    high = looks.at(Fraction(max(low.makespan, 1)))
+    if not high.enough:
+        return None
+    found = low
+    while True:
+        following = found.crossing
+        if following is None or not low.stretch < following < high.stretch:
+            following = (low.stretch + high.stretch) / 2
+        found = looks.at(following)
+        if found.enough and not found.enough_below:
+            return found.stretch
+        if found.enough:
+            high = found
+        else:
+            low = found
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What happens at one stretch, and just below it.
+
+    `crossing`: where so many are late as may be, were every latency the line that it is here.
+    """
+
+    stretch: Fraction
+    makespan: int
+    enough: bool
+    enough_below: bool
+    crossing: Fraction | None
+
+
+class _Looks:
+    """Requests as they are played at one stretch after another."""
+
+    def __init__(self, play: Play, arrival: list[int], wanted: Sequence[Wanted]) -> None:
+        self._play, self._arrival, self._wanted = play, arrival, wanted
+        self._last = arrival[-1] if arrival else 0
+        self._bits = self._last.bit_length() + 1
+
+    def at(self, stretch: Fraction) -> _Look:
+        """Play at a stretch."""
+        top, bottom = stretch.as_integer_ratio()
+        bits, last, arrival = self._bits, self._last, self._arrival
+        ends = self._play([(time * top << bits) + last - time for time in arrival], bottom << bits)
+        mask = (1 << bits) - 1
+        enough = below = True
+        crossing: Fraction | None = Fraction(0)
+        for one in self._wanted:
+            limit = one.limit * bottom
+            late = late_below = 0
+            # Late whatever the stretch; and lines: seconds beyond the limit, gap between arrivals.
+            never = 0
+            lines = []
+            for request in one.which:
+                end, came = ends[request], arrival[request]
+                over = (end >> bits) - came * top - limit
+                gap = came - last + (end & mask)
+                if over > 0 or (over == 0 and gap):
+                    late_below += 1
+                    late += over > 0
+                if gap:
+                    beyond = (over + gap * top) // bottom
+                    if beyond > 0:
+                        lines.append((beyond, gap))
+                elif over > 0:
+                    never += 1
+            enough &= late <= one.most_late
+            below &= late_below <= one.most_late
+            if crossing is not None:
+                here = _place(lines, one.most_late - never, 2 * bits + 1)
+                crossing = None if here is None else max(crossing, here)
+        return _Look(stretch, (max(ends, default=0) >> bits) // bottom, enough, below, crossing)
+
+
+def _place(lines: list[tuple[int, int]], at: int, bits: int) -> Fraction | None:
+    """Return the ratio with `at` larger ones, counted with multiplicity; None where `at` < 0."""
+    if at < 0:
+        return None
+    if at >= len(lines):
+        return Fraction(0)
+    # Unlike ratios of denominators of half as many bits differ by more than a unit of these.
+    keyed = heapq.nlargest(at + 1, ((top << bits) // gap for top, gap in lines))[-1]
+    for top, gap in lines:
+        if (top << bits) // gap == keyed:
+            return Fraction(top, gap)
+    raise AssertionError
+
+
+NEVER = -1
+"""Before all times."""
+
+
+def in_order(
+    order: Order, duration: NDArray[np.float64], template: Sequence[int], exponent: int
+) -> Play:
+    """Return the system whose devices and links serve tasks in a certain order."""
+    seconds = units(duration.tolist(), exponent)
+    tasks = [
+        [(seconds[task.number], task.waits, task.held, task.turn) for task in template]
+        for template in order.templates
+    ]
+
+    def play(arrival: Sequence[int], times: int) -> list[int]:
+        scaled = [
+            [(took * times, waits, held, turn) for took, waits, held, turn in own] for own in tasks
+        ]
+        free = [[NEVER] * streams for streams in order.width]
+        ends = []
+        for came, which in zip(arrival, template, strict=True):
+            started: list[int] = []
+            ended: list[int] = []
+            last = came
+            for took, waits, held, turn in scaled[which]:
+                start = came if turn < 0 else max(came, started[turn])
+                for other in waits:
+                    start = max(start, ended[other])
+                # The first of a device's streams that is free; a heap has it in front.
+                for resource in held:
+                    start = max(start, free[resource][0])
+                end = start + took
+                for resource in held:
+                    heapq.heapreplace(free[resource], end)
+                started.append(start)
+                ended.append(end)
+                last = max(last, end)
+            ends.append(last)
+        return ends
+
+    return play
+
+
+def pools(
+    servers: Sequence[int], pool: Sequence[int], seconds: Sequence[float], exponent: int
+) -> Play:
+    """Return the system of requests that wait in line for the first of several servers alike.
+
+    Source: J. Kiefer and J. Wolfowitz, On the theory of queues with many servers, Transactions of
+    the AMS 78 (1955), https://doi.org/10.1090/S0002-9947-1955-0066408-3.
+    """
+    takes = units(seconds, exponent)
+
+    def play(arrival: Sequence[int], times: int) -> list[int]:
+        free = [[NEVER] * count for count in servers]
+        ends = []
+        for came, which, took in zip(arrival, pool, takes, strict=True):
+            end = max(came, free[which][0]) + took * times
+            heapq.heapreplace(free[which], end)
+            ends.append(end)
+        return ends
+
+    return play
+
+
+def why_not(resolved: Sequence[Resolved], setup: Setup) -> str | None:
+    """Return why requests that come faster may be late the less; None where they never are.
+
+    Two kinds are proved: models that each send requests on at once, to one instance or to several
+    in turn, where devices and links serve in order (``simulation.orders``); and models
+    whose instances, alike and each on devices of its own, take one request at a time.
+    """
+    if setup.clients:
+        return "clients wait for answers"
+    if setup.turns is not None:
+        return "models take turns in memory"
+    for one, model in zip(resolved, setup.models, strict=True):
+        name = one.served.model
+        if model.template.shape[2] > 1:
+            return f"requests of {name} are batched"
+        if model.timeout_s < math.inf or model.max_queue_size is not None:
+            return f"requests of {name} are rejected, or put last"
+        if len(model.ranks) > 1:
+            return f"requests of {name} have priorities"
+    if _sent_at_once(setup.models):
+        for model in setup.models:
+            if len(model.limits) > 1 and model.routing != "round_robin":
+                return f"{model.routing.replace('_', ' ')} looks at the instances"
+        order = order_of(setup.layout, setup.duration)
+        if order is None or order.reasons:
+            return "its subgraphs never start" if order is None else order.reasons[0]
+        return None
+    return _pools(resolved, setup)
+
+
+def exact_factor(setup: Setup, sample: Sample) -> Fraction | float | None:
+    """Return the largest factor on the rate at which a sample meets every objective, exactly.
+
+    Infinite where it does though all requests come at one moment; None where it does at no rate.
+    Times of arrival and of tasks, and limits, are taken as the numbers that they are in binary,
+    and nothing is rounded. For what ``why_not`` has nothing against.
+
+    Complexity: some ten times the requests times their tasks, in whole numbers of any length.
+    """
+    at_once = _sent_at_once(setup.models)
+    seconds = setup.duration.tolist()
+    limits = [one.slo.latency_s for one in sample.objectives]
+    alone = [] if at_once else _alone(setup, sample)
+    exponent = unit_of([*sample.arrival_s.tolist(), *seconds, *alone, *limits])
+    play: Play
+    if at_once:
+        order = order_of(setup.layout, setup.duration)
+        assert order is not None
+        play = in_order(order, setup.duration, _templates(setup, sample), exponent)
+    else:
+        of_stream = [source.model for source in setup.sources]
+        pool = [of_stream[stream] for stream in sample.stream.tolist()]
+        play = pools([len(one.limits) for one in setup.models], pool, alone, exponent)
+    wanted = [
+        Wanted(one.which.tolist(), limit, one.most_late)
+        for one, limit in zip(sample.objectives, units(limits, exponent), strict=True)
+    ]
+    stretch = least_stretch(play, units(sample.arrival_s.tolist(), exponent), wanted)
+    if stretch is None:
+        return None
+    return 1 / stretch if stretch else math.inf
+
+
+def _sent_at_once(models: Sequence[Model]) -> bool:
+    return not any(limit for model in models for limit in model.limits)
+
+
+def _pools(resolved: Sequence[Resolved], setup: Setup) -> str | None:
+    """Why instances with limits are not as so many servers with one line in front."""
+    held: set[tuple[str, int]] = set()
+    for one, model, alone_s in zip(resolved, setup.models, setup.alone_s, strict=True):
+        name = one.served.model
+        if any(limit != 1 for limit in model.limits):
+            return f"an instance of {name} has several requests under way"
+        if (alone_s != alone_s[:, :1]).any():
+            return f"instances of {name} are unlike"
+        for instance in range(len(model.limits)):
+            mine: set[tuple[str, int]] = set()
+            for which in np.unique(model.template[:, instance]).tolist():
+                template = setup.plan_tasks.templates[which]
+                mine |= {("device", device) for device in template.group_device}
+                mine |= {("link", k) for move in template.transfers for k in move.resources}
+            if held & mine:
+                return f"instances of {name} share devices or links"
+            held |= mine
+    return None
+
+
+def _alone(setup: Setup, sample: Sample) -> list[float]:
+    """What each request takes alone, by its model and variant."""
+    found = np.empty(len(sample))
+    for at, source in enumerate(setup.sources):
+        mine = sample.stream == at
+        found[mine] = setup.alone_s[source.model][sample.variant[mine], 0, 0]
+    return found.tolist()
+
+
+def _templates(setup: Setup, sample: Sample) -> list[int]:
+    """What each request runs: instances take turns."""
+    found = np.empty(len(sample), dtype=np.int64)
+    model_of = np.array([source.model for source in setup.sources], dtype=np.int64)
+    asked = model_of[sample.stream]
+    for at, model in enumerate(setup.models):
+        mine = np.flatnonzero(asked == at)
+        cycle = np.array(model.cycle or range(len(model.limits)), dtype=np.int64)
+        turn = np.resize(cycle, len(mine)) if len(mine) else mine
+        found[mine] = model.template[sample.variant[mine], turn, 0]
+    return found.tolist()

@@ -1,0 +1,483 @@
+"""Deployment without some devices, and the losses that leave the same.
+
+Two deployments of one shape are one to the clock: its rules know devices and links as places
+alone, and ties go by requests, tasks and instances (``simulation.clock.rules``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from hetsim.errors import Infeasible, UsageError
+from hetsim.hardware.spec import Platform
+from hetsim.placement.planning import replan
+from hetsim.problem.plan import Plan
+from hetsim.problem.problem import Problem, interchangeable
+from hetsim.provisioning.rates.answer import Choice
+from hetsim.simulation.clock.runs import timeline_of
+from hetsim.simulation.clock.templates import template_of
+from hetsim.simulation.service.layout import Memory, Setup, check_together, set_up
+from hetsim.simulation.service.resolution import Resolved, devices_of, no_quicker
+from hetsim.workload.deployment import Instances
+from hetsim.workload.workload import Workload
+
+Shape: TypeAlias = tuple[object, ...]
+
+
+class Move(NamedTuple):
+    """A transfer: the devices at its ends, and the links that it holds."""
+
+    source: int
+    target: int
+    links: tuple[int, ...]
+
+
+class PlanShape(NamedTuple):
+    """What one plan asks: devices of subgraphs, transfers, and what names no device or link."""
+
+    devices: tuple[int, ...]
+    moves: tuple[Move, ...]
+    rest: Shape
+
+
+def shape_of(plan: Plan) -> PlanShape:
+    """Return what a plan asks. Complexity: O(tasks)."""
+    problem = plan.problem
+    template = template_of(plan, problem.contention)
+    devices = template.group_device
+    moves = tuple(Move(one.source, one.target, one.resources) for one in template.transfers)
+    rest = (
+        tuple(group.nodes for group in plan.groups),
+        template.duration.tobytes(),
+        template.predecessors,
+        tuple(problem.streams[device] for device in devices),
+    )
+    return PlanShape(devices, moves, rest)
+
+
+class Shapes:
+    """Shapes of plans, each made once."""
+
+    def __init__(self) -> None:
+        # Each plan is kept beside its shape, so that no other gets its number.
+        self._known: dict[int, tuple[Plan, PlanShape]] = {}
+
+    def of_entry(self, rows: Sequence[Sequence[Plan]]) -> tuple[PlanShape, ...]:
+        """Return those of the plans of an instance, by variant and batch size."""
+        return tuple(self._of(plan) for row in rows for plan in row)
+
+    def of_all(self, resolved: Sequence[Resolved]) -> Shape:
+        """Return the shape of all that is served. Complexity: O(tasks).
+
+        Devices have the numbers in which they are first met, and a link is what it carries: between
+        which devices. Two of one deployment with one shape differ in names alone. Where models take
+        turns in memory devices keep theirs, for what is loaded is no task of a plan.
+        """
+        devices: dict[int, int] = {}
+        carries: dict[int, set[tuple[int, int]]] = {}
+        found: list[object] = []
+        for one in resolved:
+            runs: list[tuple[object, int]] = []
+            for entry, rows in zip(one.served.instances, one.plans, strict=True):
+                plans = tuple(_named(shape, devices, carries) for shape in self.of_entry(rows))
+                what = (one.served.in_flight(entry), plans)
+                count = entry.count
+                if runs and runs[-1][0] == what:
+                    count += runs.pop()[1]
+                runs.append((what, count))
+            found.append(tuple(runs))
+        turns = any(one.on_demand for one in resolved)
+        links = sorted(tuple(sorted(ends)) for ends in carries.values())
+        return tuple(found), tuple(links), tuple(devices) if turns else ()
+
+    def _of(self, plan: Plan) -> PlanShape:
+        if id(plan) not in self._known:
+            self._known[id(plan)] = plan, shape_of(plan)
+        return self._known[id(plan)][1]
+
+
+def _named(
+    shape: PlanShape, devices: dict[int, int], carries: dict[int, set[tuple[int, int]]]
+) -> Shape:
+    """A shape with devices numbered as they were first met; links are told what they carry."""
+
+    def device(at: int) -> int:
+        return devices.setdefault(at, len(devices))
+
+    own = tuple(device(at) for at in shape.devices)
+    ends = tuple((device(move.source), device(move.target)) for move in shape.moves)
+    for move, between in zip(shape.moves, ends, strict=True):
+        for link in move.links:
+            carries.setdefault(link, set()).add(between)
+    return own, ends, shape.rest
+
+
+Entry = tuple[int, int, tuple[PlanShape, ...]]
+"""Of an instance, or several alike: how many, batches under way each, and its plans."""
+
+
+def alike(resolved: Sequence[Resolved], shapes: Shapes) -> tuple[tuple[str, ...], ...]:
+    """Return all devices by class, each class and all of them in the platform's order.
+
+    Of a class, any so many that are down leave one shape (``Shapes.of_all``): the same instances
+    in the same order, as to tasks, seconds and which of them share devices and links. Where none
+    is left and plans are made anew, a plan that leaves out the first so many is one for any
+    others of them with their places changed, for the platform has none that it could tell them by.
+
+    Two neighbours of a class change places so: without the one and with the other in its place
+    all instances are, one by one, those without the other. What else is down takes the same
+    instances, by place, from both. Complexity: O(P^3) for P devices, and O(P tasks).
+    """
+    problem = resolved[0].problem
+    problems = {
+        id(plan.problem): plan.problem
+        for model in resolved
+        for rows in model.plans
+        for row in rows
+        for plan in row
+    }
+    changes = [_change_places(one) for one in problems.values()]
+    entries: list[list[Entry]] = [
+        [
+            (entry.count, one.served.in_flight(entry), shapes.of_entry(rows))
+            for entry, rows in zip(one.served.instances, one.plans, strict=True)
+        ]
+        for one in resolved
+    ]
+    classes: list[list[int]] = []
+    for device in range(len(problem.devices)):
+        for mine in classes:
+            last = mine[-1]
+            if (
+                all(change(last, device) for change in changes)
+                and _same_links(problem, last, device)
+                and all(_same_left(model, last, device) for model in entries)
+            ):
+                mine.append(device)
+                break
+        else:
+            classes.append([device])
+    return tuple(tuple(problem.devices[at] for at in mine) for mine in classes)
+
+
+def _change_places(problem: Problem) -> Callable[[int, int], bool]:
+    """Return the test whether two devices can change places in an instance's problem."""
+    runs: list[bool] = np.any(problem.runnable, axis=0).tolist()
+    changes = interchangeable(problem)
+
+    def test(a: int, b: int) -> bool:
+        if runs[a] == runs[b]:
+            return changes(a, b)
+        return sum(runs) == 1 and _as_hardware(problem, a, b)
+
+    return test
+
+
+def _as_hardware(problem: Problem, a: int, b: int) -> bool:
+    """Whether two devices, no hosts, hold as much and are as near, whatever they run."""
+    held = problem.capacity_bytes
+    if problem.host in (a, b) or problem.streams[a] != problem.streams[b]:
+        return False
+    if held is not None and held[a] != held[b]:
+        return False
+    swap = {a: b, b: a}
+    places = range(len(problem.devices))
+    ways = [[(way.latency_s, way.bytes_per_s) for way in row] for row in problem.routes]
+    return all(
+        ways[source][target] == ways[swap.get(source, source)][swap.get(target, target)]
+        for source in places
+        for target in places
+    )
+
+
+def _same_links(problem: Problem, a: int, b: int) -> bool:
+    """Whether ways share links as they do where `a` and `b` have changed places."""
+    swap = {a: b, b: a}
+    ways: dict[int, set[tuple[int, int]]] = {}
+    for source, row in enumerate(problem.routes):
+        for target, route in enumerate(row):
+            for link in route.resources:
+                ways.setdefault(link, set()).add((source, target))
+    before = Counter(frozenset(one) for one in ways.values())
+    after = Counter(
+        frozenset((swap.get(source, source), swap.get(target, target)) for source, target in one)
+        for one in ways.values()
+    )
+    return before == after
+
+
+def _same_left(entries: Sequence[Entry], a: int, b: int) -> bool:
+    """Whether a model's instances without `b` are those without `a`, `b` in the place of `a`."""
+
+    def standing(without: int, renamed: Mapping[int, int]) -> list[tuple[object, ...]]:
+        return [
+            (
+                count,
+                under_way,
+                [
+                    (
+                        [renamed.get(at, at) for at in shape.devices],
+                        [[renamed.get(end, end) for end in move[:2]] for move in shape.moves],
+                        shape.rest,
+                    )
+                    for shape in plans
+                ],
+            )
+            for count, under_way, plans in entries
+            if all(without not in shape.devices for shape in plans)
+        ]
+
+    return standing(b, {a: b}) == standing(a, {})
+
+
+Lost: TypeAlias = frozenset[str]
+Chosen: TypeAlias = tuple[int, ...] | Lost
+"""Of a model: the instances that stand, by place; or without what all are planned again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Left:
+    """What is left; nothing where a model cannot be served, for the reason `refused`.
+
+    Deployments that are left with one `shape` do the same; `used` are the devices that something
+    runs on, `anew` the models that had no instance left and were planned again.
+    """
+
+    resolved: tuple[Resolved, ...] = field(repr=False)
+    memory: Memory | None = field(repr=False)
+    shape: Shape = field(repr=False)
+    used: Lost
+    anew: tuple[str, ...] = ()
+    refused: Infeasible | None = None
+
+    def set_up(self, workload: Workload) -> Setup:
+        """Return the setup of a workload on what is left, where that can be served."""
+        assert self.memory is not None
+        return set_up(self.resolved, workload, self.memory)
+
+
+class Leaving:
+    """A deployment, ready to be asked what is left of it; `classes` as ``alike`` says.
+
+    As where devices fail under load (``simulation.failures.serving``): an instance is gone that
+    runs on a device that is down. A model of which no instance is left is planned again: each of
+    them that can be, by its own strategy, without those of the devices that are down which its
+    plans ran on; again where the new plan runs on another that is down. Links and memory of a
+    device stay: values still go through it, and the host still has the inputs.
+    """
+
+    def __init__(self, resolved: Sequence[Resolved], platform: Platform) -> None:
+        self._resolved, self._platform = tuple(resolved), platform
+        self._shapes = Shapes()
+        self.devices = resolved[0].problem.devices
+        self.classes = alike(resolved, self._shapes)
+        self._uses = [[devices_of(rows) for rows in one.plans] for one in resolved]
+        self._anew: dict[tuple[int, Lost], Resolved | Infeasible] = {}
+        self._left: dict[tuple[Chosen, ...], Left] = {}
+
+    def without(self, lost: Lost) -> Left:
+        """Return what is left without some devices."""
+        chosen: list[Chosen] = []
+        for at, uses in enumerate(self._uses):
+            stands = tuple(k for k, used in enumerate(uses) if not used & lost)
+            if stands:
+                chosen.append(stands)
+                continue
+            matter = lost & frozenset().union(*uses)
+            while True:
+                made = self._planned(at, matter)
+                if isinstance(made, Infeasible) or not lost & _of_model(made):
+                    break
+                matter |= lost & _of_model(made)
+            chosen.append(matter)
+        key = tuple(chosen)
+        if key not in self._left:
+            self._left[key] = self._checked(key)
+        return self._left[key]
+
+    def _checked(self, key: tuple[Chosen, ...]) -> Left:
+        found: list[Resolved] = []
+        anew: list[str] = []
+        for at, (one, stands) in enumerate(zip(self._resolved, key, strict=True)):
+            if isinstance(stands, tuple):
+                found.append(_chosen(one, stands))
+                continue
+            made = self._planned(at, stands)
+            anew.append(one.served.model)
+            if isinstance(made, Infeasible):
+                return _refused(anew, made)
+            found.append(made)
+        try:
+            memory = check_together(found, self._platform)
+        except Infeasible as error:
+            return _refused(anew, error)
+        used = frozenset().union(*(_of_model(one) for one in found))
+        return Left(tuple(found), memory, self._shapes.of_all(found), used, tuple(anew))
+
+    def _planned(self, model: int, lost: Lost) -> Resolved | Infeasible:
+        if (model, lost) not in self._anew:
+            try:
+                self._anew[model, lost] = planned_again(
+                    self._resolved[model], [name for name in self.devices if name in lost]
+                )
+            except Infeasible as error:
+                self._anew[model, lost] = error
+        return self._anew[model, lost]
+
+
+def planned_again(one: Resolved, lost: Sequence[str]) -> Resolved:
+    """Return a model with those of its instances that can be planned without some devices."""
+    known: dict[int, tuple[Plan, ...]] = {}
+    place: dict[int, int] = {}
+    stands: list[int] = []
+    entries = []
+    refused: Infeasible | None = None
+    for at, (entry, rows) in enumerate(zip(one.served.instances, one.plans, strict=True)):
+        turn = place.setdefault(id(entry), 0)
+        place[id(entry)] += 1
+        try:
+            entries.append([_row(row, lost, turn, known) for row in rows])
+        except Infeasible as error:
+            refused = refused or error
+        else:
+            stands.append(at)
+    if refused is not None and not stands:
+        raise refused
+    return replace(
+        _chosen(one, stands),
+        plans=tuple(tuple(tuple(plan for plan, _ in row) for row in rows) for rows in entries),
+        seconds=tuple(tuple(tuple(took for _, took in row) for row in rows) for rows in entries),
+    )
+
+
+def _row(
+    plans: Sequence[Plan], lost: Sequence[str], turn: int, known: dict[int, tuple[Plan, ...]]
+) -> list[tuple[Plan, float]]:
+    """By batch size: a plan without what is lost, and what a batch takes alone."""
+    found: list[tuple[Plan, float]] = []
+    for plan in plans:
+        if id(plan) not in known:
+            known[id(plan)] = replan(plan, lost).replicas
+        made = known[id(plan)][turn % len(known[id(plan)])]
+        took_s = timeline_of(made, trace=False).latency_s
+        found.append(no_quicker(made, took_s, found[0][1]) if found else (made, took_s))
+    return found
+
+
+def _chosen(one: Resolved, stands: Sequence[int]) -> Resolved:
+    if len(stands) == len(one.plans):
+        return one
+    instances: tuple[Instances, ...] = tuple(one.served.instances[k] for k in stands)
+    return replace(
+        one,
+        served=replace(one.served, instances=instances),
+        plans=tuple(one.plans[k] for k in stands),
+        seconds=tuple(one.seconds[k] for k in stands),
+    )
+
+
+def _of_model(one: Resolved) -> Lost:
+    return frozenset().union(*(devices_of(rows) for rows in one.plans))
+
+
+def _refused(anew: Sequence[str], error: Infeasible) -> Left:
+    return Left((), None, ("refused", str(error)), frozenset(), tuple(anew), error)
+
+
+MOST = 2**20
+"""Ways to lose devices that are looked at."""
+
+Vector: TypeAlias = tuple[int, ...]
+"""How many devices of each class are down."""
+
+Counts: TypeAlias = tuple[int | None, ...]
+"""The same; None: any number."""
+
+
+class Way(NamedTuple):
+    """One way to lose devices (`lost`), for all `sets` that leave the same."""
+
+    lost: tuple[str, ...]
+    sets: tuple[Choice, ...]
+    left: Left
+
+
+def ways(leaving: Leaving, losses: int) -> tuple[list[Way], tuple[str, ...]]:
+    """Return the ways to lose up to so many devices that leave something else each.
+
+    The first is to lose none. Those that leave one shape stand together; one is left out of which
+    another is a part that leaves the same. Beside them the devices of which the loss alone changes
+    nothing. Raises UsageError where there are too many ways.
+    """
+    sizes = [len(one) for one in leaving.classes]
+    rows: dict[object, list[Vector]] = {}
+    of_way: dict[Vector, Left] = {}
+    unused: list[str] = []
+    for vector in _vectors(sizes, losses):
+        if len(of_way) == MOST:
+            raise UsageError(
+                f"more than {MOST} ways to lose {losses} of {len(leaving.devices)} devices",
+                hint="ask for fewer",
+            )
+        left = leaving.without(frozenset(names_of(leaving, vector)))
+        of_way[vector] = left
+        if not any(of_way[less] is left for less in _less(vector)):
+            rows.setdefault(left.shape, []).append(vector)
+        elif sum(vector) == 1:
+            unused += leaving.classes[vector.index(1)]
+    found = [
+        Way(
+            names_of(leaving, same[0]),
+            tuple(choice_of(leaving, vector) for vector in same),
+            of_way[same[0]],
+        )
+        for same in rows.values()
+    ]
+    return found, tuple(name for name in leaving.devices if name in unused)
+
+
+def names_of(leaving: Leaving, counts: Counts) -> tuple[str, ...]:
+    """Return the devices that stand for so many of each class: the first ones."""
+    lost = {
+        name
+        for count, names in zip(counts, leaving.classes, strict=True)
+        for name in names[: count or 0]
+    }
+    return tuple(name for name in leaving.devices if name in lost)
+
+
+def choice_of(leaving: Leaving, counts: Counts) -> Choice:
+    """Return how many are down of which devices."""
+    return tuple(
+        (count, names) for count, names in zip(counts, leaving.classes, strict=True) if count
+    )
+
+
+def _vectors(sizes: Sequence[int], most: int) -> Iterator[Vector]:
+    """Give all counts up to the sizes that sum up to `most` at most, small sums first."""
+
+    def of_sum(at: int, left: int) -> Iterator[Vector]:
+        if at == len(sizes):
+            if left == 0:
+                yield ()
+            return
+        if left > sum(sizes[at:]):
+            return
+        for count in range(min(sizes[at], left), -1, -1):
+            for rest in of_sum(at + 1, left - count):
+                yield (count, *rest)
+
+    for total in range(min(most, sum(sizes)) + 1):
+        yield from of_sum(0, total)
+
+
+def _less(vector: Vector) -> Iterator[Vector]:
+    """Give the vectors with one device less down."""
+    for at, count in enumerate(vector):
+        if count:
+            yield (*vector[:at], count - 1, *vector[at + 1 :])
