@@ -52,7 +52,7 @@ class Outages:
         """Ask."""
         load = self._load
         common: dict[str, Any] = {
-            "asked": asked,
+            "settings": asked,
             "made": made,
             "until_answered": until_answered,
             "within": load.within,

@@ -105,11 +105,11 @@ def capacity(
     told = told_where(comes, load.workload, first, load.deployment)
     with invocation.progress("looking for the rates that meet it"), told:
         limits: dict[str, int] = {"most_requests": most, "losses": survive or 0}
-        found = capacity(named, comes, platform=hardware, asked=asked, **limits)
+        found = capacity(named, comes, platform=hardware, settings=asked, **limits)
         was = None
         if supposed():
             as_it_is = read_platform(as_it_is=True)
-            was = capacity(named, comes, platform=as_it_is, asked=asked, **limits)
+            was = capacity(named, comes, platform=as_it_is, settings=asked, **limits)
     record = capacity_record(found)
     if target_rate is not None:
         record["target_per_s"] = target_rate

@@ -247,7 +247,7 @@ def _chosen(
             comes,
             platform=platform,
             losses=question.losses,
-            asked=asked,
+            settings=asked,
             until_answered=drawn,
         )
         if not drawn:

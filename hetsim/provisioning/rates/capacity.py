@@ -133,7 +133,7 @@ def capacity(
     most_requests: int = BUDGET,
     gap: float = GAP,
     losses: int = 0,
-    asked: Asked | None = None,
+    settings: Asked | None = None,
 ) -> Capacity:
     """Return which rates of a workload meet its objectives on a platform, a row a deployment.
 
@@ -158,7 +158,7 @@ def capacity(
     losses : int
         Rates must meet the objectives without any so many devices, too, as ``survive`` has it: each
         row is the least over these losses, and has them.
-    asked : Asked, optional
+    settings : Asked, optional
         How models are read, priced and planned for.
 
     Raises
@@ -188,7 +188,7 @@ def capacity(
     for name in each(tuple(deployments)):
         deployment = deployments[name]
         try:
-            resolved = resolve(deployment, workload, platform, asked, made)
+            resolved = resolve(deployment, workload, platform, settings, made)
             memory = check_together(resolved, platform)
         except Infeasible as error:
             rows.append(refused(name, error))

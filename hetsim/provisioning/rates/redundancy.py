@@ -62,7 +62,7 @@ def survive(
     losses: int = 1,
     until_answered: bool = False,
     within: float | None = None,
-    asked: Asked | None = None,
+    settings: Asked | None = None,
     made: Made | None = None,
 ) -> Survived:
     """Return whether a workload's objectives hold without any one device, or any few.
@@ -79,8 +79,8 @@ def survive(
         With objectives; without failures.
     losses : int
         How many may be lost at once, at most.
-    until_answered, within, asked, made
-        As ``serve`` takes them.
+    until_answered, within, settings, made
+        As ``serve`` takes them; `settings` as its `asked`.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def survive(
     made = Made() if made is None else made
     deployment.check_steady("not asked what survives")
     check_asked(workload)
-    resolved = resolve(deployment, workload, platform, asked, made)
+    resolved = resolve(deployment, workload, platform, settings, made)
     check_together(resolved, platform)
     rows, unused = ways(Leaving(resolved, platform), losses)
     confidence = confidence_of_each(len(rows))
@@ -135,7 +135,7 @@ def availability(
     available: Mapping[str, float | Fraction] | None = None,
     until_answered: bool = False,
     within: float | None = None,
-    asked: Asked | None = None,
+    settings: Asked | None = None,
     made: Made | None = None,
 ) -> Availability:
     """Return how much of the time a workload's objectives hold, by how often devices are up.
@@ -158,8 +158,8 @@ def availability(
         The share of the time that is asked for, taken as the decimal that it is written as.
     available : mapping of str to float, optional
         The share of its time that a device is up: by name, kind (``gpu``) or pattern.
-    until_answered, within, asked, made
-        As ``serve`` takes them.
+    until_answered, within, settings, made
+        As ``serve`` takes them; `settings` as its `asked`.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def availability(
     deployment.check_steady("not asked how often objectives hold")
     check_asked(workload)
     known = shares_of(platform, given, failing)
-    resolved = resolve(deployment, workload, platform, asked, made)
+    resolved = resolve(deployment, workload, platform, settings, made)
     check_together(resolved, platform)
     leaving = Leaving(resolved, platform)
     # What runs now is asked for first, and all at once.
