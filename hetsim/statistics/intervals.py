@@ -304,8 +304,14 @@ class Mean:
         return (self.high - self.low) / 2 / self.estimate if self.estimate else math.inf
 
 
-def mean_of(value: Latencies, fresh: Flags, over: Latencies | None = None) -> Mean:
-    """Return the sum of values over the sum of what they are over, with an interval of 95 %.
+def mean_of(
+    value: Latencies,
+    fresh: Flags,
+    over: Latencies | None = None,
+    *,
+    confidence: float = CONFIDENCE,
+) -> Mean:
+    """Return the sum of values over the sum of what they are over, with an interval.
 
     By request: its latency over 1 is the mean latency; what it waits over the time until the next
     comes is the mean number that wait (J. Little, 1961); its service over that, the utilization;
@@ -329,7 +335,7 @@ def mean_of(value: Latencies, fresh: Flags, over: Latencies | None = None) -> Me
     checked(weight, fresh)
     total = float(weight.sum())
     if not total:
-        return Mean(math.nan, -math.inf, math.inf, CONFIDENCE, 0, 0.0)
+        return Mean(math.nan, -math.inf, math.inf, confidence, 0, 0.0)
     estimate = float(value.sum()) / total
     deviation = value - estimate * weight
     begins = np.flatnonzero(fresh)
@@ -338,15 +344,15 @@ def mean_of(value: Latencies, fresh: Flags, over: Latencies | None = None) -> Me
     at = count - max(int(count * LARGEST), 1)
     periods = periods_of(np.flatnonzero(value >= np.partition(value, at)[at]), begins)
     if others < 1:
-        return Mean(estimate, -math.inf, math.inf, CONFIDENCE, periods, 0.0)
+        return Mean(estimate, -math.inf, math.inf, confidence, periods, 0.0)
     sums = np.add.reduceat(deviation, cuts[:-1])
     squares = float(sums @ sums)
     if not squares:
-        return Mean(estimate, estimate, estimate, CONFIDENCE, periods, 0.0)
+        return Mean(estimate, estimate, estimate, confidence, periods, 0.0)
     error = math.sqrt(squares * (others + 1) / others) / total
     alike = float(sums[1:] @ sums[:-1]) / squares
     each = np.add.reduceat(deviation, begins if begins[0] == 0 else np.append(0, begins))
     skewness = skewness_of(each)
-    below, above = reach_of(freedom_of(others, each), CONFIDENCE, skewness, skewness)
+    below, above = reach_of(freedom_of(others, each), confidence, skewness, skewness)
     low, high = estimate - error * below, estimate + error * above
-    return Mean(estimate, low, high, CONFIDENCE, periods, alike)
+    return Mean(estimate, low, high, confidence, periods, alike)

@@ -178,7 +178,7 @@ MOST = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class StreamSummary:
     """The requests of one stream.
 
     Attributes
@@ -227,7 +227,7 @@ class _Sums:
         return math.sqrt(max(self.squares / gaps / mean**2 - 1, 0)) if mean else math.nan
 
 
-def summary(workload: Workload) -> tuple[tuple[Came, ...], bool]:
+def summary(workload: Workload) -> tuple[tuple[StreamSummary, ...], bool]:
     """Return what comes by itself, of every stream, and whether it ended before MOST requests.
 
     Complexity: linear in the requests, memory for a block of each stream.
@@ -246,7 +246,7 @@ def summary(workload: Workload) -> tuple[tuple[Came, ...], bool]:
     if ended and workload.duration_s is not None and workload.requests is None:
         until = workload.duration_s
     came = tuple(
-        Came(
+        StreamSummary(
             stream,
             one.requests,
             one.last_s,

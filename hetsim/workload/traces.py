@@ -192,8 +192,7 @@ Row = tuple[int, Sequence[Any]]
 """The number of a line, and what it says of the columns that were asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Column of a format that has the time of a request, its unit, and `also` another column."""
 
     column: str
@@ -281,7 +280,49 @@ def _read(
     stamp: tuple[int, int],
 ) -> Trace:
     found, rows, unit, column = _rows(file, (*columns, *(name for name, _ in where)))
-    return _trace(found, rows, file.path, unit, column, columns, where, since_s)
+    shown = file.path
+    told, per_s = told_by(unit), PER_S[unit]
+    wanted, first_of_where = tuple(value for _, value in where), 1 + len(columns)
+    arrivals = array("d")
+    kept = tuple(array("q") for _ in columns)
+    others: set[tuple[str, ...]] = set()
+    start = None if since_s is None else _steps(since_s, per_s)
+    before = None
+    for line, values in rows:
+        place = f"{shown}:{line}"
+        now = _told(told, values[0], column, unit, place)
+        if start is None:
+            start = now
+        if before is not None and now < before:
+            raise WorkloadError(
+                f"'{column}' is earlier than on the line before",
+                where=place,
+                hint="sort the trace by time",
+            )
+        before = now
+        if wanted:
+            has = tuple(map(_as_text, values[first_of_where:]))
+            if has != wanted:
+                if len(others) < MAX_NAMED:
+                    others.add(has)
+                continue
+        arrivals.append((now - start) / per_s)
+        for name, numbers, value in zip(columns, kept, values[1:first_of_where], strict=True):
+            numbers.append(_whole(value, name, place))
+        if len(arrivals) > MAX_REQUESTS:
+            raise WorkloadError(
+                f"more than {MAX_REQUESTS} requests", where=place, hint="cut the trace: head -n"
+            )
+    if not arrivals:
+        raise _none_matches(shown, where, others) if others else _no_request(shown)
+    return Trace(
+        found,
+        np.frombuffer(arrivals, dtype=np.float64),
+        {
+            name: np.frombuffer(numbers, dtype=np.int64)
+            for name, numbers in zip(columns, kept, strict=True)
+        },
+    )
 
 
 def _rows(file: File, columns: Sequence[str]) -> tuple[Format, Iterator[Row], Unit, str]:
@@ -328,60 +369,6 @@ def _format_of(first: str) -> Format:
     names = {name.strip() for name in first.split(",")}
     azure = LAYOUTS["azure"]
     return "azure" if {azure.column, azure.also} <= names else "csv"
-
-
-def _trace(
-    found: Format,
-    rows: Iterator[Row],
-    shown: str,
-    unit: Unit,
-    column: str,
-    columns: Sequence[str],
-    where: Sequence[tuple[str, str]],
-    since_s: Fraction | None,
-) -> Trace:
-    told, per_s = told_by(unit), PER_S[unit]
-    wanted, first_of_where = tuple(value for _, value in where), 1 + len(columns)
-    arrivals = array("d")
-    kept = tuple(array("q") for _ in columns)
-    others: set[tuple[str, ...]] = set()
-    start = None if since_s is None else _steps(since_s, per_s)
-    before = None
-    for line, values in rows:
-        place = f"{shown}:{line}"
-        now = _told(told, values[0], column, unit, place)
-        if start is None:
-            start = now
-        if before is not None and now < before:
-            raise WorkloadError(
-                f"'{column}' is earlier than on the line before",
-                where=place,
-                hint="sort the trace by time",
-            )
-        before = now
-        if wanted:
-            has = tuple(map(_as_text, values[first_of_where:]))
-            if has != wanted:
-                if len(others) < MAX_NAMED:
-                    others.add(has)
-                continue
-        arrivals.append((now - start) / per_s)
-        for name, numbers, value in zip(columns, kept, values[1:first_of_where], strict=True):
-            numbers.append(_whole(value, name, place))
-        if len(arrivals) > MAX_REQUESTS:
-            raise WorkloadError(
-                f"more than {MAX_REQUESTS} requests", where=place, hint="cut the trace: head -n"
-            )
-    if not arrivals:
-        raise _none_matches(shown, where, others) if others else _no_request(shown)
-    return Trace(
-        found,
-        np.frombuffer(arrivals, dtype=np.float64),
-        {
-            name: np.frombuffer(numbers, dtype=np.int64)
-            for name, numbers in zip(columns, kept, strict=True)
-        },
-    )
 
 
 def _steps(since_s: Fraction, per_s: float) -> float:

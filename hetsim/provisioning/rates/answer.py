@@ -259,7 +259,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Matter:
+class DeviceShare:
     """Device that matters, the share of its time that it is up, and who says so."""
 
     device: str
@@ -280,7 +280,7 @@ class Availability:
     low: Fraction
     high: Fraction
     states: tuple[State, ...]
-    devices: tuple[Matter, ...]
+    devices: tuple[DeviceShare, ...]
     impossible: str | None = None
 
     @property

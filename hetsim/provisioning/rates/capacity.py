@@ -20,7 +20,7 @@ from hetsim.provisioning.rates.answer import (
 )
 from hetsim.provisioning.rates.carried import Question, carried, refused
 from hetsim.provisioning.rates.ceiling import demand_of, impossible_as
-from hetsim.provisioning.rates.losses import Leaving, ways
+from hetsim.provisioning.rates.losses import LossModel, ways
 from hetsim.simulation.service.layout import check_together, set_up
 from hetsim.simulation.service.resolution import Asked, Made, Resolved, resolve
 from hetsim.statistics.verdict import Answer
@@ -32,7 +32,7 @@ def carried_without(
     question: Question, platform: Platform, losses: int, *, most_requests: int, gap: float
 ) -> Carried:
     """Return what a deployment carries with all devices and without any `losses` of them."""
-    rows, _ = ways(Leaving(question.resolved, platform), losses)
+    rows, _ = ways(LossModel(question.resolved, platform), losses)
     confidence = confidence_of_each(len(rows))
     found = []
     for lost, sets, left in rows:

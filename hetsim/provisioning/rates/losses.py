@@ -241,7 +241,7 @@ Chosen: TypeAlias = tuple[int, ...] | Lost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Left:
+class Remainder:
     """What is left; nothing where a model cannot be served, for the reason `refused`.
 
     Deployments that are left with one `shape` do the same; `used` are the devices that something
@@ -261,7 +261,7 @@ class Left:
         return set_up(self.resolved, workload, self.memory)
 
 
-class Leaving:
+class LossModel:
     """A deployment, ready to be asked what is left of it; `classes` as ``alike`` says.
 
     As where devices fail under load (``simulation.failures.serving``): an instance is gone that
@@ -278,9 +278,9 @@ class Leaving:
         self.classes = alike(resolved, self._shapes)
         self._uses = [[devices_of(rows) for rows in one.plans] for one in resolved]
         self._anew: dict[tuple[int, Lost], Resolved | Infeasible] = {}
-        self._left: dict[tuple[Chosen, ...], Left] = {}
+        self._left: dict[tuple[Chosen, ...], Remainder] = {}
 
-    def without(self, lost: Lost) -> Left:
+    def without(self, lost: Lost) -> Remainder:
         """Return what is left without some devices."""
         chosen: list[Chosen] = []
         for at, uses in enumerate(self._uses):
@@ -300,7 +300,7 @@ class Leaving:
             self._left[key] = self._checked(key)
         return self._left[key]
 
-    def _checked(self, key: tuple[Chosen, ...]) -> Left:
+    def _checked(self, key: tuple[Chosen, ...]) -> Remainder:
         found: list[Resolved] = []
         anew: list[str] = []
         for at, (one, stands) in enumerate(zip(self._resolved, key, strict=True)):
@@ -317,7 +317,7 @@ class Leaving:
         except Infeasible as error:
             return _refused(anew, error)
         used = frozenset().union(*(_of_model(one) for one in found))
-        return Left(tuple(found), memory, self._shapes.of_all(found), used, tuple(anew))
+        return Remainder(tuple(found), memory, self._shapes.of_all(found), used, tuple(anew))
 
     def _planned(self, model: int, lost: Lost) -> Resolved | Infeasible:
         if (model, lost) not in self._anew:
@@ -385,8 +385,8 @@ def _of_model(one: Resolved) -> Lost:
     return frozenset().union(*(devices_of(rows) for rows in one.plans))
 
 
-def _refused(anew: Sequence[str], error: Infeasible) -> Left:
-    return Left((), None, ("refused", str(error)), frozenset(), tuple(anew), error)
+def _refused(anew: Sequence[str], error: Infeasible) -> Remainder:
+    return Remainder((), None, ("refused", str(error)), frozenset(), tuple(anew), error)
 
 
 MOST = 2**20
@@ -404,57 +404,57 @@ class Way(NamedTuple):
 
     lost: tuple[str, ...]
     sets: tuple[Choice, ...]
-    left: Left
+    left: Remainder
 
 
-def ways(leaving: Leaving, losses: int) -> tuple[list[Way], tuple[str, ...]]:
+def ways(loss_model: LossModel, losses: int) -> tuple[list[Way], tuple[str, ...]]:
     """Return the ways to lose up to so many devices that leave something else each.
 
     The first is to lose none. Those that leave one shape stand together; one is left out of which
     another is a part that leaves the same. Beside them the devices of which the loss alone changes
     nothing. Raises UsageError where there are too many ways.
     """
-    sizes = [len(one) for one in leaving.classes]
+    sizes = [len(one) for one in loss_model.classes]
     rows: dict[object, list[Vector]] = {}
-    of_way: dict[Vector, Left] = {}
+    of_way: dict[Vector, Remainder] = {}
     unused: list[str] = []
     for vector in _vectors(sizes, losses):
         if len(of_way) == MOST:
             raise UsageError(
-                f"more than {MOST} ways to lose {losses} of {len(leaving.devices)} devices",
+                f"more than {MOST} ways to lose {losses} of {len(loss_model.devices)} devices",
                 hint="ask for fewer",
             )
-        left = leaving.without(frozenset(names_of(leaving, vector)))
+        left = loss_model.without(frozenset(names_of(loss_model, vector)))
         of_way[vector] = left
         if not any(of_way[less] is left for less in _less(vector)):
             rows.setdefault(left.shape, []).append(vector)
         elif sum(vector) == 1:
-            unused += leaving.classes[vector.index(1)]
+            unused += loss_model.classes[vector.index(1)]
     found = [
         Way(
-            names_of(leaving, same[0]),
-            tuple(choice_of(leaving, vector) for vector in same),
+            names_of(loss_model, same[0]),
+            tuple(choice_of(loss_model, vector) for vector in same),
             of_way[same[0]],
         )
         for same in rows.values()
     ]
-    return found, tuple(name for name in leaving.devices if name in unused)
+    return found, tuple(name for name in loss_model.devices if name in unused)
 
 
-def names_of(leaving: Leaving, counts: Counts) -> tuple[str, ...]:
+def names_of(loss_model: LossModel, counts: Counts) -> tuple[str, ...]:
     """Return the devices that stand for so many of each class: the first ones."""
     lost = {
         name
-        for count, names in zip(counts, leaving.classes, strict=True)
+        for count, names in zip(counts, loss_model.classes, strict=True)
         for name in names[: count or 0]
     }
-    return tuple(name for name in leaving.devices if name in lost)
+    return tuple(name for name in loss_model.devices if name in lost)
 
 
-def choice_of(leaving: Leaving, counts: Counts) -> Choice:
+def choice_of(loss_model: LossModel, counts: Counts) -> Choice:
     """Return how many are down of which devices."""
     return tuple(
-        (count, names) for count, names in zip(counts, leaving.classes, strict=True) if count
+        (count, names) for count, names in zip(counts, loss_model.classes, strict=True) if count
     )
 
 

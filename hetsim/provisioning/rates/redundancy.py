@@ -15,9 +15,9 @@ from hetsim.hardware.price import DeviceAvailability, exactly, of_times
 from hetsim.hardware.spec import Platform, numbered
 from hetsim.provisioning.rates.answer import (
     Availability,
+    DeviceShare,
     Known,
     Loss,
-    Matter,
     State,
     Survived,
     answer_of,
@@ -25,7 +25,7 @@ from hetsim.provisioning.rates.answer import (
     confidence_of_each,
 )
 from hetsim.provisioning.rates.ceiling import impossible_as
-from hetsim.provisioning.rates.losses import Counts, Leaving, Left, choice_of, names_of, ways
+from hetsim.provisioning.rates.losses import Counts, LossModel, Remainder, choice_of, names_of, ways
 from hetsim.simulation.service.layout import check_together
 from hetsim.simulation.service.resolution import Asked, Made, resolve
 from hetsim.simulation.service.service import Service
@@ -94,7 +94,7 @@ def survive(
     check_asked(workload)
     resolved = resolve(deployment, workload, platform, settings, made)
     check_together(resolved, platform)
-    rows, unused = ways(Leaving(resolved, platform), losses)
+    rows, unused = ways(LossModel(resolved, platform), losses)
     confidence = confidence_of_each(len(rows))
     found = []
     for lost, sets, left in rows:
@@ -184,25 +184,27 @@ def availability(
     known = shares_of(platform, given, failing)
     resolved = resolve(deployment, workload, platform, settings, made)
     check_together(resolved, platform)
-    leaving = Leaving(resolved, platform)
+    loss_model = LossModel(resolved, platform)
     # What runs now is asked for first, and all at once.
-    used = leaving.without(frozenset()).used
-    check_known(known, (name for names in leaving.classes if used & set(names) for name in names))
-    counts = states_of(leaving)
+    used = loss_model.without(frozenset()).used
+    check_known(
+        known, (name for names in loss_model.classes if used & set(names) for name in names)
+    )
+    counts = states_of(loss_model)
     matter = [
         name
-        for k, names in enumerate(leaving.classes)
+        for k, names in enumerate(loss_model.classes)
         if any(state[k] is not None for state in counts)
         for name in names
     ]
     check_known(known, matter)
-    groups = groups_of(leaving, counts, known)
+    groups = groups_of(loss_model, counts, known)
     _ask(groups, workload, target, until_answered=until_answered, within=within)
     low, high = _between(groups)
     states = tuple(
         State(
-            names_of(leaving, one.states[0]),
-            tuple(choice_of(leaving, state) for state in one.states),
+            names_of(loss_model, one.states[0]),
+            tuple(choice_of(loss_model, state) for state in one.states),
             one.chance,
             one.answer,
             one.how,
@@ -211,8 +213,8 @@ def availability(
         )
         for one in groups
     )
-    devices = tuple(Matter(name, known[name].share, known[name].source) for name in matter)
-    impossible = _impossible(leaving, groups, workload, target, made) if high < target else None
+    devices = tuple(DeviceShare(name, known[name].share, known[name].source) for name in matter)
+    impossible = _impossible(loss_model, groups, workload, target, made) if high < target else None
     return Availability(target, low, high, states, devices, impossible)
 
 
@@ -261,7 +263,7 @@ def check_known(known: Mapping[str, DeviceAvailability], needed: Iterable[str]) 
         )
 
 
-def states_of(leaving: Leaving) -> tuple[Counts, ...]:
+def states_of(loss_model: LossModel) -> tuple[Counts, ...]:
     """Return the states of what is up, all together: how many are down of each class.
 
     Classes that nothing runs on are not asked about: a plan that runs on devices that are up is
@@ -271,17 +273,19 @@ def states_of(leaving: Leaving) -> tuple[Counts, ...]:
     Raises UsageError where there are too many.
     """
     found: list[Counts] = []
-    open_: list[Counts] = [(None,) * len(leaving.classes)]
+    open_: list[Counts] = [(None,) * len(loss_model.classes)]
     while open_:
         state = open_.pop()
-        used = leaving.without(frozenset(names_of(leaving, state))).used
+        used = loss_model.without(frozenset(names_of(loss_model, state))).used
         need = [
-            k for k, names in enumerate(leaving.classes) if state[k] is None and used & set(names)
+            k
+            for k, names in enumerate(loss_model.classes)
+            if state[k] is None and used & set(names)
         ]
         if not need:
             found.append(state)
             continue
-        sizes = [len(leaving.classes[k]) for k in need]
+        sizes = [len(loss_model.classes[k]) for k in need]
         if len(found) + len(open_) + math.prod(size + 1 for size in sizes) > MOST:
             raise UsageError(
                 f"more than {MOST} states of what is up: {', '.join(map(str, sizes))} devices of "
@@ -327,7 +331,7 @@ def chance_of(state: Counts, down: Sequence[Sequence[Fraction]]) -> Fraction:
 class Group:
     """States that leave one shape, and what is known of it."""
 
-    left: Left
+    left: Remainder
     states: list[Counts]
     chance: Fraction
     answer: Answer = "undecided"
@@ -336,17 +340,17 @@ class Group:
 
 
 def groups_of(
-    leaving: Leaving, counts: Sequence[Counts], known: Mapping[str, DeviceAvailability]
+    loss_model: LossModel, counts: Sequence[Counts], known: Mapping[str, DeviceAvailability]
 ) -> list[Group]:
     """Return the states that leave one shape together, the likeliest first."""
     one = Fraction(1)
     down = [
         counts_down([known[name].share if name in known else one for name in names])
-        for names in leaving.classes
+        for names in loss_model.classes
     ]
     by_shape: dict[object, Group] = {}
     for state in counts:
-        left = leaving.without(frozenset(names_of(leaving, state)))
+        left = loss_model.without(frozenset(names_of(loss_model, state)))
         group = by_shape.setdefault(left.shape, Group(left, [], Fraction(0)))
         group.states.append(state)
         group.chance += chance_of(state, down)
@@ -396,14 +400,14 @@ def _ask(
 
 
 def _impossible(
-    leaving: Leaving, groups: Sequence[Group], workload: Workload, target: Fraction, made: Made
+    loss_model: LossModel, groups: Sequence[Group], workload: Workload, target: Fraction, made: Made
 ) -> str | None:
     """Why no plans reach the target, where that is proved of states of enough chance."""
     proved = Fraction(0)
     reasons: list[str] = []
     missed = [one for one in groups if one.answer == "misses"]
     for one in missed[:MOST_PROVED]:
-        lost = sorted(names_of(leaving, one.states[0]))
+        lost = sorted(names_of(loss_model, one.states[0]))
         why = impossible_as(workload, made, lost)
         if why is None:
             continue

@@ -242,7 +242,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class RateVerdict:
     """What a run at one factor on the rate of the workload says of all objectives together."""
 
     factor: float
@@ -275,9 +275,9 @@ class Judge:
         self._resolved, self._setup = resolved, setup
         self._confidence = confidence
         self._workload = replace(workload, duration_s=None, requests=budget)
-        self.seen: dict[float, Judged] = {}
+        self.seen: dict[float, RateVerdict] = {}
 
-    def at(self, factor: float) -> Judged:
+    def at(self, factor: float) -> RateVerdict:
         """Return what a run says that is long enough, or has spent its budget."""
         if factor not in self.seen:
             workload = self._workload.faster(factor)
@@ -293,7 +293,7 @@ class Judge:
             answer: Answer = "meets" if all_met else "undecided"
             if "misses" in answers:
                 answer = "misses"
-            self.seen[factor] = Judged(factor, answer, run, end)
+            self.seen[factor] = RateVerdict(factor, answer, run, end)
         return self.seen[factor]
 
     def service(self, factor: float) -> Service:

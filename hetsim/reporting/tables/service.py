@@ -29,7 +29,7 @@ from hetsim.reporting.words.text import (
 )
 from hetsim.simulation.service.cost import Charge, Cost
 from hetsim.simulation.service.figures import ends_of
-from hetsim.simulation.service.replicas import Fewest, Scaled
+from hetsim.simulation.service.replicas import ReplicaBound, Scaled
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import (
     Failed,
@@ -490,7 +490,7 @@ def _replicas_text(one: Scaled) -> str:
     return f"{text}; {one.replica_hours:.4g} replica-hours"
 
 
-def _fewest_text(one: Scaled, fewest: Fewest) -> str:
+def _fewest_text(one: Scaled, fewest: ReplicaBound) -> str:
     if math.isinf(fewest.replica_s):
         return f"no scaling keeps every objective: {BINDS[fewest.binds]}"
     text = f"no scaling that keeps every objective needs fewer than {fewest.replica_s / 3600:.4g} "

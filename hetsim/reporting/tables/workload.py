@@ -16,14 +16,16 @@ from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.failure import ByDevice, Failing
 from hetsim.workload.files.reader import CheckedWorkload
-from hetsim.workload.requests import MOST, Came
+from hetsim.workload.requests import MOST, StreamSummary
 from hetsim.workload.workload import Stream, Workload
 
 if TYPE_CHECKING:
     from hetsim.provisioning.platforms.question import Stream as Asked
 
 
-def workload_report(workload: Workload, came: tuple[Came, ...], *, ended: bool) -> RenderableType:
+def workload_report(
+    workload: Workload, came: tuple[StreamSummary, ...], *, ended: bool
+) -> RenderableType:
     """Return what comes, a line a stream; `ended` is False where only the first were drawn."""
     rows = [("ends", _end(workload)), ("seed", str(workload.seed))]
     if workload.warm_up_s:
@@ -91,7 +93,9 @@ def arrivals_text(stream: Stream) -> str:
     return arrivals.kind
 
 
-def workload_record(workload: Workload, came: tuple[Came, ...], *, ended: bool) -> dict[str, Any]:
+def workload_record(
+    workload: Workload, came: tuple[StreamSummary, ...], *, ended: bool
+) -> dict[str, Any]:
     """Return what comes as a record for ``to_json``."""
     return {
         "schema": "hetsim-workload/1",

@@ -55,7 +55,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Fewest:
+class ReplicaBound:
     """Lower bound on replica-seconds over all scaling policies; infinite where none will do.
 
     `work_s` is that of all requests that must be answered; `binds` which bound it is: "work",
@@ -88,7 +88,7 @@ class Demand:
 
 def fewest(
     asked: Sequence[Demand], config: Autoscaling, start_s: float, *, rejects: bool
-) -> Fewest:
+) -> ReplicaBound:
     """Return what no scaling goes below.
 
     Parameters
@@ -116,12 +116,12 @@ def fewest(
         spared_s = sum(one.spared_s for one in bound)
         late = sum(one.late for one in bound)
         if _beyond(arrival, work, latency_s, config.max_replicas) * (1 - ROUNDING) > spared_s:
-            return Fewest(math.inf, all_s * (1 - ROUNDING), "objectives")
+            return ReplicaBound(math.inf, all_s * (1 - ROUNDING), "objectives")
         found["silence"] = timely_s + _silences(arrival, latency_s, start_s, late)
         peaks_s = _beyond(arrival, work, latency_s, config.min_replicas) - spared_s
         found["peaks"] += max(peaks_s, 0.0)
     binds = max(found, key=lambda name: found[name])
-    return Fewest(found[binds] * (1 - ROUNDING), all_s * (1 - ROUNDING), binds)
+    return ReplicaBound(found[binds] * (1 - ROUNDING), all_s * (1 - ROUNDING), binds)
 
 
 def _silences(arrival_s: Array, latency_s: float, start_s: float, late: int) -> float:
@@ -163,7 +163,7 @@ def _largest(values: Array, count: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Lived:
+class ReplicaLife:
     """One replica in the place of an instance, within the run.
 
     When it was started, got its first request at the soonest, got no more, and was gone; of what
@@ -183,7 +183,7 @@ class Scaled:
 
     Attributes
     ----------
-    lived : tuple of Lived
+    lived : tuple of ReplicaLife
         In the order of their starts; those of which the run began were there.
     mean : float
         Replicas that were alive on average, starting and going ones too.
@@ -193,19 +193,19 @@ class Scaled:
         Mean seconds that a start took, those of replicas that left sooner apart; NaN without any.
     replica_s : float
         Seconds of all replicas from their starts until they were gone, or the end of the run.
-    fewest : Fewest or None
+    fewest : ReplicaBound or None
         What no scaling goes below; None where clients send as they are answered, so that what comes
         is another where replicas are others.
     """
 
     model: str
     config: Autoscaling
-    lived: tuple[Lived, ...] = field(repr=False)
+    lived: tuple[ReplicaLife, ...] = field(repr=False)
     mean: float
     starts: int
     start_s: float
     replica_s: float
-    fewest: Fewest | None
+    fewest: ReplicaBound | None
 
     @property
     def replica_hours(self) -> float:
@@ -239,10 +239,10 @@ class Scaled:
         return found
 
 
-def lived(ever: Sequence[Replica], duration_s: float) -> tuple[Lived, ...]:
+def lived(ever: Sequence[Replica], duration_s: float) -> tuple[ReplicaLife, ...]:
     """Return the replicas that there were until the end of a run."""
     return tuple(
-        Lived(
+        ReplicaLife(
             one.place,
             one.start_s,
             min(one.up_s, one.gone_s, duration_s),
@@ -284,40 +284,33 @@ def scaled_of(
     duration_s: float,
 ) -> tuple[Scaled, ...]:
     """Return what became of the replicas of each model that is scaled."""
-    return tuple(
-        _scaled(workload, engine, resolved[at], setup, at, outcomes, duration_s)
-        for at in engine.replicas
-    )
+    found = []
+    for at, replicas in engine.replicas.items():
+        one = resolved[at]
+        config = one.served.autoscaling
+        assert config is not None
+        ever = [each for each in replicas.ever if each.start_s <= duration_s]
+        there = lived(ever, duration_s)
+        begun = [
+            each.up_s - each.start_s for each in ever[config.initial :] if each.up_s < math.inf
+        ]
+        whole_s = sum(each.gone_s - each.start_s for each in there)
+        found.append(
+            Scaled(
+                model=one.served.model,
+                config=config,
+                lived=there,
+                mean=whole_s / duration_s if duration_s > 0 else float(config.initial),
+                starts=len(ever) - config.initial,
+                start_s=float(np.mean(begun)) if begun else math.nan,
+                replica_s=whole_s,
+                fewest=_fewest(workload, one, setup, at, outcomes),
+            )
+        )
+    return tuple(found)
 
 
-def _scaled(
-    workload: Workload,
-    engine: ScalingServing,
-    one: Resolved,
-    setup: Setup,
-    at: int,
-    outcomes: Outcomes,
-    duration_s: float,
-) -> Scaled:
-    config = one.served.autoscaling
-    assert config is not None
-    ever = [each for each in engine.replicas[at].ever if each.start_s <= duration_s]
-    there = lived(ever, duration_s)
-    begun = [each for each in ever[config.initial :] if each.up_s < math.inf]
-    whole_s = sum(each.gone_s - each.start_s for each in there)
-    return Scaled(
-        model=one.served.model,
-        config=config,
-        lived=there,
-        mean=whole_s / duration_s if duration_s > 0 else float(config.initial),
-        starts=len(ever) - config.initial,
-        start_s=float(np.mean([each.up_s - each.start_s for each in begun])) if begun else math.nan,
-        replica_s=whole_s,
-        fewest=_fewest(workload, one, setup, at, outcomes),
-    )
-
-
-def instances_s(there: Sequence[Lived], instances: int) -> list[float]:
+def instances_s(there: Sequence[ReplicaLife], instances: int) -> list[float]:
     """Return for how long a replica was alive in the place of each instance."""
     found = [0.0] * instances
     for one in there:
@@ -327,7 +320,7 @@ def instances_s(there: Sequence[Lived], instances: int) -> list[float]:
 
 def _fewest(
     workload: Workload, one: Resolved, setup: Setup, at: int, outcomes: Outcomes
-) -> Fewest | None:
+) -> ReplicaBound | None:
     """What no scaling goes below on these requests; None where clients are among them."""
     config = one.served.autoscaling
     assert config is not None

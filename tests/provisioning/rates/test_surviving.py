@@ -14,7 +14,7 @@ import hetsim
 from deployments import model_at
 from fleets import KINDS, fleet, random_served
 from hetsim.placement.planning import replan
-from hetsim.provisioning.rates.losses import Leaving
+from hetsim.provisioning.rates.losses import LossModel
 from hetsim.provisioning.rates.redundancy import survive
 from hetsim.simulation.service.layout import set_up
 from hetsim.simulation.service.resolution import resolve
@@ -60,20 +60,23 @@ def test_any_so_many_devices_of_a_class_leave_the_same(seed: int, model: str, fo
     deployment = hetsim.Deployment((random_served(rng, model, names),))
     workload = coming(model, 3000.0, 60)
     resolved = resolve(deployment, workload, platform)
-    leaving = Leaving(resolved, platform)
-    assert [name for one in leaving.classes for name in sorted(one)] == sorted(
-        (name for one in leaving.classes for name in one),
-        key=lambda name: next(at for at, one in enumerate(leaving.classes) if name in one),
+    loss_model = LossModel(resolved, platform)
+    assert [name for one in loss_model.classes for name in sorted(one)] == sorted(
+        (name for one in loss_model.classes for name in one),
+        key=lambda name: next(at for at, one in enumerate(loss_model.classes) if name in one),
     )
     known: dict[object, object] = {}
-    for downs in product(*(range(len(one) + 1) for one in leaving.classes)):
+    for downs in product(*(range(len(one) + 1) for one in loss_model.classes)):
         chosen = product(
-            *(combinations(one, count) for one, count in zip(leaving.classes, downs, strict=True))
+            *(
+                combinations(one, count)
+                for one, count in zip(loss_model.classes, downs, strict=True)
+            )
         )
         shapes = set()
         for choice in chosen:
             lost = frozenset(name for part in choice for name in part)
-            left = leaving.without(lost)
+            left = loss_model.without(lost)
             if left.anew:
                 continue
             shapes.add(left.shape)
@@ -101,7 +104,7 @@ def test_of_a_fleet_each_kind_is_a_class(model: str, folder: Path) -> None:
     workload = coming(model, 100.0)
 
     def classes(*devices: str) -> tuple[tuple[str, ...], ...]:
-        return Leaving(resolve(on(model, *devices), workload, platform), platform).classes
+        return LossModel(resolve(on(model, *devices), workload, platform), platform).classes
 
     t4, l4 = ("t4.0", "t4.1", "t4.2"), ("l4.0", "l4.1")
     assert classes(*t4, *l4) == (("cpu",), t4, l4)
@@ -120,22 +123,22 @@ def test_a_model_without_an_instance_is_planned_again(model: str, folder: Path) 
     workload = coming(model, 50.0)
     deployment = hetsim.Deployment((Served(model, "single"),))
     resolved = resolve(deployment, workload, platform)
-    leaving = Leaving(resolved, platform)
+    loss_model = LossModel(resolved, platform)
     [first] = resolved[0].plans[0][0][0].devices_used
-    left = leaving.without(frozenset({first}))
+    left = loss_model.without(frozenset({first}))
     assert left.anew == (model,)
     assert not left.used & {first}
     plan = resolved[0].plans[0][0][0]
     assert left.resolved[0].plans[0][0][0].groups == replan(plan, [first]).groups
     # One that runs there is planned once more; what nothing runs on changes nothing.
     [second] = left.used
-    assert leaving.without(frozenset({first, second})).used == set(platform.devices) - {
+    assert loss_model.without(frozenset({first, second})).used == set(platform.devices) - {
         first, second,
     }  # fmt: skip
     [third] = set(platform.devices) - {first, second}
-    assert leaving.without(frozenset({first, third})) is left
-    assert leaving.without(frozenset({second, third})) is leaving.without(frozenset())
-    gone = leaving.without(frozenset(platform.devices))
+    assert loss_model.without(frozenset({first, third})) is left
+    assert loss_model.without(frozenset({second, third})) is loss_model.without(frozenset())
+    gone = loss_model.without(frozenset(platform.devices))
     assert gone.refused is not None
     assert gone.resolved == ()
 
