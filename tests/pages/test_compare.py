@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browsing import WIDTHS, Axe, Open
+from browsing import Axe, Open
 from hetsim.analysis.comparison import compare
 from hetsim.core.text import to_compact_json
 from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import write_page
-from hetsim.reporting.pages.timeline import pictures_of, played_of
+from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
 from hetsim.reporting.result import comparison_record
 
 
@@ -76,17 +76,3 @@ def test_every_view_is_drawn_can_be_read_and_is_printed_in_the_light(
     one.page.wait_for_selector("html:not(.printed)")
     assert one.page.locator(".view:visible").count() == 1
     assert one.page.evaluate("hetsim.dark()")
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_at_every_width_and_in_either_light(
-    report: Path, opened: Open, axe: Axe, width: int, scheme: str
-) -> None:
-    one = opened(report, width=width, color_scheme=scheme)
-    for view in one.views():
-        one.show(view)
-        one.screenshot(f"compare-{view}-{width}-{scheme}")
-        assert one.too_wide() <= 0, view
-        assert axe(one) == []

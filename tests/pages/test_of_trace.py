@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from browsing import Open
 from cli_calls import call
 from hetsim.core.text import Record
-from hetsim.placement.planning import plan
-from hetsim.problem.problem import Problem
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.page import unpacked
 from hetsim.reporting.pages.reading import LIMIT_BYTES, read_left
-from hetsim.reporting.pages.timeline import pictures_of
-from hetsim.reporting.pages.timeline_of_trace import pictures_of_trace
-from hetsim.reporting.result import simulation_record
-from hetsim.reporting.trace import trace_json
-from hetsim.simulation.simulate import simulate
-
-NEAR_NS = 1
-"""Ends are rounded to nanoseconds in a trace, lengths in a page."""
 
 
 def tasks_of(picture: Record) -> Counter[tuple[Any, ...]]:
@@ -36,45 +24,6 @@ def tasks_of(picture: Record) -> Counter[tuple[Any, ...]]:
         (picture["tracks"][track]["name"], *said, *picture["texts"][text], critical)
         for track, *said, text, critical in zip(*(columns[name] for name in names), strict=True)
     )
-
-
-def lengths_of(picture: Record) -> dict[tuple[int, int], int]:
-    """How long each task takes, by its start and track."""
-    columns = unpacked(picture["tasks"])
-    of = zip(columns["start_ns"], columns["track"], columns["duration_ns"], strict=True)
-    return {(start, track): length for start, track, length in of if length}
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_trace_draws_what_the_page_does(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    seconds = rng.uniform(1e-5, 3e-3, (12, 3))
-    edges = [(v, w, int(rng.integers(1, 10**6))) for v in range(12) for w in (v + 1, v + 3)
-             if w < 12]  # fmt: skip
-    problem = Problem.from_arrays(seconds, edges=edges, bytes_per_s=1e9, host=0, contention="fifo")
-    made = plan(problem, "heft")
-    played = simulate(made, arrivals_s=np.sort(rng.uniform(0, 5e-3, 6)).tolist())
-    record = json.loads(json.dumps(simulation_record(made, played)))
-    found = pictures_of_trace(json.loads(trace_json(made, played)), "heft", record["timeline"])
-    known = pictures_of([("heft", made, played)])
-    [mine], [other] = found["timeline"], known["timeline"]
-    assert tasks_of(mine) == tasks_of(other)
-    assert mine["tracks"] == other["tracks"]
-    lengths = lengths_of(other)
-    for key, length in lengths_of(mine).items():
-        assert abs(length - lengths[key]) <= NEAR_NS
-    for view in ("utilization", "memory"):
-        check_lines(unpacked(found[view][0]), unpacked(known[view][0]))
-
-
-def check_lines(mine: Record, known: Record) -> None:
-    """Both figures say the same of every instant, but for what rounding moves."""
-    assert [one.get("name") for one in mine["data"]] == [one.get("name") for one in known["data"]]
-    for one, other in zip(mine["data"], known["data"], strict=True):
-        for at in (np.array(one["x"]) + 2 * NEAR_NS * 1e-9).tolist()[:-1]:
-            held = [each["y"][int(np.searchsorted(each["x"], at, side="right")) - 1]
-                    for each in (one, other)]  # fmt: skip
-            assert held[0] == pytest.approx(held[1], rel=1e-3, abs=1e-3)
 
 
 ASKED = ("zoo:squeezenet", "--platform", "rock-5b", "--strategy", "heft")

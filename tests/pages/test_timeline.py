@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.pages.answers import answer_island
 from hetsim.reporting.pages.page import unpacked, write_page
-from hetsim.reporting.pages.timeline import BINS, STEPS_MOST, pictures_of
+from hetsim.reporting.pages.timeline import BINS, STEPS_MOST
+from hetsim.reporting.pages.timeline_of_trace import pictures_of
 from hetsim.reporting.result import simulation_record
 from hetsim.simulation.clock.memory import memory_profile
 from hetsim.simulation.simulate import simulate
@@ -43,23 +45,21 @@ def played(made: Plan) -> Timeline:
 def test_columns_are_the_events(made: Plan, played: Timeline) -> None:
     picture = pictures_of([("heft", made, played)])["timeline"][0]
     tasks = unpacked(picture["tasks"])
-    tracks = [track["name"] for track in picture["tracks"]]
-    entries = zip(*(tasks[name] for name in ("track", "start_ns", "duration_ns", "request", "text",
-                                             "critical")), strict=True)  # fmt: skip
+    names = [track["name"] for track in picture["tracks"]]
+    columns = (tasks[key] for key in ("track", "start_ns", "duration_ns", "request", "critical"))
+    labels = [picture["texts"][text] for text in tasks["text"]]
+    drawn = Counter(
+        (names[track], *figures, label.partition(": ")[0], " from " in way)
+        for track, *figures, (label, way) in zip(*columns, labels, strict=True)
+    )
+    known: Counter[tuple[object, ...]] = Counter()
     for place, event in enumerate(played.events):
-        label, on = "", set()
-        for _ in event.tracks or ("one",):
-            track, start_ns, duration_ns, request, text, critical = next(entries)
-            on.add(tracks[track])
-            assert start_ns == round(event.start_s * 1e9)
-            assert duration_ns == round((event.end_s - event.start_s) * 1e9)
-            assert request == event.request
-            assert critical == (place in played.critical_path)
-            label = "".join(picture["texts"][text])
-        assert on == set(event.tracks or (f"{event.source}>{event.device}",))
-        assert label.startswith(event.name)
-        assert (f" from {event.source} to {event.device}" in label) == bool(event.nbytes)
-    assert next(entries, None) is None
+        start_ns, end_ns = round(event.start_s * 1e9), round(event.end_s * 1e9)
+        critical = int(place in played.critical_path)
+        for track in event.tracks or (f"{event.source}>{event.device}",):
+            figures = (start_ns, end_ns - start_ns, event.request, critical)
+            known[track, *figures, event.name, bool(event.nbytes)] += 1
+    assert drawn == known
     assert picture["note"] == ""
 
 
@@ -110,8 +110,12 @@ def test_memory_is_that_of_the_clock(made: Plan, played: Timeline) -> None:
     drawn = held(made, played)
     for device, (times, amounts) in memory_profile(made, played).items():
         times_s, nbytes, _ = drawn[device]
-        assert times_s == pytest.approx(times, abs=1e-9)
-        assert nbytes == pytest.approx(amounts, rel=1e-4)
+        places = np.searchsorted(times_s, np.array(times) + 2e-9, side="right") - 1
+        told = [nbytes[place] for place in places]
+        # Where two instants are closer than a trace tells apart, the last counts.
+        apart = [*(np.diff(times) > 4e-9).tolist(), True]
+        for one, other, alone in zip(told, amounts, apart, strict=True):
+            assert not alone or one == pytest.approx(other, rel=1e-4)
 
 
 def test_of_many_steps_of_memory_the_highest_stay() -> None:
@@ -119,7 +123,7 @@ def test_of_many_steps_of_memory_the_highest_stay() -> None:
         np.full((2, 2), 1e-3), edges=[(0, 1, 1000)], bytes_per_s=1e9, host=0
     )
     one = plan(problem, "single:d0")
-    many = simulate(one, arrivals_s=[2e-3 * turn for turn in range(STEPS_MOST)])
+    many = simulate(one, arrivals_s=[3e-3 * turn for turn in range(STEPS_MOST)])
     _, nbytes, note = held(one, many)["d0"]
     assert "highest" in note
     assert len(nbytes) == STEPS_MOST

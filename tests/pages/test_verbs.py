@@ -1,9 +1,10 @@
-"""``--report`` of compare, simulate and run: what the file says, and when it is refused."""
+"""``--report`` of every verb: what the file says, how it can be read, and when it is refused."""
 
 from __future__ import annotations
 
 import json
 import re
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from click.testing import Result
 
 from browsing import WIDTHS, Axe, Open
 from cli_calls import call
+from hetsim.reporting.pages.page import BYTES_MOST
 from onnx_builders import make_model, op, save, value
 from platforms import CPU_AND_NPU
+from sweeps import sweep
 
 MARKUP = "</script><img src=x onerror=alert(1)>"
 
@@ -33,6 +36,36 @@ WORDS: dict[str, tuple[str, ...]] = {
     "nodes of a plan": ("nodes", "--strategy", "heft"),
 }  # fmt: skip
 
+
+WORKLOAD = """\
+streams:
+  busy: {model: 'zoo:squeezenet', arrivals: {constant: {rate_per_s: 600}}, slos: p99=20ms}
+requests: 400
+"""
+TWO = """\
+streams:
+  busy: {model: 'zoo:squeezenet', arrivals: {constant: {rate_per_s: 40}}, slos: p99=50ms}
+  calm: {model: 'zoo:alexnet', arrivals: {constant: {rate_per_s: 9}}, slos: p99=90ms}
+requests: 400
+"""
+GRID = """\
+models: [zoo:squeezenet]
+platforms: [rock-5b, jetson-orin-nano]
+strategies: [heft, 'single:gpu']
+"""
+ZOO = ("zoo:squeezenet", "--platform", "rock-5b")
+UNDER_LOAD: dict[str, tuple[object, ...]] = {
+    "load": ("simulate", *ZOO, "--rate", 200, "--slo", "p99=20ms", "--requests", 2000),
+    "capacity": ("capacity", *ZOO, "--slo", "p99=20ms", "--strategy", "heft", "--batching",
+                 "4:2000", "--requests", 16384),
+    "recommend": ("recommend", "--workload", "busy.yaml", "--catalog", "rock-5b,jetson-orin-nano",
+                  "--price", "rock-5b=0.05/h", "--price", "jetson-orin-nano=0.12/h"),
+    "load test": ("run", *ZOO, "--strategy", "single:cpu", "--rate", 30, "--requests", 40,
+                  "--executor", "threads", "--batching", "4:2000", "--slo", "p90=500ms"),
+    "place": ("place", "--workload", "two.yaml", "--platform", "rock-5b", "--placements", 2),
+    "sweep": ("sweep", "grid.yaml", "-o", "rows", "--executor", "threads", "--front",
+              "latency_s,energy_j"),
+}  # fmt: skip
 
 VIEWS = {
     "lint": {"findings", "provenance"},
@@ -58,10 +91,15 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     proto = make_model(nodes, [value("x", (2, 8))], [value("y", (2, 8))], {"w": weights, "z": zero})
     platform = folder / "pair.yaml"
     platform.write_text(CPU_AND_NPU)
+    for name, text in (("busy", WORKLOAD), ("two", TWO), ("grid", GRID)):
+        (folder / f"{name}.yaml").write_text(text)
     return str(save(proto, folder)), "--platform", str(platform)
 
 
 def made(asked: tuple[str, ...], case: str, path: Path) -> Result:
+    if case in UNDER_LOAD:
+        with chdir(Path(asked[0]).parent):
+            return call(*UNDER_LOAD[case], "--report", path)
     verb, *options = WORDS[case]
     return call(verb, *asked, *options, "--report", path)
 
@@ -102,34 +140,37 @@ def test_what_may_not_be_written_is_said_before_the_work(
     assert "there is no folder" in nowhere.stderr
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("case", list(WORDS))
-def test_every_view_of_it_is_drawn(
-    asked: tuple[str, ...], case: str, tmp_path: Path, opened: Open
-) -> None:
-    path = tmp_path / "report.html"
-    assert made(asked, case, path).exit_code == 0
-    one = opened(path)
-    assert VIEWS.get(case, {"timeline", "utilization", "memory", "provenance"}) <= set(one.views())
-    for view in one.views():
-        one.show(view)
-        assert "could not be drawn" not in one.page.inner_text(f"#view-{view}")
-    assert one.page.locator("img").count() == 0
+CASES = (*WORDS, *UNDER_LOAD)
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("case", list(WORDS))
+@sweep(
+    "case, width",
+    quick=[("sweep", 1280)],
+    full=[(case, width) for case in CASES for width in WIDTHS],
+)
 def test_all_can_read_it_at_every_width_in_either_light(
     asked: tuple[str, ...], case: str, width: int, tmp_path: Path, opened: Open, axe: Axe
 ) -> None:
     path = tmp_path / "report.html"
     assert made(asked, case, path).exit_code == 0
+    assert path.stat().st_size <= BYTES_MOST
     for scheme in ("light", "dark"):
         one = opened(path, width=width, color_scheme=scheme)
+        if case in WORDS:
+            plays = {"timeline", "utilization", "memory", "provenance"}
+            assert VIEWS.get(case, plays) <= set(one.views())
         for view in one.views():
             one.show(view)
             one.screenshot(f"{case}-{view}-{width}-{scheme}")
+            assert "could not be drawn" not in one.page.inner_text(f"#view-{view}")
             assert one.too_wide() <= 0, view
             assert one.cut_off() == [], view
             assert axe(one) == []
+        assert one.page.locator("img").count() == 0
+        if case == "load":
+            one.show("load")
+            answer = one.page.locator("#view-load .answer")
+            before = answer.inner_text()
+            one.page.locator("#view-load input[type=range]").first.focus()
+            one.page.keyboard.press("ArrowRight")
+            assert answer.inner_text() != before

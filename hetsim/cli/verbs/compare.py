@@ -190,7 +190,7 @@ def _pictures(comparison: Comparison) -> Record:
     """What the page draws: every plan's timeline, the best first, as far as there is room."""
     from hetsim.reporting.pages.alternatives import speeds_picture
     from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline import pictures_of, played_of
+    from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
 
     played, best = played_of(comparison), comparison.rows[0].plan
     found = {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}

@@ -138,7 +138,7 @@ def run(
 def _pictures(plan: Plan, done: Run) -> Record:
     """What the page draws."""
     from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline import pictures_of
+    from hetsim.reporting.pages.timeline_of_trace import pictures_of
 
     played = [(plan.strategy, plan, done.timeline)]
     return {**pictures_of(played, done.events), **plans_picture([plan])}

@@ -166,7 +166,7 @@ def _pictures(plan: Plan, timeline: Timeline, *, alone: bool) -> Record:
     """What the page draws; of one request `alone` other speeds of devices, too."""
     from hetsim.reporting.pages.alternatives import speeds_picture
     from hetsim.reporting.pages.subgraphs import plans_picture
-    from hetsim.reporting.pages.timeline import pictures_of
+    from hetsim.reporting.pages.timeline_of_trace import pictures_of
 
     command, contention = current().command, current().contention
     found = {**pictures_of([(plan.strategy, plan, timeline)]), **plans_picture([plan])}

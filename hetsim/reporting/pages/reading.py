@@ -94,7 +94,8 @@ class Left:
         try:
             if self.record["schema"] in UNDER_LOAD:
                 return {"timeline": timelines_of_requests(trace)}
-            return pictures_of_trace(trace, *self._played())
+            name, weights = self._played()
+            return pictures_of_trace(trace, name, weights)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
             raise InvalidInput(
                 "its events are none that hetsim writes",
@@ -107,11 +108,11 @@ class Left:
         return self.trace is not None and self.trace.stat().st_size > LIMIT_BYTES
 
     def _played(self) -> tuple[str, Record]:
-        """The plan's name and its timeline's figures: of a comparison those of the best."""
-        if self.kind == "compare":
-            best = self.record["rows"][0]
-            return str(best["strategy"]), best["timeline"]
-        return str(self.record["plan"]["strategy"]), self.record["timeline"]
+        """The plan's name and the weights of its devices: of a comparison those of the best."""
+        record = self.record["rows"][0] if self.kind == "compare" else self.record
+        name = record["strategy"] if self.kind == "compare" else record["plan"]["strategy"]
+        devices = record["timeline"]["devices"]
+        return str(name), {device: one.get("weight_bytes") for device, one in devices.items()}
 
     def subgraphs(self) -> Record | None:
         """Return which device has which node; None where that is not there. Raises InvalidInput."""

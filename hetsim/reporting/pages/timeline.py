@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from hetsim.core.text import Record, cut, plain, tally
+from hetsim.core.text import Record, cut, plain
 from hetsim.core.units import format_bytes, format_seconds
-from hetsim.errors import InvalidInput
-from hetsim.problem.plan import Plan
-from hetsim.problem.timeline import Event, Timeline
 from hetsim.reporting.pages.figures import STACKED_MOST, Area, colour, label, stacked
 from hetsim.reporting.pages.page import Section, Table, packed, table, told, unpacked
 from hetsim.reporting.words.text import listed, percent
-from hetsim.simulation.clock.memory import memory_profile
-
-if TYPE_CHECKING:
-    from hetsim.analysis.comparison import Comparison
 
 NOTE_MOST = 2000
 """Characters of what stands under a timeline."""
@@ -69,67 +62,6 @@ class Task:
     label: str
     way: str = ""
     critical: bool = False
-
-
-Played = tuple[str, Plan, Timeline]
-"""What it is called, the plan, and what became of it."""
-
-
-def played_of(comparison: Comparison) -> list[Played]:
-    """Return the plans of a comparison, the best first; strategies without one are left out."""
-    return [
-        (row.strategy, row.plan, row.timeline)
-        for row in comparison.rows
-        if row.plan is not None and row.timeline is not None
-    ]
-
-
-def pictures_of(
-    played: Sequence[Played], real: Sequence[Event] = (), most: int = TASKS_MOST
-) -> Record:
-    """Return the pictures of plans that were played, the first first.
-
-    All plans together get `most` tasks; the first gets as many as it has, up to that. `real` is
-    what a run of the first did on the wall clock.
-    """
-    found: Record = {"timeline": [], "utilization": [], "memory": []}
-    left_out: list[str] = []
-    for name, plan, timeline in played:
-        if found["timeline"] and len(timeline.events) > most:
-            left_out.append(name)
-            continue
-        on = f"{name}, virtual clock" if real else name
-        _add(found, plan, timeline.events, on, timeline.critical_path, most)
-        most -= min(len(timeline.events), most)
-        found["memory"] += _memory_of(plan, timeline, on)
-        if real:
-            _add(found, plan, real, f"{name}, wall clock", (), TASKS_MOST)
-    if left_out:
-        first = found["timeline"][0]
-        missing = ", ".join(told(name) for name in left_out)
-        first["note"] += f" Not drawn for want of room: the timelines of {missing}."
-    return found
-
-
-def _add(
-    found: Record, plan: Plan, events: Sequence[Event], name: str, path: Sequence[int], most: int
-) -> None:
-    kept, left_out = whole_requests([event.request for event in events], most)
-    drawn = [events[index] for index in kept]
-    tracks, of_event = _tracks(plan, drawn)
-    critical = set(path)
-    tasks = [
-        Task(
-            on, round(event.start_s * 1e9), round((event.end_s - event.start_s) * 1e9),
-            event.request, _label(plan, event), way_of(event.source, event.device, event.nbytes,
-                                                       event.lost),
-            index in critical,
-        )
-        for index, event, on in zip(kept, drawn, of_event, strict=True)
-    ]  # fmt: skip
-    found["timeline"].append(timeline_picture(name, tracks, tasks, note=left_out))
-    streams = dict(enumerate(plan.problem.streams))
-    found["utilization"].append(utilization_figure(name, tracks, tasks, streams))
 
 
 def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
@@ -311,25 +243,6 @@ def _covered(spans: Sequence[tuple[int, int]], edges: np.ndarray[Any, Any]) -> A
     return np.diff(found)
 
 
-def _memory_of(plan: Plan, timeline: Timeline, name: str) -> list[Record]:
-    """The memory of a plan; none where events do not cover it, as after a failure."""
-    try:
-        profile = memory_profile(plan, timeline)
-    except InvalidInput:
-        return []
-    problem = plan.problem
-    capacity = problem.capacity_bytes or (None,) * len(problem.devices)
-    rows = []
-    for p, device in enumerate(problem.devices):
-        instants, amounts = profile[device]
-        held = [problem.held_bytes(p, int(one)) for one in amounts]
-        most = capacity[p]
-        limit = None if most is None else problem.held_bytes(p, most)
-        rows.append(Held(device, instants.tolist(), held, timeline.weight_bytes.get(device, 0),
-                         limit))  # fmt: skip
-    return memory_figure(name, rows)
-
-
 @dataclass(frozen=True, slots=True)
 class Held:
     """What a device held: so many bytes from each time to the next; capacity None: not known."""
@@ -387,43 +300,7 @@ def _held_area(one: Held, place: int, end_s: float) -> Area:
     )
 
 
-def _label(plan: Plan, event: Event) -> str:
-    """What a task is: a subgraph with its nodes, or a tensor."""
-    if event.kind != "compute" or event.group < 0:
-        return cut(event.name, LABEL_MOST)
-    nodes = plan.groups[event.group].nodes
-    problem = plan.problem
-    ops = tally(problem.op_types[node] for node in nodes)
-    first, last = problem.node_names[nodes[0]], problem.node_names[nodes[-1]]
-    return subgraph_label(event.name, ops, len(nodes), first, last)
-
-
 def subgraph_label(name: str, ops: Mapping[str, int], nodes: int, first: str, last: str) -> str:
     """Return what a subgraph of so many nodes is: its ops, and from which node to which."""
     between = first if nodes == 1 else f"{first} to {last}"
     return cut(f"{name}: {listed(ops, limit=3)} ({between})", LABEL_MOST)
-
-
-def _tracks(plan: Plan, events: Sequence[Event]) -> tuple[list[Track], list[tuple[Track, ...]]]:
-    """The rows that anything happens on, and those of each event.
-
-    Device streams in the problem's order, then links; a transfer on a route without contention
-    gets the row of its route.
-    """
-    problem = plan.problem
-    used = {name for event in events for name in event.tracks}
-    routes = {_route(event) for event in events if not event.tracks}
-    made: dict[str, Track] = {}
-    for place, device in enumerate(problem.devices):
-        own = [name for name in used if name.rpartition("/")[0] == device]
-        for name in sorted(own, key=lambda name: int(name.rpartition("/")[2])) or [f"{device}/0"]:
-            made[name] = Track(name, place)
-    known = [name for name in problem.link_names if name in used]
-    for name in [*known, *sorted(used - set(known) - set(made)), *sorted(routes)]:
-        made.setdefault(name, Track(name))
-    found = [tuple(made[name] for name in event.tracks or (_route(event),)) for event in events]
-    return list(made.values()), found
-
-
-def _route(event: Event) -> str:
-    return f"{event.source}>{event.device}" if event.kind == "transfer" else f"{event.device}/0"

@@ -1,13 +1,20 @@
-"""What is drawn of a trace that a verb left: of plans, and of requests under load."""
+"""What is drawn of a trace: of plans, and of requests under load."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from hetsim.core.text import Record, cut
+from hetsim.problem.plan import Plan
+from hetsim.problem.timeline import Event as PlayedEvent
+from hetsim.problem.timeline import Timeline
+from hetsim.reporting.pages.page import told
 from hetsim.reporting.pages.timeline import (
     LABEL_MOST,
     TASKS_MOST,
@@ -21,8 +28,11 @@ from hetsim.reporting.pages.timeline import (
     way_of,
     whole_requests,
 )
-from hetsim.reporting.trace import REAL, SIMULATED
+from hetsim.reporting.trace import REAL, SIMULATED, trace_json
 from hetsim.reporting.trace_tracks import read_nanoseconds, rows
+
+if TYPE_CHECKING:
+    from hetsim.analysis.comparison import Comparison
 
 Event = Mapping[str, Any]
 
@@ -95,11 +105,72 @@ def _same(event: Event) -> tuple[Any, ...]:
     return event["cat"], event["name"], event["ts"], event["dur"], args["request"], repr(args)
 
 
-def pictures_of_trace(trace: Record, name: str, timeline: Mapping[str, Any]) -> Record:
-    """Return the pictures of a trace that ``trace_json`` wrote, as ``pictures_of`` has them of a
-    plan.
+Played = tuple[str, Plan, Timeline]
+"""What it is called, the plan, and what became of it."""
 
-    `name` is the plan's, `timeline` that of the record beside it. Raises LookupError, TypeError,
+
+def played_of(comparison: Comparison) -> list[Played]:
+    """Return the plans of a comparison, the best first; strategies without one are left out."""
+    return [
+        (row.strategy, row.plan, row.timeline)
+        for row in comparison.rows
+        if row.plan is not None and row.timeline is not None
+    ]
+
+
+def pictures_of(
+    played: Sequence[Played], real: Sequence[PlayedEvent] = (), most: int = TASKS_MOST
+) -> Record:
+    """Return the pictures of plans that were played, the first first, as their traces draw them.
+
+    All plans together get `most` tasks; the first gets as many as it has, up to that. `real` is
+    what a run of the first did on the wall clock.
+    """
+    found: Record = {"timeline": [], "utilization": [], "memory": []}
+    left_out: list[str] = []
+    for name, plan, timeline in played:
+        if found["timeline"] and len(timeline.events) > most:
+            left_out.append(name)
+            continue
+        trace = json.loads(trace_json(plan, timeline, real, _arrivals_s(timeline)))
+        capacity = plan.problem.capacity_bytes or ()
+        has = {
+            device: plan.problem.held_bytes(p, nbytes)
+            for p, (device, nbytes) in enumerate(zip(plan.problem.devices, capacity, strict=False))
+        }
+        made = pictures_of_trace(trace, name, timeline.weight_bytes, has, most)
+        for view, pictures in made.items():
+            found[view] += pictures
+        most -= min(len(timeline.events), most)
+    if left_out:
+        first = found["timeline"][0]
+        missing = ", ".join(told(name) for name in left_out)
+        first["note"] += f" Not drawn for want of room: the timelines of {missing}."
+    return found
+
+
+def _arrivals_s(timeline: Timeline) -> list[float] | None:
+    """When each request came: its end less its latency; None where some were never answered."""
+    ends_s: dict[int, float] = {}
+    for event in timeline.events:
+        ends_s[event.request] = max(ends_s.get(event.request, 0.0), event.end_s)
+    arrivals_s = [
+        ends_s.get(request, math.inf) - latency_s
+        for request, latency_s in enumerate(timeline.latencies_s)
+    ]
+    return arrivals_s if all(map(math.isfinite, arrivals_s)) else None
+
+
+def pictures_of_trace(
+    trace: Record,
+    name: str,
+    weights: Mapping[str, int],
+    capacity: Mapping[str, int] = MappingProxyType({}),
+    most: int = TASKS_MOST,
+) -> Record:
+    """Return the pictures of a plan's trace that ``trace_json`` wrote; `name` is the plan's.
+
+    `weights` and, where it is known, `capacity` are bytes by device. Raises LookupError, TypeError,
     ValueError or ArithmeticError where the trace is damaged. O(E log E).
     """
     both = trace["otherData"]["clock"] != "virtual"
@@ -107,18 +178,18 @@ def pictures_of_trace(trace: Record, name: str, timeline: Mapping[str, Any]) -> 
     found: Record = {"timeline": [], "utilization": [], "memory": []}
     for prefix, named in clocks.items() if both else [("", name)]:
         clock = _read(trace["traceEvents"], prefix)
-        _add(found, clock, named)
+        _add(found, clock, named, most)
         if prefix != REAL:
-            found["memory"] += _memory(clock, named, timeline)
+            found["memory"] += _memory(clock, named, weights, capacity)
     return found
 
 
-def _add(found: Record, clock: _Clock, name: str) -> None:
+def _add(found: Record, clock: _Clock, name: str, most: int) -> None:
     made = clock.tasks()
     if not made:
         return
     requests = [slices[0]["args"]["request"] for slices in made]
-    kept, left_out = whole_requests(requests, TASKS_MOST)
+    kept, left_out = whole_requests(requests, most)
     drawn = [made[index] for index in kept]
     tracks = _tracks(clock, drawn)
     tasks = [_task(clock, slices) for slices in drawn]
@@ -166,17 +237,19 @@ def _label(event: Event) -> str:
     return subgraph_label(name, args["ops"], args["nodes"], first, last)
 
 
-def _memory(clock: _Clock, name: str, timeline: Mapping[str, Any]) -> list[Record]:
-    """The memory's figure; what each device has is in no trace."""
+def _memory(
+    clock: _Clock, name: str, weights: Mapping[str, int], capacity: Mapping[str, int]
+) -> list[Record]:
+    """The memory's figure; none where nothing of it was counted."""
     if not clock.memory:
         return []
     held = []
     for pid, device in clock.devices.items():
-        weights = int(timeline["devices"].get(device, {}).get("weight_bytes") or 0)
+        own = int(weights.get(device) or 0)
         steps = [one for one in clock.memory if one["pid"] == pid]
         times_s = [read_nanoseconds(one["ts"]) / 1e9 for one in steps] or [0.0]
-        nbytes = [int(one["args"]["bytes"]) for one in steps] or [weights]
-        held.append(Held(device, times_s, nbytes, weights))
+        nbytes = [int(one["args"]["bytes"]) for one in steps] or [own]
+        held.append(Held(device, times_s, nbytes, own, capacity.get(device)))
     return memory_figure(name, held)
 
 
