@@ -26,7 +26,7 @@ TILES_MOST = 6
 _NAMES = ("strategy", "key", "stream", "name", "device", "model", "figure", "change")
 _SHARES = (
     *("utilization", "busy_share", "share", "gap", "on_time", "regret", "best", "mean"),
-    *("measured_share", "transfer_share", "not_slower"),
+    *("measured_share", "transfer_share", "not_slower", "median", "unseen_median"),
 )
 _UNITS = ("_s", "_bytes", "nbytes", "_j")
 SAME = 1e-9

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hetsim.core.text import Record, cut
+from hetsim.problem.events import Events
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event as PlayedEvent
 from hetsim.problem.timeline import Timeline
@@ -49,13 +51,15 @@ _MODEL, _STREAM, _DOWN = "model ", "requests of ", "devices that were down"
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """What one clock of a trace says: names by process and thread, slices, and counters of
-    memory.
+    """What one clock of a trace says: names by process and thread, slices, counters of memory.
+
+    ``streams`` are the rows of devices by process and thread.
     """
 
     processes: Mapping[int, str]
     devices: Mapping[int, str]
     threads: Mapping[tuple[int, int], str]
+    streams: Mapping[tuple[int, int], Track]
     slices: Sequence[Event]
     memory: Sequence[Event]
 
@@ -71,11 +75,10 @@ class _Clock:
 
     def track(self, event: Event) -> Track:
         """Return the row that a slice is on; of a route without contention it is one."""
-        thread = self.threads[event["pid"], event["tid"]]
-        device = self.devices.get(event["pid"])
-        if device is not None:
-            place = list(self.devices).index(event["pid"])
-            return Track(f"{device}/{thread.removeprefix('stream ')}", place)
+        key = event["pid"], event["tid"]
+        if key in self.streams:
+            return self.streams[key]
+        thread = self.threads[key]
         route = f"{event['args']['from']}>{event['args']['to']}"
         return Track(route if thread.startswith(f"{route} (") else thread)
 
@@ -93,16 +96,23 @@ def _read(events: Sequence[Event], prefix: str) -> _Clock:
             threads[event["pid"], event["tid"]] = str(event["args"]["name"])
     devices = {pid: name.removeprefix(_DEVICE) for pid, name in processes.items()
                if name.startswith(_DEVICE)}  # fmt: skip
+    places = {pid: place for place, pid in enumerate(devices)}
+    streams = {
+        (pid, tid): Track(f"{devices[pid]}/{name.removeprefix('stream ')}", places[pid])
+        for (pid, tid), name in threads.items()
+        if pid in devices
+    }
     slices = [one for one in events if one["ph"] == "X" and one["pid"] in processes]
     counted = [one for one in events if one["ph"] == "C" and one["pid"] in devices]
     memory = [one for one in counted if one["name"] == "memory"]
-    return _Clock(processes, devices, threads, slices, memory)
+    return _Clock(processes, devices, threads, streams, slices, memory)
 
 
 def _same(event: Event) -> tuple[Any, ...]:
     """What all slices of one task have in common, and no two tasks that follow each other."""
     args = event["args"]
-    return event["cat"], event["name"], event["ts"], event["dur"], args["request"], repr(args)
+    own = (args.get(key) for key in ("group", "from", "to", "bytes", "device", "lost"))
+    return event["cat"], event["name"], event["ts"], event["dur"], args["request"], *own
 
 
 Played = tuple[str, Plan, Timeline]
@@ -151,14 +161,13 @@ def pictures_of(
 
 def _arrivals_s(timeline: Timeline) -> list[float] | None:
     """When each request came: its end less its latency; None where some were never answered."""
-    ends_s: dict[int, float] = {}
-    for event in timeline.events:
-        ends_s[event.request] = max(ends_s.get(event.request, 0.0), event.end_s)
-    arrivals_s = [
-        ends_s.get(request, math.inf) - latency_s
-        for request, latency_s in enumerate(timeline.latencies_s)
-    ]
-    return arrivals_s if all(map(math.isfinite, arrivals_s)) else None
+    events = Events.of(timeline.events)
+    own = events.request >= 0
+    ends_s = np.full(len(timeline.latencies_s), -np.inf)
+    np.maximum.at(ends_s, events.request[own], events.end_s[own])
+    arrivals_s = ends_s - np.array(timeline.latencies_s)
+    found: list[float] = arrivals_s.tolist()
+    return found if np.isfinite(arrivals_s).all() else None
 
 
 def pictures_of_trace(
@@ -192,7 +201,8 @@ def _add(found: Record, clock: _Clock, name: str, most: int) -> None:
     kept, left_out = whole_requests(requests, most)
     drawn = [made[index] for index in kept]
     tracks = _tracks(clock, drawn)
-    tasks = [_task(clock, slices) for slices in drawn]
+    labels: dict[str, str] = {}
+    tasks = [_task(clock, slices, labels) for slices in drawn]
     found["timeline"].append(timeline_picture(name, tracks, tasks, note=left_out))
     streams = {
         place: sum(pid == one for one, _ in clock.threads)
@@ -201,17 +211,19 @@ def _add(found: Record, clock: _Clock, name: str, most: int) -> None:
     found["utilization"].append(utilization_figure(name, tracks, tasks, streams))
 
 
-def _task(clock: _Clock, slices: Sequence[Event]) -> Task:
+def _task(clock: _Clock, slices: Sequence[Event], labels: dict[str, str]) -> Task:
     first = slices[0]
     args = first["args"]
     target = clock.devices.get(first["pid"], args.get("to", ""))
+    if first["name"] not in labels:
+        labels[first["name"]] = _label(first)
     moved = way_of(args.get("from", ""), target, int(args.get("bytes", 0)), bool(args.get("lost")))
     return Task(
         tuple(map(clock.track, slices)),
         read_nanoseconds(first["ts"]),
         read_nanoseconds(first["dur"]),
         int(args["request"]),
-        _label(first),
+        labels[first["name"]],
         moved,
         bool(args.get("critical")),
     )
