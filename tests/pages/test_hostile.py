@@ -33,10 +33,10 @@ from hetsim.reporting.pages.page import Island, page, write_page
 from hetsim.reporting.pages.reading import Left, read_left
 from hetsim.reporting.pages.subgraphs import plans_picture
 from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
-from hetsim.reporting.result import comparison_record, simulation_record
 from hetsim.reporting.tables.analysis import lint_record, lint_report, nodes_report
 from hetsim.reporting.tables.comparison import comparison_report
 from hetsim.reporting.tables.plan import simulation_report
+from hetsim.reporting.tables.records import comparison_record, simulation_record
 from hetsim.reporting.trace import trace_json
 from hetsim.reporting.words.console import console, whole
 from hetsim.simulation.simulate import simulate

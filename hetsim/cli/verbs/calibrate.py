@@ -79,7 +79,7 @@ def calibrate(
     from hetsim.cost.calibration.measuring import Progress
     from hetsim.device.kernels.timing import PROVIDERS, available, check_provider
     from hetsim.reporting.tables.comparison import names_table
-    from hetsim.reporting.tables.kernels import calibration_record, calibration_report
+    from hetsim.reporting.tables.devices import calibration_record, calibration_report
 
     invocation = current()
     if not provider:

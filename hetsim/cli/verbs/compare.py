@@ -100,9 +100,9 @@ def compare(
     from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.cli.what_if import comparison_beside, show_beside, show_sensitivities
     from hetsim.core.units import format_seconds
-    from hetsim.reporting.result import checked_record, comparison_record
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines
+    from hetsim.reporting.tables.records import checked_record, comparison_record
 
     invocation = current()
     _check_run_options(runs)

@@ -131,7 +131,7 @@ def query_device(
     from hetsim.hardware.catalog import load_device
     from hetsim.hardware.variants import INT8, executing
     from hetsim.problem.of_model import quantized_already
-    from hetsim.reporting.tables.query import answer_of, query_record, query_report
+    from hetsim.reporting.tables.devices import answer_of, query_record, query_report
 
     invocation = current()
     sort = _sort_of(name)

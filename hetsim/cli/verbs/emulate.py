@@ -96,7 +96,7 @@ def run_emulated(
 
 def _record(plan: Plan, done: Emulation) -> dict[str, Any]:
     from hetsim.problem.record import problem_record
-    from hetsim.reporting.result import plan_record
+    from hetsim.reporting.tables.records import plan_record
 
     return {
         "schema": "hetsim-emulation/1",

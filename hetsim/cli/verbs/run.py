@@ -75,8 +75,8 @@ def run(
     from hetsim.cli.trace_and_out import check_targets, leave, leave_report
     from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.manifest import is_compiled
-    from hetsim.reporting.result import run_record
     from hetsim.reporting.tables.plan import run_report
+    from hetsim.reporting.tables.records import run_record
 
     invocation = current()
     if address is not None and executor != "ray":

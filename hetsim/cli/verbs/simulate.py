@@ -90,8 +90,8 @@ def simulate(
     from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
     from hetsim.placement.objective import kept_s
-    from hetsim.reporting.result import simulation_record, slower_record
     from hetsim.reporting.tables.plan import simulation_report
+    from hetsim.reporting.tables.records import simulation_record, slower_record
     from hetsim.simulation.simulate import simulate as play
 
     if given(*OF_LOAD):

@@ -179,7 +179,8 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     left = pictures.get("points", {}).get("left_out")
     if left:
         notes.append(f"{left} more rows are in {record['rows']}.")
-    view, caption = MAIN.get(kind, "answer"), CAPTION.get(kind, "As the terminal prints it.")
+    told_as = "As the terminal prints it." if "printed" in pictures else "Figures of the record."
+    view, caption = MAIN.get(kind, "answer"), CAPTION.get(kind, told_as)
     return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetsim.core.text import Record, cut
-from hetsim.problem.events import Events
 from hetsim.problem.plan import Plan
 from hetsim.problem.timeline import Event as PlayedEvent
-from hetsim.problem.timeline import Timeline
+from hetsim.problem.timeline import Events, Timeline
 from hetsim.reporting.pages.page import told
 from hetsim.reporting.pages.timeline import (
     LABEL_MOST,

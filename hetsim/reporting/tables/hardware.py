@@ -20,7 +20,7 @@ from hetsim.hardware.variants import executed
 from hetsim.problem.of_model import float_evidence, link_evidence
 from hetsim.problem.parts import Evidence
 from hetsim.problem.record import evidence_record, figures_record
-from hetsim.reporting.tables.kernels import (
+from hetsim.reporting.tables.devices import (
     errors_table,
     kernels_record,
     kernels_table,

@@ -32,7 +32,7 @@ from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.catalog_files import catalog_folder
 from hetsim.hardware.files.json_schema import json_schema
 from hetsim.hardware.kernel_figures import PARAMETERS
-from hetsim.reporting.tables.query import answer_of
+from hetsim.reporting.tables.devices import answer_of
 
 BROKEN = Path(__file__).parents[2] / "hardware" / "broken"
 
