@@ -201,16 +201,9 @@ class Constrained:
         Where the plan uses too many devices, the device whose loss costs least is closed, and
         so on until they are few enough: at most P^2 / 2 plans.
 
-        Raises
-        ------
-        UsageError
-            For a number of devices or bytes below 1, or an unknown device.
-        InvalidInput
-            For a pin or an exclusion that names nothing.
-        UnsupportedNode
-            Where they leave a node without a device.
-        OutOfMemory
-            Where `solve` leaves a device with more than it holds, and no plan near to it fits.
+        Raises UsageError for a number of devices or bytes below 1, or an unknown device;
+        InvalidInput for a pin or an exclusion that names nothing; UnsupportedNode where they leave
+        a node without a device; OutOfMemory where no plan near to that of `solve` fits.
         """
         self.check()
 

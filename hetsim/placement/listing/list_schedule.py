@@ -110,16 +110,8 @@ class Room:
 
     A node that is not placed yet may have a home, where room is kept for it: a node that one
     device alone takes is at home there. Nothing goes where it would take that room, so that
-    where all nodes have a home that fits, the rest can always be placed.
-
-    Attributes
-    ----------
-    at, of, nbytes, readers : list of int
-        See ``needs``.
-    left : list of int [P]
-        Bytes that neither weights nor room kept for some take.
-    homes : list of int [n]
-        Device by node, or -1.
+    where all nodes have a home that fits, the rest can always be placed. See ``needs`` for `at`,
+    `of`, `nbytes` and `readers`; `left` are bytes that neither weights nor kept room take.
     """
 
     def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
@@ -348,16 +340,10 @@ class Listing:
     Times are estimates without contention. A tensor travels once a destination device as
     soon as it exists; inputs start and outputs end on the host. A node pays its device's
     dispatch where none of its predecessors runs there. A device whose free memory the
-    node's weights exceed does not take it. A node may fill a gap left before.
-
-    Parameters
-    ----------
-    problem : Problem
-    homes : sequence of int, optional
-        A device by node, for which room for its weights is kept until it is placed, or -1: where
-        all fit, none is ever left over. Absent: where one device alone supports the node.
-    compiled : bool
-        Whether nodes are going to be placed by machine code: ``place_in_order`` alone.
+    node's weights exceed does not take it. A node may fill a gap left before. `homes` are devices
+    by node, or -1, for whose weights room is kept until they are placed: where all fit, none is
+    ever left over; absent: where one device alone supports the node. With `compiled` nodes are
+    placed by machine code, through ``place_in_order`` alone.
     """
 
     def __init__(

@@ -251,18 +251,10 @@ def _compiled() -> Callable[..., Any]:
 
 
 class Walk:
-    """Anneals from one start, round after round; what it draws goes on from round to round.
+    """Anneals from `groups`, round after round; what it draws goes on from round to round.
 
-    Parameters
-    ----------
-    problem : Problem
-    groups : sequence of Group
-        The start.
-    seed : int
-    holds : callable, optional
-        Where memory counts: whether the clock finds room for groups.
-    compiled : bool
-        Whether by machine code.
+    `holds` says, where memory counts, whether the clock finds room for groups; `compiled` whether
+    machine code does it.
     """
 
     def __init__(

@@ -60,29 +60,12 @@ def solve_makespan(
     A node waits for its inputs and, where one of them comes from another device or from
     nowhere, for a dispatch; a stream runs one node at a time; weights fit. Every plan obeys
     that, so the bound holds for every plan. Where links are free of contention and dispatch
-    costs nothing, the schedule is a plan.
+    costs nothing, the schedule is a plan. `horizon_s` is a makespan that is known to be possible,
+    `lower_s` a known bound, `time_limit_s` of the wall clock, the model's making included; `beside`
+    [n][P] the bytes that a device needs beside its weights while it runs a node; the assignments
+    `forbidden` are not given again.
 
-    Parameters
-    ----------
-    problem : Problem
-    horizon_s : float
-        A makespan that is known to be possible.
-    hint : Schedule, optional
-    lower_s : float
-        A bound that is known.
-    time_limit_s : float
-        Wall-clock seconds, those for building the model included.
-    beside : [n][P] int, optional
-        Bytes that a device needs beside its weights while it runs a node.
-    forbidden : sequence of assignments
-        Devices by node that are not to be given again.
-
-    Raises
-    ------
-    NotInstalled
-        Where OR-tools is not installed.
-    OutOfTime
-        Where a deadline passes, or the limit, before the solver begins.
+    Raises NotInstalled without OR-tools, and OutOfTime where no time is left for the solver.
     """
     end_s = deadline.now_s() + time_limit_s
     cp_model = load_cp_model()

@@ -147,14 +147,8 @@ def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
 def waiting_in_vain(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
     """Return how many vertices a cycle keeps from ever starting: 0 where there is none.
 
-    Parameters
-    ----------
-    feeds : int array [k, k]
-        Above 0 where the row feeds the column; the diagonal does not count.
-    waits : int array [k]
-        Room to work in.
-
-    Complexity: O(k^3) at worst, O(k^2) where the order is nearly that of the indices.
+    `feeds` [k, k] is above 0 where the row feeds the column, the diagonal aside; `waits` [k] is
+    room to work in. O(k^3) at worst, O(k^2) where the order is nearly that of the indices.
     """
     count = len(waits)
     for v in range(count):
