@@ -265,10 +265,12 @@ def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | Non
                 freed = filling.bytes_read_by(v, p, 1)
                 freed += max(0, footprint.beside[v][p] - footprint.always[p])
                 for q in range(len(problem.devices)):
-                    if q != p and problem.supported[v, q] and freed and filling.holds(v, q):
-                        loss = (seconds[v][q] - min(seconds[v][p], seconds[v][q])) / freed
-                        key = (loss, v, q)
-                        best = key if best is None else min(best, key)
+                    if q == p or not problem.supported[v, q] or not freed:
+                        continue
+                    loss = (seconds[v][q] - min(seconds[v][p], seconds[v][q])) / freed
+                    key = (loss, v, q)
+                    if (best is None or key < best) and filling.holds(v, q):
+                        best = key
             if best is None:
                 return None
             filling.move(*best[1:])
