@@ -102,13 +102,13 @@ def load_model(
     Complexity: linear in the graph; with optimisation also in the weights it touches. Memory: twice
     the file at most, beside the graph's.
     """
-    from hetsim.graph.preparation import Wishes, prepare
+    from hetsim.graph.preparation import Options, prepare
 
     _check_level(canonical)
     text = os.fspath(source)
     with _short_of(text), collecting_put_off():
         name, file = read_source(text)
-        wishes = Wishes(
+        options = Options(
             dims or {},
             shapes or {},
             inputs,
@@ -118,7 +118,7 @@ def load_model(
             measure,
             observed,
         )
-        return prepare(file, name, text, wishes)
+        return prepare(file, name, text, options)
 
 
 @checks.takes(
@@ -149,17 +149,17 @@ def model_of(
     dims, shapes, inputs, freeze, canonical, extensions, measure
         As for ``load_model``, which says what is raised, too.
     """
-    from hetsim.graph.preparation import Wishes, prepare
+    from hetsim.graph.preparation import Options, prepare
     from hetsim.graph.reading.onnx_file import from_memory
 
     _check_level(canonical)
     folder = None if weights_dir is None else Path(weights_dir)
     with _short_of(name), collecting_put_off():
         file = from_memory(proto, name, folder)
-        wishes = Wishes(
+        options = Options(
             dims or {}, shapes or {}, inputs, freeze or {}, canonical, tuple(extensions), measure
         )
-        return prepare(file, name, name, wishes)
+        return prepare(file, name, name, options)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ _TRIED_ELEMENTS = 2**26
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Options:
     """How a model is to be read; the fields are the parameters of ``load_model``.
 
     `arrays` are the inputs that are given, as kernels read them, under the name `label` in reports.
@@ -92,23 +92,23 @@ class _File:
     runs: bool = True
 
 
-def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
-    """Return the Model that `file` and `wishes` make; `file` is used up."""
+def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
+    """Return the Model that `file` and `options` make; `file` is used up."""
     proto = file.proto
-    if isinstance(wishes.inputs, Mapping):
-        given = {name: plain(value) for name, value in wishes.inputs.items()}
-        wishes = replace(wishes, arrays=given, label="the inputs given")
-    elif wishes.inputs is not None:
+    if isinstance(options.inputs, Mapping):
+        given = {name: plain(value) for name, value in options.inputs.items()}
+        options = replace(options, arrays=given, label="the inputs given")
+    elif options.inputs is not None:
         stated = {value.name: to_tensor(value.name, value.type) for value in proto.graph.input}
-        given = read_npz(Path(wishes.inputs), stated)
-        wishes = replace(wishes, arrays=given, label=os.fspath(wishes.inputs))
+        given = read_npz(Path(options.inputs), stated)
+        options = replace(options, arrays=given, label=os.fspath(options.inputs))
     declared: dict[str, onnx.TypeProto] = {}
-    if not (wishes.dims or wishes.shapes or wishes.arrays or wishes.observed):
+    if not (options.dims or options.shapes or options.arrays or options.observed):
         # Once a dimension is bound, what the file states of its outputs may be stale.
         for value in proto.graph.output:
             declared[value.name] = type(value.type)()
             declared[value.name].CopyFrom(value.type)
-    added = tuple(load_extension(extension) for extension in wishes.extensions)
+    added = tuple(load_extension(extension) for extension in options.extensions)
     try:
         custom = extend(proto, added)
     except ValueError as error:
@@ -123,33 +123,33 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     )
     check_versions(proto, source, custom.libraries)
     notes = take_device_notes(proto, nodes)
-    requests = several(proto.graph, wishes.dims, source)
-    bound = {key: int(size) for key, size in wishes.dims.items()}
+    requests = several(proto.graph, options.dims, source)
+    bound = {key: int(size) for key, size in options.dims.items()}
     if requests is not None:
-        wishes = replace(wishes, dims=requests.others)
-    frozen = freeze(proto.graph, wishes.freeze, wishes.dims, wishes.shapes, source)
-    if frozen or wishes.canonical != "none":
+        options = replace(options, dims=requests.others)
+    frozen = freeze(proto.graph, options.freeze, options.dims, options.shapes, source)
+    if frozen or options.canonical != "none":
         fold_branches(proto, source, custom.libraries)
-    arrays = None if wishes.arrays is None else without_frozen(wishes.arrays, frozen, source)
-    level, unoptimised = _level(wishes.canonical, proto.graph.node)
-    wishes = replace(
-        wishes,
+    arrays = None if options.arrays is None else without_frozen(options.arrays, frozen, source)
+    level, unoptimised = _level(options.canonical, proto.graph.node)
+    options = replace(
+        options,
         canonical=level,
         arrays=arrays,
-        shapes={name: shape for name, shape in wishes.shapes.items() if name not in frozen},
+        shapes={name: shape for name, shape in options.shapes.items() if name not in frozen},
     )
     folder = file.folder.resolve()
     weights_dir = folder if refers_outside(proto) else None
     opened = _File(proto, nodes, weights_dir, name, source, custom, declared)
     try:
-        result, graph, refused = _bound(opened, wishes)
+        result, graph, refused = _bound(opened, options)
     except NoKernel as error:
         if not mentions(proto, _OF_ACCELERATORS):
             raise
         # It can be priced, by other devices' rules; what runs it says that it cannot.
         level, unoptimised = "none", f"{error.what}, so it cannot be run here"
-        wishes = replace(wishes, canonical=level)
-        result, graph, refused = _bound(replace(opened, runs=False), wishes)
+        options = replace(options, canonical=level)
+        result, graph, refused = _bound(replace(opened, runs=False), options)
     if requests is not None and requests.size > 1:
         if arrays is not None:
             raise UsageError(
@@ -170,7 +170,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     if arrays is not None:
         check_arrays(graph, arrays, source)
     weights_dir = folder if refers_outside(result.proto) else None
-    observed, unmeasured = _observed(result, graph, weights_dir, wishes, source, custom)
+    observed, unmeasured = _observed(result, graph, weights_dir, options, source, custom)
     if refused is not None and observed is None:
         raise ModelError(
             refused.what,
@@ -184,7 +184,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
             shapes[tensor] = graph.tensors[tensor].static_shape
     if shapes or observed:
         graph = result.with_shapes(shapes, custom, observed)
-    _check_not_empty(graph, wishes, source)
+    _check_not_empty(graph, options, source)
     sha256 = file.sha256
     if added:
         digests = "\0".join((sha256, *(extension.sha256 for extension in added)))
@@ -198,7 +198,7 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
         sha256=sha256,
         canonical=level,
         dims=bound,
-        shapes={key: tuple(int(n) for n in shape) for key, shape in wishes.shapes.items()},
+        shapes={key: tuple(int(n) for n in shape) for key, shape in options.shapes.items()},
         file_nodes=in_file,
         folded=result.folded,
         device_notes=notes,
@@ -211,11 +211,11 @@ def prepare(file: OnnxFile, name: str, source: str, wishes: Wishes) -> Model:
     )
 
 
-def _check_not_empty(graph: Graph, wishes: Wishes, source: str) -> None:
+def _check_not_empty(graph: Graph, options: Options, source: str) -> None:
     """Raise UsageError where sizes of 0 leave nothing to compute."""
-    zeros = [f"--dim {name}=0" for name, size in wishes.dims.items() if size == 0]
+    zeros = [f"--dim {name}=0" for name, size in options.dims.items() if size == 0]
     zeros += [
-        f"--shape {name}={','.join(map(str, s))}" for name, s in wishes.shapes.items() if 0 in s
+        f"--shape {name}={','.join(map(str, s))}" for name, s in options.shapes.items() if 0 in s
     ]
     outputs = [graph.tensors[name].shape for name in graph.outputs]
     if zeros and all(shape is not None and 0 in shape for shape in outputs):
@@ -238,15 +238,15 @@ def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str
     return "basic", None
 
 
-def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | None]:
+def _bound(file: _File, options: Options) -> tuple[Canonical, Graph, ModelError | None]:
     """Canonicalise the model with its dims bound.
 
     ONNX Runtime checks every branch of control flow, taken or not, where it knows shapes: a
     model that it refuses for that is left open, and only the inputs of the graph are bound.
     Then the third of what is returned is what it said.
     """
-    binding = _bind(file.proto.graph, file.source, wishes)
-    level = wishes.canonical or "basic"
+    binding = _bind(file.proto.graph, file.source, options)
+    level = options.canonical or "basic"
     try:
         result = _canonical(file, level)
     except ModelError as error:
@@ -261,7 +261,7 @@ def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | 
         result = _canonical(file, level)
     except ModelError:
         raise refused from None
-    again = _bind(result.proto.graph, file.source, wishes)
+    again = _bind(result.proto.graph, file.source, options)
     weights_dir = file.weights_dir if refers_outside(result.proto) else None
     try:
         annotate(result.proto, weights_dir, {}, file.source, accepted=False, custom=file.custom)
@@ -276,17 +276,17 @@ def _bound(file: _File, wishes: Wishes) -> tuple[Canonical, Graph, ModelError | 
     return result, replace(result.graph, tensors=tensors), refused
 
 
-def _bind(graph: onnx.GraphProto, source: str, wishes: Wishes) -> Undo:
+def _bind(graph: onnx.GraphProto, source: str, options: Options) -> Undo:
     given: dict[str, Sequence[int]] | None = None
-    if wishes.arrays is not None:
+    if options.arrays is not None:
         given = {
             name: array.shape
-            for name, array in wishes.arrays.items()
+            for name, array in options.arrays.items()
             if isinstance(array, np.ndarray)
         }
-    elif wishes.observed is not None and wishes.observed.given:
-        given = dict(wishes.observed.inputs)
-    return bind(graph, wishes.dims, wishes.shapes, source, given)
+    elif options.observed is not None and options.observed.given:
+        given = dict(options.observed.inputs)
+    return bind(graph, options.dims, options.shapes, source, given)
 
 
 def _canonical(file: _File, level: str) -> Canonical:
@@ -312,34 +312,34 @@ def _observed(
     result: Canonical,
     graph: Graph,
     weights_dir: Path | None,
-    wishes: Wishes,
+    options: Options,
     source: str,
     custom: Custom,
 ) -> tuple[Observed | None, str | None]:
     """Run the model where that tells something; else say why it was not run."""
-    if wishes.observed is not None:
-        unknown = [name for name in wishes.observed.shapes if name not in graph.tensors]
+    if options.observed is not None:
+        unknown = [name for name in options.observed.shapes if name not in graph.tensors]
         if unknown:
             raise ModelError(
                 f"a run is said to have measured '{unknown[0]}', and there is no such value",
                 where=source,
                 hint="plan again",
             )
-        return wishes.observed, None
+        return options.observed, None
     inputs_open = bool(open_dims(graph) or open_ranks(graph))
     needed = any(name not in graph.inputs for name in open_values(graph))
-    given = wishes.arrays is not None
+    given = options.arrays is not None
     # Which branch made-up inputs take says nothing of others; how many turns they make, little.
     ways = has_control_flow(result.proto) if given else has_open_loop(result.proto.graph)
     if inputs_open or not (needed or ways):
         return None, None
-    if not wishes.measure:
+    if not options.measure:
         return None, "no run was allowed" if needed else None
     kinds = {value.name: value.type for value in result.proto.graph.input}
     try:
         arrays = (
-            wishes.arrays
-            if wishes.arrays is not None
+            options.arrays
+            if options.arrays is not None
             else draw_inputs(graph, kinds, most=_TRIED_ELEMENTS)
         )
         seen = observe(
@@ -347,7 +347,7 @@ def _observed(
             graph,
             weights_dir,
             arrays,
-            source=wishes.label if given else RANDOM,
+            source=options.label if given else RANDOM,
             given=given,
             where=source,
             libraries=custom.libraries,

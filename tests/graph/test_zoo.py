@@ -13,7 +13,7 @@ import pytest
 
 from hetsim.errors import ModelError, OutOfRoom, UsageError
 from hetsim.graph.zoo import models as zoo
-from hetsim.graph.zoo.random_weights import plan_fill, read_source
+from hetsim.graph.zoo.random_weights import plan_fill
 from sweeps import sweep
 
 ENTRIES = {entry.name: entry for entry in zoo.describe()}
@@ -82,7 +82,7 @@ def test_outputs_are_finite_and_depend_on_the_input(name):
 
 @pytest.mark.parametrize("name", zoo.names())
 def test_filled_model_keeps_the_topology(name):
-    source = read_source(zoo.source_path(name))
+    source = onnx.load(zoo.source_path(name), load_external_data=False)
     filled = plan_fill(source, "w.bin")
     kept = [n for n in source.graph.node if n.op_type != "ConstantOfShape"]
     assert list(filled.proto.graph.node) == kept
@@ -99,19 +99,6 @@ def test_filled_model_keeps_the_topology(name):
     for tensor in filled.proto.graph.initializer:
         external = tensor.data_location == onnx.TensorProto.EXTERNAL
         assert external or onnx.numpy_helper.to_array(tensor).shape == tuple(tensor.dims)
-
-
-def test_numbers_of_the_computation_stay():
-    """Exponents, limits and masks are no weights."""
-    source = read_source(zoo.source_path("gpt2_6layer"))
-    before = {t.name: t for t in source.graph.initializer}
-    kept = [
-        t
-        for t in plan_fill(source, "w.bin").proto.graph.initializer
-        if t.data_location != onnx.TensorProto.EXTERNAL
-    ]
-    assert {float(onnx.numpy_helper.to_array(t)) for t in kept if t.data_type == 1} >= {3.0, 0.5}
-    assert all(t == before[t.name] for t in kept)
 
 
 def test_same_bytes_under_any_hash_seed(tmp_path):

@@ -36,9 +36,9 @@ def widened_outputs(
     domain. None where no input widens, or ONNX cannot tell: an op without a schema, one with
     bodies, or one that does not exist for the wider type.
     """
-    from onnx import TypeProto, defs, shape_inference
+    from onnx import TypeProto, defs, helper, shape_inference
 
-    from hetsim.graph.reading.onnx_types import element_type, tensor_type
+    from hetsim.graph.reading.onnx_types import element_type
 
     becomes = {source: to for source, to in wider.items() if is_wider(to, source)}
     if not any(dtypes.get(name) in becomes for name in node.input if name):
@@ -49,7 +49,8 @@ def widened_outputs(
     for name in node.input:
         dtype = dtypes.get(name, "")
         if dtype in ITEM_BITS:
-            known[name] = tensor_type(element_type(becomes.get(dtype, dtype)), None)
+            kind = element_type(becomes.get(dtype, dtype))
+            known[name] = helper.make_tensor_type_proto(kind, None)
     try:
         schema = defs.get_schema(node.op_type, opsets.get(node.domain, 0), node.domain)
         found = shape_inference.infer_node_outputs(schema, node, known)

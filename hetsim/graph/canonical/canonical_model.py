@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
+from numpy.typing import NDArray
 
 from hetsim.graph.canonical.folding import fold_constants, too_much
 from hetsim.graph.canonical.half_precision import (
@@ -27,7 +28,7 @@ from hetsim.graph.canonical.provenance import Operation, operations_of, trace
 from hetsim.graph.graph import Graph, Node, Seen, Tensor
 from hetsim.graph.reading.extension import NONE, Custom, is_custom
 from hetsim.graph.reading.onnx_runtime import optimise
-from hetsim.graph.reading.onnx_types import Attributes, dtype_name, tensor_type, to_tensor
+from hetsim.graph.reading.onnx_types import Attributes, dtype_name, to_tensor
 from hetsim.graph.reading.structure import (
     captures,
     constant_names,
@@ -250,7 +251,8 @@ def _filled(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> Iterator[Non
         for value in values:
             if value.name in shapes:
                 kept.append((value, value.type.SerializeToString()))
-                kind = tensor_type(value.type.tensor_type.elem_type, shapes[value.name])
+                element = value.type.tensor_type.elem_type
+                kind = onnx.helper.make_tensor_type_proto(element, shapes[value.name])
                 value.type.CopyFrom(kind)
     try:
         yield
@@ -319,21 +321,26 @@ def _graph(
         constants=frozenset(constant_names(graph)),
         opsets={entry.domain: entry.version for entry in proto.opset_import},
         constant_values={
-            tensor.name: tuple(onnx.numpy_helper.to_array(tensor).ravel().tolist())
-            for tensor in graph.initializer
-            if tensor.data_type in _INTEGERS
-            and tensor.data_location != onnx.TensorProto.EXTERNAL
-            and math.prod(tensor.dims) <= _SMALL_CONSTANT_ELEMENTS
+            name: tuple(array.ravel().tolist())
+            for name, array in _arrays(graph, _INTEGERS, _SMALL_CONSTANT_ELEMENTS)
         },
         constant_numbers={
-            tensor.name: float(onnx.numpy_helper.to_array(tensor).ravel()[0])
-            for tensor in graph.initializer
-            if tensor.data_type in _NUMBERS
-            and tensor.data_location != onnx.TensorProto.EXTERNAL
-            and math.prod(tensor.dims) == 1
+            name: float(array.ravel()[0])
+            for name, array in _arrays(graph, _NUMBERS, 1)
+            if array.size
         },
         seen=_seen(observed, path),
     )
+
+
+def _arrays(
+    graph: onnx.GraphProto, kinds: Collection[int], most: int
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Constants of these types that are in the model and have so many elements at most."""
+    for tensor in graph.initializer:
+        inline = tensor.data_location != onnx.TensorProto.EXTERNAL
+        if inline and tensor.data_type in kinds and math.prod(tensor.dims) <= most:
+            yield tensor.name, onnx.numpy_helper.to_array(tensor)
 
 
 def _seen(observed: Observed | None, path: str) -> Seen | None:

@@ -77,8 +77,10 @@ def inner_graphs(
     ruled = frozenset(ruled_ops())
     found: dict[str, Inner] = {}
     for node in proto.graph.node:
-        if (node.domain, node.op_type, node.overload) in functions:
-            inner = _called(scope, node, whole=key_of_call(node) in described)
+        if key_of_call(node) in functions:
+            body, own = _body_of_call(scope, node, tuple(functions.values()))
+            held = _held(node.name, "", body, own)
+            inner = Inner(body, whole=key_of_call(node) in described, held=held)
         elif key_of_op(node.op_type, node.domain) in CONTROL_FLOW:
             inner = _controlled(scope, node)
         elif key_of_op(node.op_type, node.domain) not in ruled:
@@ -92,12 +94,6 @@ def inner_graphs(
 def key_of_call(node: onnx.NodeProto) -> FunctionKey:
     """Return what `node` names a function by, if it calls one."""
     return node.domain, node.op_type, node.overload
-
-
-def _called(scope: _Scope, node: onnx.NodeProto, *, whole: bool) -> Inner:
-    """A function of the model, or what one says of an operator of a library."""
-    body, own = _body_of_call(scope, node, tuple(scope.functions.values()))
-    return Inner(body, whole, {}, _held(node.name, "", body, own))
 
 
 def _defined(scope: _Scope, node: onnx.NodeProto) -> Inner:

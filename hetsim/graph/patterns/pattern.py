@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
@@ -57,27 +57,22 @@ class Pattern:
     text: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        where = f"pattern '{self.name}'"
+        rules = _Rules(f"pattern '{self.name}'")
         if not self.ends:
-            raise UsageError("it has no ends", where=where, hint="give the node that it ends in")
-        nodes = _check_terms(self.ends, where)
-        heights: dict[str, int] = {}
+            rules.refuse("it has no ends", "give the node that it ends in")
+        nodes = rules.check_terms(self.ends)
         for end in self.ends:
-            _height(end, nodes, (), heights, 1, where)
+            rules.height(end, nodes, (), 1)
         sure: dict[str, frozenset[str]] = {}
         known: frozenset[str] = frozenset()
         for place, end in enumerate(self.ends):
             if not all(isinstance(choice, Op | Reference) for choice in choices(end)):
-                raise UsageError(
-                    f"end {place + 1} may stand for no node", where=where, hint="end it in a node"
-                )
+                rules.refuse(f"end {place + 1} may stand for no node", "end it in a node")
             labels = sure_labels(end, nodes, sure)
             if place and not labels & known:
-                raise UsageError(
+                rules.refuse(
                     f"end {place + 1} shares no label with those before it",
-                    where=where,
-                    hint="give the node or value that they share one label, as in "
-                    "Relu($x); Sigmoid($x)",
+                    "give the node or value that they share one label, as in Relu($x); Sigmoid($x)",
                 )
             known |= labels
 
@@ -113,125 +108,111 @@ def sure_labels(
     return frozenset({term.label} - {""}).union(*inner)
 
 
-def _check_terms(ends: tuple[Term, ...], where: str) -> dict[str, Op]:
-    """Check every term by itself; return the nodes by label."""
-    nodes: dict[str, Op] = {}
-    values: set[str] = set()
-    references: list[str] = []
-    count = 0
-    pending = [(end, 1) for end in reversed(ends)]
-    while pending:
-        term, level = pending.pop()
-        count += 1
-        if count > MOST_TERMS:
-            raise UsageError(
-                f"it has more than {MOST_TERMS} terms", where=where, hint="split the pattern"
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What every pattern must hold; `heights` keeps the levels below each label."""
+
+    where: str
+    heights: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, what: str, hint: str) -> NoReturn:
+        raise UsageError(what, where=self.where, hint=hint)
+
+    def check_terms(self, ends: tuple[Term, ...]) -> dict[str, Op]:
+        """Check every term by itself; return the nodes by label."""
+        nodes: dict[str, Op] = {}
+        values: set[str] = set()
+        references: list[str] = []
+        count = 0
+        pending = [(end, 1) for end in reversed(ends)]
+        while pending:
+            term, level = pending.pop()
+            count += 1
+            if count > MOST_TERMS:
+                self.refuse(f"it has more than {MOST_TERMS} terms", "split the pattern")
+            self.check_level(level)
+            self.check_term(term)
+            if isinstance(term, Reference):
+                references.append(term.label)
+            elif isinstance(term, Op):
+                if term.label and nodes.setdefault(term.label, term) != term:
+                    self.refuse(
+                        f"label '{term.label}' describes two nodes",
+                        f"write ${term.label} alone where the first of them is meant",
+                    )
+            elif isinstance(term, Wild | Constant) and term.label:
+                values.add(term.label)
+            below = level if isinstance(term, Maybe) else level + 1
+            pending.extend((inner, below) for inner in reversed(children(term)))
+        for label in sorted(values & nodes.keys()):
+            self.refuse(
+                f"label '{label}' stands for a node and for a value",
+                "give one of them another label",
             )
-        _check_level(level, where)
-        _check_term(term, where)
-        if isinstance(term, Reference):
-            references.append(term.label)
-        elif isinstance(term, Op):
-            if term.label and nodes.setdefault(term.label, term) != term:
-                raise UsageError(
-                    f"label '{term.label}' describes two nodes",
-                    where=where,
-                    hint=f"write ${term.label} alone where the first of them is meant",
-                )
-        elif isinstance(term, Wild | Constant) and term.label:
-            values.add(term.label)
-        below = level if isinstance(term, Maybe) else level + 1
-        pending.extend((inner, below) for inner in reversed(children(term)))
-    for label in sorted(values & nodes.keys()):
-        raise UsageError(
-            f"label '{label}' stands for a node and for a value",
-            where=where,
-            hint="give one of them another label",
-        )
-    for label in references:
-        if label not in nodes:
-            raise UsageError(
-                f"no node has label '{label}'", where=where, hint=nearest(label, nodes)
+        for label in references:
+            if label not in nodes:
+                self.refuse(f"no node has label '{label}'", nearest(label, nodes))
+        return nodes
+
+    def check_level(self, level: int) -> None:
+        if level > MOST_LEVELS:
+            self.refuse(
+                f"its terms stand within one another by more than {MOST_LEVELS} levels",
+                "split the pattern",
             )
-    return nodes
 
+    def check_term(self, term: Term) -> None:
+        if isinstance(term, Either):
+            if not term.terms:
+                self.refuse("a choice is empty", "give its alternatives")
+            self.check_present(term.terms)
+            return
+        if isinstance(term, Maybe):
+            types = "/".join(term.op.types)
+            if not term.op.inputs:
+                what = f"optional node {types} has no input to stand in for it"
+                self.refuse(what, "give its first input")
+            if term.op.label:
+                self.refuse(f"optional node {types} takes no label", "write it as an alternative")
+            self.check_present(term.op.inputs[:1])
+            return
+        if isinstance(term, Op | Reference) and term.port is not None and term.port < 0:
+            self.refuse(f"there is no output {term.port}", "count from 0")
+        if isinstance(term, Op) and not all(term.types or ("",)):
+            self.refuse("a node has no op type", "name one, such as Relu")
+        if isinstance(term, Wild) and term.optional and (term.label or term.dtypes is not None):
+            self.refuse("a value that may be absent has a label or dtypes", "leave them out")
+        if not isinstance(term, Reference):
+            for dtype in sorted((term.dtypes or frozenset()) - DTYPES):
+                self.refuse(f"no dtype '{dtype}'", nearest(dtype, DTYPES))
 
-def _check_level(level: int, where: str) -> None:
-    if level > MOST_LEVELS:
-        raise UsageError(
-            f"its terms stand within one another by more than {MOST_LEVELS} levels",
-            where=where,
-            hint="split the pattern",
-        )
-
-
-def _check_term(term: Term, where: str) -> None:
-    if isinstance(term, Either):
-        if not term.terms:
-            raise UsageError("a choice is empty", where=where, hint="give its alternatives")
-        _check_present(term.terms, where)
-        return
-    if isinstance(term, Maybe):
-        if not term.op.inputs or term.op.label:
-            wrong = "takes no label" if term.op.inputs else "has no input to stand in for it"
-            raise UsageError(
-                f"optional node {'/'.join(term.op.types)} {wrong}",
-                where=where,
-                hint="write it as an alternative" if term.op.inputs else "give its first input",
+    def check_present(self, terms: tuple[Term, ...]) -> None:
+        if any(isinstance(term, Wild) and term.optional for term in terms):
+            self.refuse(
+                "a value that may be absent stands in an alternative",
+                "let it stand directly at an input",
             )
-        _check_present(term.op.inputs[:1], where)
-        return
-    if isinstance(term, Op | Reference) and term.port is not None and term.port < 0:
-        raise UsageError(f"there is no output {term.port}", where=where, hint="count from 0")
-    if isinstance(term, Op) and not all(term.types or ("",)):
-        raise UsageError("a node has no op type", where=where, hint="name one, such as Relu")
-    if isinstance(term, Wild) and term.optional and (term.label or term.dtypes is not None):
-        raise UsageError(
-            "a value that may be absent has a label or dtypes", where=where, hint="leave them out"
-        )
-    if not isinstance(term, Reference):
-        for dtype in sorted((term.dtypes or frozenset()) - DTYPES):
-            raise UsageError(f"no dtype '{dtype}'", where=where, hint=nearest(dtype, DTYPES))
 
-
-def _check_present(terms: tuple[Term, ...], where: str) -> None:
-    if any(isinstance(term, Wild) and term.optional for term in terms):
-        raise UsageError(
-            "a value that may be absent stands in an alternative",
-            where=where,
-            hint="let it stand directly at an input",
-        )
-
-
-def _height(
-    term: Term,
-    nodes: dict[str, Op],
-    above: tuple[str, ...],
-    known: dict[str, int],
-    level: int,
-    where: str,
-) -> int:
-    """Return the levels from a term down, what it refers to included; `known` keeps them."""
-    label = term.label if isinstance(term, Op | Reference) else ""
-    if isinstance(term, Reference) and label in above:
-        raise UsageError(
-            f"node ${label} is an input of itself",
-            where=where,
-            hint="refer to it from nodes after it alone",
-        )
-    if label in known:
-        _check_level(level + known[label] - 1, where)
-        return known[label]
-    _check_level(level, where)
-    described = nodes[label] if isinstance(term, Reference) else term
-    over = (*above, label) if label else above
-    if isinstance(term, Maybe):
-        return _height(term.op, nodes, above, known, level, where)
-    inner = (_height(p, nodes, over, known, level + 1, where) for p in children(described))
-    height = 1 + max(inner, default=0)
-    if label:
-        known[label] = height
-    return height
+    def height(self, term: Term, nodes: dict[str, Op], above: tuple[str, ...], level: int) -> int:
+        """Levels from a term down, what it refers to included."""
+        label = term.label if isinstance(term, Op | Reference) else ""
+        if isinstance(term, Reference) and label in above:
+            self.refuse(
+                f"node ${label} is an input of itself", "refer to it from nodes after it alone"
+            )
+        if label in self.heights:
+            self.check_level(level + self.heights[label] - 1)
+            return self.heights[label]
+        self.check_level(level)
+        described = nodes[label] if isinstance(term, Reference) else term
+        over = (*above, label) if label else above
+        if isinstance(term, Maybe):
+            return self.height(term.op, nodes, above, level)
+        inner = (self.height(p, nodes, over, level + 1) for p in children(described))
+        height = 1 + max(inner, default=0)
+        if label:
+            self.heights[label] = height
+        return height
 
 
 def check_names(pattern: Pattern) -> None:

@@ -61,6 +61,8 @@ def attribute_of(graph: Graph, node: Node, name: str) -> object:
 def _defaults(op_type: str, version: int, domain: str) -> Mapping[str, object]:
     import onnx
 
+    from hetsim.graph.reading.onnx_types import plain_value
+
     try:
         schema = onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
@@ -68,18 +70,10 @@ def _defaults(op_type: str, version: int, domain: str) -> Mapping[str, object]:
     found: dict[str, object] = {}
     for name, attribute in schema.attributes.items():
         if attribute.default_value.type != onnx.AttributeProto.UNDEFINED:
-            value = _plain(onnx.helper.get_attribute_value(attribute.default_value))
-            if isinstance(value, int | float | str | tuple):
+            value = plain_value(attribute.default_value)
+            if value is not None:
                 found[name] = value
     return MappingProxyType(found)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, list | tuple):
-        return tuple(_plain(entry) for entry in value)
-    return value
 
 
 def _same(have: object, wanted: object) -> bool:

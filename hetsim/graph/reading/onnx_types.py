@@ -88,21 +88,6 @@ def to_tensor(name: str, kind: onnx.TypeProto) -> Tensor:
     return Tensor(name, dtype_name(tensor.elem_type), dims)
 
 
-def tensor_type(dtype: int, dims: Sequence[int | str | None] | None) -> onnx.TypeProto:
-    """Return the type of a dense tensor; None for an unknown dimension or rank."""
-    kind = onnx.TypeProto()
-    kind.tensor_type.elem_type = dtype
-    if dims is not None:
-        kind.tensor_type.shape.SetInParent()
-        for size in dims:
-            dim = kind.tensor_type.shape.dim.add()
-            if isinstance(size, str):
-                dim.dim_param = size
-            elif size is not None:
-                dim.dim_value = size
-    return kind
-
-
 def parse_type(text: str, dims: Sequence[int | str | None] | None) -> onnx.TypeProto:
     """Return the type that ONNX Runtime writes as `text`, e.g. ``seq(tensor(float))``.
 
@@ -114,7 +99,7 @@ def parse_type(text: str, dims: Sequence[int | str | None] | None) -> onnx.TypeP
     outer, inner = match.groups()
     kind = onnx.TypeProto()
     if outer == "tensor":
-        return tensor_type(element_type(inner), dims)
+        return onnx.helper.make_tensor_type_proto(element_type(inner), dims)
     if outer == "sparse_tensor":
         kind.sparse_tensor_type.elem_type = element_type(inner)
     elif outer == "seq":
@@ -157,14 +142,14 @@ class Attributes(Mapping[str, object]):
             if is_large(attribute):
                 self._large[attribute.name] = attribute
                 continue
-            value = _plain_value(attribute)
+            value = plain_value(attribute)
             if value is not None:
                 self._small[attribute.name] = value
 
     def __getitem__(self, name: str) -> object:
         if name in self._small:
             return self._small[name]
-        return _plain_value(self._large[name])
+        return plain_value(self._large[name])
 
     def large(self, name: str) -> onnx.AttributeProto | None:
         """The list of that name as the file has it, where it is large."""
@@ -204,7 +189,8 @@ def is_large(attribute: onnx.AttributeProto) -> bool:
     )
 
 
-def _plain_value(attribute: onnx.AttributeProto) -> Any:
+def plain_value(attribute: onnx.AttributeProto) -> Any:
+    """Value of an attribute; None of tensors, graphs and types."""
     kind = attribute.type
     if kind == _INT:
         return attribute.i

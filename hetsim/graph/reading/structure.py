@@ -198,36 +198,32 @@ def free_names(graph: onnx.GraphProto) -> Iterator[str]:
 
 def _producers(
     graph: onnx.GraphProto, nodes: Sequence[onnx.NodeProto], where: str
-) -> tuple[dict[str, int], dict[str, str]]:
-    """Who makes each value, by position; and what else there is, with what it is."""
-    given: dict[str, str] = {}
+) -> tuple[dict[str, int], frozenset[str]]:
+    """Who makes each value, by position; and what else there is."""
+    makers: dict[str, str] = {}
     producer: dict[str, int] = {}
 
-    def twice(name: str, source: str) -> ModelError:
-        first = given.get(name) or f"node {nodes[producer[name]].name!r}"
-        return ModelError(
-            f"value {name!r} has two producers: {first} and {source}",
-            where=where,
-            hint="export the model anew: names of values must be unique",
-        )
-
     def give(name: str, source: str) -> None:
-        if name in given:
-            raise twice(name, source)
-        given[name] = source
+        if name in makers:
+            raise ModelError(
+                f"value {name!r} has two producers: {makers[name]} and {source}",
+                where=where,
+                hint="export the model anew: names of values must be unique",
+            )
+        makers[name] = source
 
     for value in graph.input:
         give(value.name, "an input")
-    for tensor in graph.initializer:
-        give(tensor.name, "an initializer")
-    for sparse in graph.sparse_initializer:
-        give(sparse.values.name, "an initializer")
+    for name in (
+        *(tensor.name for tensor in graph.initializer),
+        *(sparse.values.name for sparse in graph.sparse_initializer),
+    ):
+        give(name, "an initializer")
+    given = frozenset(makers)
     for position, node in enumerate(nodes):
-        for name in node.output:
-            if name:
-                if name in producer or name in given:
-                    raise twice(name, f"node {node.name!r}")
-                producer[name] = position
+        for name in filter(None, node.output):
+            give(name, f"node {node.name!r}")
+            producer[name] = position
     return producer, given
 
 
@@ -257,16 +253,14 @@ def _constant(node: onnx.NodeProto, where: str) -> onnx.TensorProto:
         tensor.CopyFrom(attribute.t)
         tensor.name = name
         return tensor
+    single = not attribute.name.endswith("s")
     if attribute.name in ("value_int", "value_ints"):
-        single = attribute.name == "value_int"
         ints = np.array(attribute.i if single else list(attribute.ints), dtype=np.int64)
         return onnx.numpy_helper.from_array(ints, name)
     if attribute.name in ("value_float", "value_floats"):
-        single = attribute.name == "value_float"
         floats = np.array(attribute.f if single else list(attribute.floats), dtype=np.float32)
         return onnx.numpy_helper.from_array(floats, name)
     if attribute.name in ("value_string", "value_strings"):
-        single = attribute.name == "value_string"
         return onnx.TensorProto(
             name=name,
             data_type=onnx.TensorProto.STRING,

@@ -14,7 +14,7 @@ from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.reading.extension import NONE, Custom
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
-from hetsim.graph.reading.onnx_runtime import probe_types
+from hetsim.graph.reading.onnx_runtime import MANY_TREE_NODES, probe_types, tree_nodes
 from hetsim.graph.reading.onnx_types import bytes_of, has_rank, has_type, without_values
 from hetsim.graph.reading.structure import bodies, captures, replace
 from hetsim.graph.shapes.binding import bindable
@@ -49,7 +49,10 @@ def annotate(
     if not missing and not accepted and len(graph.node) > PARTS_FROM:
         check_in_parts(proto, weights_dir, known, where, custom.libraries)
     elif missing or not accepted:
-        found = probe_types(proto, weights_dir, missing, where, custom.libraries)
+        # ONNX Runtime builds an ensemble as it opens a session: seconds for millions of tree nodes.
+        large = tree_nodes(graph.node) >= MANY_TREE_NODES
+        asked = skeleton(proto, values=True) if large else proto
+        found = probe_types(asked, weights_dir, missing, where, custom.libraries)
         known.update({name: kind for name, kind in found.items() if has_type(kind)})
     known.update({value.name: value.type for value in graph.input})
     outputs = {value.name for value in graph.output}
@@ -131,10 +134,11 @@ def _is_long_list(kind: onnx.TypeProto) -> bool:
     return len(dims) == 1 and dims[0].dim_value > _LISTED
 
 
-def skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model, its large inline constants reduced to type and shape.
+def skeleton(proto: onnx.ModelProto, *, values: bool = False) -> onnx.ModelProto:
+    """The same model without its trees, its large constants reduced to type and shape.
 
-    Inference takes a serialised copy, and their contents do not matter to it.
+    Inference takes a serialised copy, and their contents do not matter to it; with `values` they
+    stay.
     """
     light = onnx.ModelProto(ir_version=proto.ir_version)
     light.opset_import.extend(proto.opset_import)
@@ -142,16 +146,15 @@ def skeleton(proto: onnx.ModelProto) -> onnx.ModelProto:
     graph = light.graph
     graph.name = proto.graph.name or "light"
     for node in proto.graph.node:
-        if is_ensemble(node):
-            add_stand_in(graph, node)
-        else:
+        known = is_ensemble(node) and add_stand_in(graph, node)
+        if not known and (values or not is_ensemble(node)):
             graph.node.append(node)
     graph.input.extend(proto.graph.input)
     graph.output.extend(proto.graph.output)
     graph.sparse_initializer.extend(proto.graph.sparse_initializer)
     for tensor in proto.graph.initializer:
         large = tensor.HasField("raw_data") and bytes_of(tensor) > INLINE_BYTES
-        if large or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        if not values and (large or tensor.data_location == onnx.TensorProto.EXTERNAL):
             graph.initializer.append(without_values(tensor))
         else:
             graph.initializer.append(tensor)
@@ -255,11 +258,11 @@ def is_ensemble(node: onnx.NodeProto) -> bool:
     return node.domain == "ai.onnx.ml" and node.op_type in (_CLASSIFIER, _REGRESSOR)
 
 
-def add_stand_in(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+def add_stand_in(graph: onnx.GraphProto, node: onnx.NodeProto) -> bool:
     """Add nodes of standard ops that write what an ensemble writes, of the same types and shapes.
 
     A classifier of E classes writes a label a sample, [N], and scores [N, E]; a regressor of T
-    targets [N, T]. Nothing is added where the number of columns is not stated. O(1).
+    targets [N, T]. False where the number of columns is not stated, and nothing is added.
     """
     attributes = {attribute.name: attribute for attribute in node.attribute}
     texts = attributes.get("classlabels_strings")
@@ -273,7 +276,7 @@ def add_stand_in(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
         columns = targets.i if targets is not None else 0
         label, scores = "", node.output[0]
     if columns < 1:
-        return
+        return False
     taken = {name for other in (*graph.node, node) for name in (*other.input, *other.output)}
     fresh = (name for n in count() if (name := f"{node.name}/{n}") not in taken)
     first, column, repeats, index = (next(fresh) for _ in range(4))
@@ -288,6 +291,7 @@ def add_stand_in(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
         kind = TensorProto.STRING if texts is not None and texts.strings else TensorProto.INT64
         graph.node.append(helper.make_node("ArgMax", [node.input[0]], [index], axis=1, keepdims=0))
         graph.node.append(helper.make_node("Cast", [index], [label], to=kind))
+    return True
 
 
 Kinds = Sequence[onnx.TypeProto | None]

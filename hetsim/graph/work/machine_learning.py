@@ -122,21 +122,11 @@ def _samples(view: NodeView) -> int:
     return shape[0] if len(shape) > 1 else 1
 
 
-def _trees(view: NodeView, depth: int, trees: int) -> int:
+def _trees(view: NodeView, depth: int) -> int:
     """What a sample takes in each tree, its leaves summed up, and the scores transformed."""
     scores = view.output(len(view.node.outputs) - 1)
     after = _transformed(view) * scores.elements if scores.dtype.startswith("float") else 0
-    return _samples(view) * (_AT_A_NODE * depth + trees) + after
-
-
-def _trees_most(view: NodeView) -> int:
-    found = forest(view)
-    return _trees(view, found.deepest, found.trees)
-
-
-def _trees_least(view: NodeView) -> int:
-    found = forest(view)
-    return _trees(view, found.nearest, found.trees)
+    return _samples(view) * (_AT_A_NODE * depth + forest(view).trees) + after
 
 
 def _trees_bytes(view: NodeView) -> tuple[int, int, int]:
@@ -186,7 +176,12 @@ def _stored_bytes(view: NodeView) -> tuple[int, int, int]:
     return read, constant + sum(t.nbytes for t in view.node.held if t.dtype == "float32"), written
 
 
-_TREES = Rule("other", _trees_most, _trees_bytes, least=_trees_least)
+_TREES = Rule(
+    "other",
+    lambda view: _trees(view, forest(view).deepest),
+    _trees_bytes,
+    least=lambda view: _trees(view, forest(view).nearest),
+)
 _LINEAR = Rule("matmul", _linear, _stored_bytes)
 _VECTORS = Rule("matmul", _support_vectors, _stored_bytes)
 _MOVES = Rule("data_movement")

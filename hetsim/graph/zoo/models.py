@@ -128,12 +128,14 @@ def _missing(name: str, source: Path) -> ModelError:
 
 
 def _describe(name: str) -> ZooEntry:
-    from hetsim.graph.zoo.random_weights import plan_fill, read_source
+    import onnx
+
+    from hetsim.graph.zoo.random_weights import plan_fill
 
     path = source_path(name)
     if not path.is_file():
         raise _missing(name, path)
-    filled = plan_fill(read_source(path), f"{name}.weights.bin")
+    filled = plan_fill(onnx.load(path, load_external_data=False), f"{name}.weights.bin")
     return ZooEntry(
         name=name,
         family=_FAMILIES[name],
@@ -163,14 +165,16 @@ def _intact(path: Path) -> bool:
 
 
 def _write(name: str, source: Path, folder: Path) -> None:
-    from hetsim.graph.zoo.random_weights import fill, read_source
+    import onnx
+
+    from hetsim.graph.zoo.random_weights import fill
 
     folder.mkdir(parents=True, exist_ok=True)
     # Made beside its target, so that every move below is a rename within one file system.
     with lasting_folder(folder, ".making-") as scratch:
         model = scratch / f"{name}.onnx"
         weights = scratch / f"{name}.weights.bin"
-        fill(read_source(source), model, weights)
+        fill(onnx.load(source, load_external_data=False), model, weights)
         sizes = {file.name: file.stat().st_size for file in (weights, model)}
         _manifest(model).write_text(json.dumps(sizes))
         # The manifest last: an entry counts only once both files that it names are there.

@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 
 from hetsim.graph.graph import Tensor
+from hetsim.graph.reading.onnx_types import to_tensor
 
 _SEED = "hetsim zoo 1"
 _ALIGNMENT = 4096
@@ -60,11 +61,6 @@ class FillPlan:
     external: tuple[tuple[int, FilledTensor], ...]
     parameters: int
     inputs: tuple[Tensor, ...]
-
-
-def read_source(path: Path) -> onnx.ModelProto:
-    """Return the graph at `path` as stored, without looking for external data."""
-    return onnx.load(str(path), load_external_data=False)
 
 
 def fill(source: onnx.ModelProto, model_path: Path, weights_path: Path) -> None:
@@ -124,11 +120,8 @@ def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
             external.append((offset, tensor))
             end = offset + nbytes
             proto.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (
-                ("location", weights_file),
-                ("offset", offset),
-                ("length", nbytes),
-            ):
+            told = {"location": weights_file, "offset": offset, "length": nbytes}
+            for key, value in told.items():
                 proto.external_data.add(key=key, value=str(value))
         constants.append(proto)
     return _assemble(source, nodes, constants, tuple(external))
@@ -172,7 +165,7 @@ def _assemble(
         proto=proto,
         external=external,
         parameters=sum(math.prod(t.dims) for t in floats),
-        inputs=tuple(_tensor(value) for value in inputs),
+        inputs=tuple(to_tensor(value.name, value.type) for value in inputs),
     )
 
 
@@ -283,9 +276,3 @@ def _is_shape(tensor: onnx.TensorProto) -> bool:
 
 def _has_data(tensor: onnx.TensorProto) -> bool:
     return bool(tensor.raw_data or tensor.float_data)
-
-
-def _tensor(value: onnx.ValueInfoProto) -> Tensor:
-    kind = value.type.tensor_type
-    dims = tuple(d.dim_param or d.dim_value for d in kind.shape.dim)
-    return Tensor(value.name, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name, dims)

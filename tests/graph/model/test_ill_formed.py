@@ -1,8 +1,10 @@
-"""Tensors and types that nothing could read are named as the file is read."""
+"""What nothing could read is named as the file is read: tensors, types, functions, sparse parts."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +211,145 @@ def test_a_constant_of_more_dimensions_than_numpy_has(tmp_path: Path) -> None:
     proto.graph.initializer.append(constant)
     with pytest.raises(ModelError, match="constant 'w' has 65 dimensions, above 64"):
         hetsim.load_model(save(proto, tmp_path))
+
+
+IMPORTS = [helper.make_opsetid("", 20), helper.make_opsetid("f", 1)]
+
+
+def chain(depth: int, calls: int) -> list[onnx.FunctionProto]:
+    """F0 calls F1 so often, that F2, and so on; the last is a Relu."""
+    found = []
+    for level in range(depth):
+        name, domain = (f"F{level + 1}", "f") if level < depth - 1 else ("Relu", "")
+        ports = ["a", *(f"t{call}" for call in range(calls - 1)), "b"]
+        nodes = [op(name, a, b, domain=domain) for a, b in pairwise(ports)]
+        found.append(helper.make_function("f", f"F{level}", ["a"], ["b"], nodes, IMPORTS))
+    return found
+
+
+def calling(functions: list[onnx.FunctionProto]) -> onnx.ModelProto:
+    nodes = [op("F0", "x", "y", domain="f")]
+    return make_model(nodes, [value("x")], [value("y")], functions=functions, domains={"f": 1})
+
+
+@pytest.mark.parametrize(
+    ("depth", "calls", "says"),
+    [
+        (101, 1, "call each other more than 100 deep"),
+        (2_550, 1, "call each other more than 100 deep"),  # overran ONNX Runtime's stack
+        (30, 2, "unfold to more than 1000000 nodes"),  # hung
+        (3, 101, "unfold to more than 1000000 nodes"),
+    ],
+)
+@pytest.mark.parametrize("where", ["model", "extension", "library"])
+def test_functions_that_unfold_to_too_much_are_refused(
+    depth: int, calls: int, says: str, where: str, tmp_path: Path
+) -> None:
+    functions = chain(depth, calls)
+    onnx.save(calling(functions), tmp_path / "bodies.onnx")
+    onnx.save(calling(functions if where == "model" else []), tmp_path / "model.onnx")
+    (tmp_path / "ops.so").write_bytes(b"")
+    bodies = str(tmp_path / "bodies.onnx")
+    library = f"{tmp_path / 'ops.so'}={bodies}"
+    given = {"model": (), "extension": (bodies,), "library": (library,)}[where]
+    with pytest.raises(hetsim.ModelError, match=says):
+        hetsim.load_model(tmp_path / "model.onnx", extensions=given)
+
+
+def test_functions_that_call_themselves_are_refused(tmp_path: Path) -> None:
+    first, second = chain(2, 1)
+    second.node[0].op_type, second.node[0].domain = "F0", "f"
+    onnx.save(calling([first, second]), tmp_path / "model.onnx")
+    with pytest.raises(hetsim.ModelError, match=r"function 'F\d' calls itself"):
+        hetsim.load_model(tmp_path / "model.onnx")
+
+
+def test_functions_of_functions_are_read(tmp_path: Path) -> None:
+    onnx.save(calling(chain(5, 3)), tmp_path / "model.onnx")
+    assert {node.op_type for node in hetsim.load_model(tmp_path / "model.onnx").graph.nodes} == {
+        "Relu"
+    }
+    onnx.save(calling(chain(30, 1)), tmp_path / "deep.onnx")
+    assert len(hetsim.load_model(tmp_path / "deep.onnx").graph.nodes) == 1
+
+
+COUNT = 4096
+X = np.zeros((2, 3), np.float32)
+
+
+def stored(location: str) -> onnx.NodeProto:
+    """A Constant of as many ones as there are, each at its place in a row of twice as many."""
+    parts = []
+    for name, dtype, offset in (("v", onnx.TensorProto.FLOAT, 0), ("i", onnx.TensorProto.INT64, 4)):
+        part = onnx.TensorProto(name=name, data_type=dtype, dims=[COUNT])
+        part.data_location = onnx.TensorProto.EXTERNAL
+        part.external_data.add(key="location", value=location)
+        part.external_data.add(key="offset", value=str(offset * COUNT))
+        parts.append(part)
+    node = op("Constant", "", "c")
+    node.attribute.append(helper.make_attribute("sparse_value", onnx.SparseTensorProto(
+        values=parts[0], indices=parts[1], dims=[2 * COUNT])))  # fmt: skip
+    return node
+
+
+def sparse_model(place: str, location: str = "w.bin") -> onnx.ModelProto:
+    nodes = [stored(location), op("ReduceSum", "c", "s", keepdims=0), op("Add", "x s", "y")]
+    if place == "graph":
+        return make_model(nodes, [value("x")], [value("y")])
+    if place == "branch":
+        body = helper.make_graph(nodes, "b", [], [value("y")])
+        choice = op("If", "go", "z", then_branch=body, else_branch=body)
+        ask = [op("ReduceMax", "x", "most", keepdims=0), op("Cast", "most", "go", to=9)]
+        return make_model([*ask, choice], [value("x")], [value("z")])
+    function = helper.make_function("f", "F", ["x"], ["y"], nodes, [helper.make_opsetid("", 20)])
+    return make_model(
+        [op("F", "x", "y", domain="f")], [value("x")], [value("y")],
+        domains={"f": 1}, functions=[function],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["graph", "branch", "function"])
+def test_parts_of_sparse_constants_are_beside_the_model(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    path = tmp_path / "here" / "m.onnx"
+    onnx.save(sparse_model(place), path)
+    content = np.ones(COUNT, np.float32).tobytes() + np.arange(COUNT).tobytes()
+    path.with_name("w.bin").write_bytes(content)
+    # What lies in the folder that the process is in is nobody's weights.
+    (tmp_path / "w.bin").write_bytes(b"\0" * len(content))
+    monkeypatch.chdir(tmp_path)
+    found = hetsim.load_model(path)
+    (out,) = run_whole(found, {"x": X}).values()
+    assert np.array_equal(out, X + COUNT)
+    path.with_name("w.bin").write_bytes(content + b"\0")
+    assert hetsim.load_model(path).sha256 != found.sha256
+
+
+@pytest.mark.parametrize("place", ["graph", "branch", "function"])
+@pytest.mark.parametrize("location", ["../w.bin", "sub/link.bin", "gone.bin", "pipe"])
+def test_parts_of_sparse_constants_elsewhere_are_refused(
+    place: str, location: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "here"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "w.bin").write_bytes(b"\0" * 12 * COUNT)
+    (folder / "sub" / "link.bin").symlink_to(tmp_path / "w.bin")
+    os.mkfifo(folder / "pipe")
+    onnx.save(sparse_model(place, location), folder / "m.onnx")
+    with pytest.raises(hetsim.ModelError, match=r"lies outside the model's folder|is missing"):
+        hetsim.load_model(folder / "m.onnx")
+
+
+def test_sparse_constants_of_more_than_a_model_holds_are_refused(tmp_path: Path) -> None:
+    proto = sparse_model("graph")
+    sparse = proto.graph.node[0].attribute[0].sparse_tensor
+    for part in (sparse.values, sparse.indices):
+        part.dims[0] = 2**39
+        del part.external_data[1:]
+    onnx.save(proto, tmp_path / "m.onnx")
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(2**42)  # takes no room
+    with pytest.raises(hetsim.ModelError, match="larger than 2 GiB together"):
+        hetsim.load_model(tmp_path / "m.onnx")

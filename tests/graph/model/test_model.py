@@ -1,4 +1,4 @@
-"""Loading a model: what a Model promises, names, order, and dims bound."""
+"""Models from files and from memory: dims, names, order, external weights."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx.external_data_helper import convert_model_to_external_data
 
-from hetsim.errors import InvalidInput, UnboundDimension, UsageError
-from hetsim.graph.loading import load_model
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
+from hetsim.errors import InvalidInput, ModelError, UnboundDimension, UsageError
+from hetsim.graph.loading import load_model, model_of
+from hetsim.graph.reading import onnx_runtime, session
 from onnx_builders import (
+    assert_bitwise_equal,
     check_consistent,
+    function_model,
     load,
     make_model,
     op,
+    open_exactly,
+    run_whole,
     save,
     value,
 )
+from sweeps import sweep
 
 RELU = [op("Relu", "x", "y", "r")]
 
@@ -171,3 +179,153 @@ def test_names_are_unique_and_kept(tmp_path: Path) -> None:
         ("Relu", (name,)) for name in "abcdy"
     ]
     check_consistent(model)
+
+
+@pytest.mark.parametrize("level", ["none", "basic", "extended"])
+def test_it_is_the_model_of_the_file(tmp_path: Path, level: Any) -> None:
+    proto = function_model()
+    before = proto.SerializeToString()
+    inside, stored = model_of(proto, name="m", canonical=level), load(proto, tmp_path)
+    stored = load_model(tmp_path / "m.onnx", canonical=level)
+    assert proto.SerializeToString() == before
+    check_consistent(inside)
+    assert inside.graph == stored.graph
+    assert inside.proto == stored.proto
+    assert (inside.name, inside.source, inside.sha256) == ("m", "m", stored.sha256)
+
+
+def test_dims_are_bound_and_wrong_options_refused() -> None:
+    proto = make_model([op("Relu", "x", "y")], [value("x", ("n", 3))], [value("y", None)])
+    assert model_of(proto, dims={"n": 5}).graph.tensors["y"].shape == (5, 3)
+    assert model_of(proto, shapes={"x": (2, 3)}).graph.tensors["y"].shape == (2, 3)
+    with pytest.raises(UsageError, match="did you mean 'none'"):
+        model_of(proto, canonical="non")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no input has a dimension named 'm'"):
+        model_of(proto, dims={"m": 5})
+
+
+def large(folder: Path) -> onnx.ModelProto:
+    """Two layers, each behind a transposed weight of 40 kB in a file."""
+    rng = np.random.default_rng(0)
+    proto = make_model(
+        [
+            op("Transpose", "w", "wt", "turn", perm=[1, 0]),
+            op("MatMul", "x wt", "h", "mm"),
+            op("MatMul", "h v", "y", "mm2"),
+        ],
+        [value("x", (2, 100))],
+        [value("y", None)],
+        {name: rng.standard_normal((100, 100)).astype(np.float32) for name in "wv"},
+    )
+    convert_model_to_external_data(proto, location="w.bin", size_threshold=0)
+    onnx.save(proto, folder / "large.onnx")
+    return onnx.load(folder / "large.onnx", load_external_data=False)
+
+
+def test_external_weights_are_looked_for_in_the_folder_given(tmp_path: Path) -> None:
+    proto = large(tmp_path)
+    model = model_of(proto, weights_dir=tmp_path, canonical="none")
+    assert model.weights_dir == tmp_path.resolve()
+    x = {"x": np.ones((2, 100), np.float32)}
+    stored = load_model(tmp_path / "large.onnx", canonical="none")
+    assert_bitwise_equal(run_whole(model, x), run_whole(stored, x))
+    with pytest.raises(ModelError, match="it is not said where; give the folder"):
+        model_of(proto)
+    with pytest.raises(ModelError, match=r"'w\.bin' of tensor '\w' is missing"):
+        model_of(proto, weights_dir=tmp_path / "elsewhere")
+
+
+def test_what_is_no_complete_model_is_refused() -> None:
+    with pytest.raises(ModelError, match="it is empty"):
+        model_of(onnx.ModelProto())
+    with pytest.raises(ModelError, match="it holds no graph"):
+        model_of(onnx.ModelProto(ir_version=9))
+
+
+def test_large_constants_are_not_folded_where_there_are_too_many_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large(tmp_path)
+    kinds = [node.op_type for node in load_model(tmp_path / "large.onnx").graph.nodes]
+    assert kinds == ["MatMul", "MatMul"]
+    monkeypatch.setattr(onnx_runtime, "_MANY_BYTES", 50_000)
+    monkeypatch.setattr(session, "_LARGE_CONSTANT_BYTES", 10_000)
+    model = load_model(tmp_path / "large.onnx")
+    assert [node.op_type for node in model.graph.nodes] == ["Transpose", "MatMul", "MatMul"]
+    assert model.proto.ByteSize() < 2000
+    x = {"x": np.ones((2, 100), np.float32)}
+    stored = load_model(tmp_path / "large.onnx", canonical="none")
+    assert_bitwise_equal(run_whole(model, x), run_whole(stored, x))
+
+
+def external_model(folder: Path, elements: int = 4096) -> Path:
+    proto = make_model(
+        [op("Add", "x w", "h", "a"), op("Reshape", "h s", "y", "b")],
+        [value("x", (elements,))],
+        [value("y", None)],
+        {"w": np.arange(elements, dtype=np.float32), "s": np.array([2, elements // 2])},
+    )
+    onnx.save(
+        proto, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize("level", ["none", "basic"])
+def test_large_external_weights_stay_on_disk(tmp_path: Path, level: str) -> None:
+    path = external_model(tmp_path)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    model = load_model(path, canonical=level)
+    check_consistent(model)
+    assert model.weights_dir == tmp_path.resolve()
+    external = {t.name for t in model.proto.graph.initializer if t.data_location == 1}
+    assert external == {"w"}
+    assert model.graph.constant_values == {"s": (2, 2048)}
+    assert model.graph.tensors["y"].shape == (2, 2048)
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    x = np.ones(4096, np.float32)
+    expected = (np.arange(4096, dtype=np.float32) + 1).reshape(2, 2048)
+    np.testing.assert_array_equal(run_whole(model, {"x": x})["y"], expected)
+    digest = hashlib.sha256(path.read_bytes())
+    digest.update(f"\0w.bin\0{(tmp_path / 'w.bin').stat().st_size}".encode())
+    assert model.sha256 == digest.hexdigest()
+
+
+def test_weights_with_another_name_are_refused_as_onnx_does(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    path = external_model(tmp_path / "model")
+    (tmp_path / "elsewhere").hardlink_to(tmp_path / "model" / "w.bin")
+    with pytest.raises(onnx.checker.ValidationError, match="multiple hard links"):
+        onnx.load(path)
+    with pytest.raises(ModelError, match=r"'w\.bin' of tensor 'w' has 2 hard links.*; .* cp "):
+        load_model(path)
+    (tmp_path / "elsewhere").unlink()
+    assert load_model(path).weights_dir == tmp_path / "model"
+
+
+def test_loading_twice_gives_the_same(tmp_path: Path) -> None:
+    one, two = load(function_model(), tmp_path), load(function_model(), tmp_path)
+    assert one.graph == two.graph
+    assert one.proto.SerializeToString(deterministic=True) == two.proto.SerializeToString(
+        deterministic=True
+    )
+
+
+SCRIPT = """
+import hashlib
+from hetsim.graph.loading import load_model
+model = load_model('zoo:bert_small', canonical='extended')
+text = repr((model.graph.nodes, model.graph.tensors, model.folded)).encode()
+print(hashlib.sha256(text + model.proto.SerializeToString()).hexdigest())
+"""
+
+
+@sweep("seed", quick=QUICK, full=SEEDS)
+def test_the_hash_seed_does_not_matter(seed: int) -> None:
+    assert printed_under(seed, SCRIPT) == printed_here(SCRIPT)
+
+
+def test_the_canonical_model_opens_at_every_level(tmp_path: Path) -> None:
+    for level in ("none", "basic", "extended"):
+        model = load(function_model(), tmp_path, canonical=level)
+        assert open_exactly(model.proto, None).get_outputs()[0].shape == [2, 3]

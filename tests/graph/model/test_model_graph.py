@@ -22,8 +22,6 @@ from onnx_builders import (
     value,
 )
 
-RELU = [op("Relu", "x", "y", "r")]
-
 
 @pytest.mark.parametrize("level", ["none", "basic", "extended"])
 def test_constants_are_apart(tmp_path: Path, level: str) -> None:
@@ -143,20 +141,6 @@ def test_captures_with_nesting_and_shadowing(tmp_path: Path) -> None:
         # The optimiser folds `own + w` inside the body.
         assert node.captures == {"none": ("w", "outer", "deep"), "basic": ("outer", "deep")}[level]
         assert ("w" in model.graph.constants) == (level == "none")
-
-
-def test_an_unsorted_capture_is_honoured(tmp_path: Path) -> None:
-    bodies = {
-        "then_branch": branch([op("Neg", "late", "t")], "t"),
-        "else_branch": branch([op("Abs", "late", "e")], "e"),
-    }
-    proto = make_model(
-        [op("If", "c", "y", "if", **bodies), op("Relu", "x", "late", "late")],
-        [value("x"), value("c", (), "BOOL")],
-        [value("y", None)],
-    )
-    model = load(proto, tmp_path, canonical="none")
-    assert [node.name for node in model.graph.nodes] == ["late", "if"]
 
 
 def test_a_constant_condition_is_inlined_and_traced(tmp_path: Path) -> None:

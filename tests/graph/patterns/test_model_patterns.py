@@ -23,19 +23,7 @@ UNITS = {
             Mul($x, const),
             Add(Tanh(Mul(Add($x, Mul(Pow($x, const), const)), const)), const)
         )""",
-    "layer_norm": """
-        Add(
-            Mul(Div($d:Sub($x, ReduceMean($x)), Sqrt(Add(ReduceMean(Pow($d, *)), const))), const),
-            const
-        )""",
-    "silu": "Mul($x, Sigmoid($x))",
     "conv_bn_relu": "Relu?(BatchNormalization?(Conv[group=1](*, const)))",
-    "qdq_conv": """
-        QuantizeLinear(
-            Relu?(Conv(DequantizeLinear, DequantizeLinear(const, const, const))),
-            const,
-            const[dtype=int8/uint8]
-        )""",
     "attention": "MatMul(Softmax(Add(Mul(MatMul, const), *)), *)",
     "linear": "Gelu?(Add(MatMul(*, const), const))",
     "qkv": "$s:Split; Reshape($s); Reshape($s.1); Reshape($s.2)",
@@ -65,78 +53,6 @@ def small(folder: Path, nodes: list[onnx.NodeProto], outputs: str, **constants: 
     return load(proto, folder, canonical="none").graph
 
 
-def number(entry: float) -> np.ndarray:
-    return np.array(entry, np.float32)
-
-
-def test_gelu_by_erf(tmp_path: Path) -> None:
-    graph = small(
-        tmp_path,
-        [
-            op("Div", "x root", "a"),
-            op("Erf", "a", "b"),
-            op("Add", "one b", "c"),
-            op("Mul", "x c", "d"),
-            op("Mul", "half d", "y"),
-            # The same ops, but on another value in one place.
-            op("Div", "x root", "a2"),
-            op("Erf", "a2", "b2"),
-            op("Add", "b2 one", "c2"),
-            op("Mul", "y c2", "d2"),
-            op("Mul", "d2 half", "z"),
-        ],
-        "y z",
-        root=number(2**0.5),
-        one=number(1),
-        half=number(0.5),
-    )
-    (match,) = matches(graph, "gelu")
-    assert {name for node in match.nodes for name in graph.nodes[node].writes} == set("abcdy")
-    assert match.constants == ("half", "one", "root")
-
-
-def test_layer_norm_by_its_parts(tmp_path: Path) -> None:
-    nodes = [
-        op("ReduceMean", "x axes", "mean"),
-        op("Sub", "x mean", "d"),
-        op("Pow", "d two", "p"),
-        op("ReduceMean", "p axes", "var"),
-        op("Add", "var eps", "e"),
-        op("Sqrt", "e", "s"),
-        op("Div", "d s", "n"),
-        op("Mul", "n scale", "g"),
-        op("Add", "g bias", "y"),
-    ]
-    constants = {
-        "axes": np.array([-1], np.int64),
-        "two": number(2),
-        "eps": number(1e-5),
-        "scale": np.ones(6, np.float32),
-        "bias": np.ones(6, np.float32),
-    }
-    graph = small(tmp_path, nodes, "y", **constants)
-    (match,) = matches(graph, "layer_norm")
-    assert match.nodes == tuple(range(9))
-    assert match.constants == ("bias", "eps", "scale")
-    assert matches(small(tmp_path, nodes, "y d", **constants), "layer_norm") == ()
-
-
-def test_silu(tmp_path: Path) -> None:
-    graph = small(
-        tmp_path,
-        [
-            op("Sigmoid", "x", "a"),
-            op("Mul", "a x", "b"),
-            op("Sigmoid", "b", "c"),
-            op("Mul", "b c", "d"),
-            op("Sigmoid", "d", "e"),
-            op("Mul", "x e", "y"),
-        ],
-        "y",
-    )
-    assert [match.nodes for match in matches(graph, "silu")] == [(0, 1), (2, 3)]
-
-
 def test_conv_bn_relu_and_its_shorter_forms(tmp_path: Path) -> None:
     norm = "s s s s"
     graph = small(
@@ -159,29 +75,6 @@ def test_conv_bn_relu_and_its_shorter_forms(tmp_path: Path) -> None:
         s=np.ones(4, np.float32),
     )
     assert [match.nodes for match in matches(graph, "conv_bn_relu")] == [(0, 1, 2), (3, 4), (7,)]
-
-
-def test_quantised_units(tmp_path: Path) -> None:
-    graph = small(
-        tmp_path,
-        [
-            op("QuantizeLinear", "x s z", "q"),
-            op("DequantizeLinear", "q s z", "a"),
-            op("DequantizeLinear", "w s wz", "b"),
-            op("Conv", "a b", "c"),
-            op("Relu", "c", "d"),
-            op("QuantizeLinear", "d s z", "e"),
-            op("DequantizeLinear", "e s z", "y"),
-        ],
-        "y",
-        w=np.ones((4, 4, 3, 3), np.int8),
-        s=number(0.1),
-        z=np.array(0, np.uint8),
-        wz=np.array(0, np.int8),
-    )
-    (match,) = matches(graph, "qdq_conv")
-    assert match.nodes == (1, 2, 3, 4, 5)
-    assert match.constants == ("s", "w", "wz", "z")
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,27 @@
-"""What each part of a pattern asks for, which fits win, and why others are refused."""
+"""Matches of patterns: what fits, what is refused and why, and what the search may take."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
+from random import Random
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hash_seeds import QUICK, SEEDS, printed_here, printed_under
+from hetsim.errors import UsageError
 from hetsim.graph.graph import Graph, Node
-from hetsim.graph.patterns.matching import Match, find_matches
+from hetsim.graph.patterns import search
+from hetsim.graph.patterns.matching import Match, Matches, find_matches
 from hetsim.graph.patterns.pattern import Pattern
 from hetsim.graph.patterns.terms import Op
 from hetsim.graph.patterns.text import parse_pattern
-from pattern_builders import pattern_graph
+from oracles.pattern_matches import jointly_acyclic, oracle_matches
+from pattern_builders import DrawnPattern, pattern_graph, random_graph
+from sweeps import examples, sweep
 
 
 def found(graph: Graph, *texts: str) -> list[str]:
@@ -229,3 +240,111 @@ def test_matches_are_jointly_acyclic_across_patterns() -> None:
     assert reasons(twins, first, second) == [
         ("b c", "contracting it would close the cycle b > d > a > c")
     ]
+
+
+def matches(graph: Graph, text: str) -> Matches:
+    return find_matches(graph, [parse_pattern("p", text)])
+
+
+def nodes_found(graph: Graph, text: str) -> list[tuple[int, ...]]:
+    return [match.nodes for match in matches(graph, text).found]
+
+
+def lattice(depth: int) -> Graph:
+    """Two values a level, each of both values of the level before."""
+    lines = [
+        f"{left}{i + 1} = Add {left}{i} {right}{i}"
+        for i in range(depth)
+        for left, right in (("a", "b"), ("b", "a"))
+    ]
+    return pattern_graph(lines)
+
+
+def nested(depth: int, inner: str) -> str:
+    return "Add!(" * depth + inner + ")" * depth
+
+
+def test_ways_that_lead_nowhere_are_not_walked() -> None:
+    # There are 2^39 ways down, and none of them ends in a Relu.
+    assert nodes_found(lattice(40), nested(39, "Relu")) == []
+
+
+def test_orders_that_come_to_the_same_are_one() -> None:
+    graph = pattern_graph([f"v{i + 1} = Sum v{i} {'x ' * 30}" for i in range(8)])
+    wild = ", ".join(["*"] * 30)
+    text = f"Sum(Sum(Sum(*, {wild}), {wild}), {wild})"
+    assert nodes_found(graph, text) == [(0, 1, 2), (3, 4, 5)]
+
+
+def test_too_many_ways_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "LEAST_CAP", 10_000)
+    steps = 10_000 + 80 * search.CAP_A_NODE
+    with pytest.raises(
+        UsageError, match=f"pattern 'p': it may fit in too many ways: {steps} steps do not find"
+    ):
+        nodes_found(lattice(40), nested(39, "*"))
+    ordered = nested(39, "*").replace("Add!", "Add^!")
+    assert len(matches(lattice(40), ordered).refused) == 4
+
+
+def test_many_starts_of_a_second_end_are_an_error_not_a_long_wait() -> None:
+    graph = pattern_graph([f"v{i} = {('Relu', 'Exp')[i % 2]} x" for i in range(2000)])
+    with pytest.raises(UsageError, match="too many ways"):
+        nodes_found(graph, "Relu($x); Exp($x)")
+
+
+def test_deep_graphs_take_no_deep_recursion() -> None:
+    graph = pattern_graph([f"v{i + 1} = Relu v{i}" for i in range(2000)])
+    assert len(nodes_found(graph, "Relu(Relu(Relu(Relu(Relu))))")) == 400
+    assert len(nodes_found(graph, "Relu(" * 49 + "Relu" + ")" * 49)) == 40
+    mixed = pattern_graph([f"v{i + 1} = Op{i % 60} v{i}" for i in range(1200)])
+    optional = "".join(f"Op{i}?(" for i in range(49, 0, -1)) + "Op0" + ")" * 49
+    assert [len(nodes) for nodes in nodes_found(mixed, optional)] == [50] * 20
+
+
+SCRIPT = """
+from random import Random
+from hetsim.graph.patterns.matching import find_matches
+from pattern_builders import DrawnPattern, random_graph
+for seed in range(40):
+    chosen = Random(seed)
+    graph = random_graph(chosen, 30)
+    drawn = [DrawnPattern(graph, chosen).pattern(f"p{n}") for n in range(4)]
+    print(find_matches(graph, [pattern for pattern in drawn if pattern is not None]))
+"""
+
+
+@sweep("seed", quick=QUICK, full=SEEDS)
+def test_every_process_gives_the_same(seed: int) -> None:
+    printed = printed_here(SCRIPT)
+    assert printed_under(seed, SCRIPT) == printed
+    assert "Match(" in printed
+
+
+@given(st.integers(0, 2**40))
+@examples(quick=200, full=800)
+def test_matches_are_those_of_the_definition(seed: int) -> None:
+    chosen = Random(seed)
+    graph = random_graph(chosen, 7)
+    drawn = (DrawnPattern(graph, chosen).pattern(f"p{number}") for number in range(3))
+    patterns = [pattern for pattern in drawn if pattern is not None]
+    found = find_matches(graph, patterns)
+    matches, refused = oracle_matches(graph, patterns)
+    assert [(m.pattern, m.nodes) for m in found.found] == [m[:2] for m in matches]
+    for match, (_, _, constants) in zip(found.found, matches, strict=True):
+        assert match.constants in constants
+    assert {(r.pattern, r.nodes) for r in found.refused} == refused
+    assert all(r.reason for r in found.refused)
+
+
+@given(st.integers(0, 2**40))
+@examples(quick=50, full=150)
+def test_matches_are_disjoint_and_jointly_acyclic_on_larger_graphs(seed: int) -> None:
+    chosen = Random(seed)
+    graph = random_graph(chosen, 60)
+    drawn = (DrawnPattern(graph, chosen).pattern(f"p{number}") for number in range(6))
+    found = find_matches(graph, [pattern for pattern in drawn if pattern is not None]).found
+    for one, other in combinations(found, 2):
+        assert not set(one.nodes) & set(other.nodes)
+    assert jointly_acyclic(graph, [match.nodes for match in found])
+    assert list(found) == sorted(found, key=lambda match: match.nodes)

@@ -1,4 +1,4 @@
-"""The text of patterns: what it says, what it refuses, and that it loses nothing."""
+"""Patterns as text and as terms, and the attributes that they test."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetsim.errors import UsageError
-from hetsim.graph.patterns.pattern import Pattern
+from hetsim.graph.graph import Graph, Node
+from hetsim.graph.patterns.matching import find_matches
+from hetsim.graph.patterns.pattern import Pattern, check_names
 from hetsim.graph.patterns.terms import (
     DTYPES,
     AttributeTest,
+    AttributeValue,
     Constant,
     Either,
     Maybe,
@@ -18,8 +21,10 @@ from hetsim.graph.patterns.terms import (
     Reference,
     Term,
     Wild,
+    attribute_of,
 )
 from hetsim.graph.patterns.text import parse_pattern
+from pattern_builders import pattern_graph
 
 
 def ends(text: str) -> tuple[Term, ...]:
@@ -188,3 +193,172 @@ def test_any_text_is_a_pattern_or_a_usage_error(text: str) -> None:
         assert parse_pattern("p", text).text == text
     except UsageError as error:
         assert "pattern 'p'" in str(error)  # noqa: PT017
+
+
+def test_patterns_with_callables_are_equal_to_themselves_alone() -> None:
+    ends = (Op("Relu"),)
+    one = Pattern("p", ends, check=lambda graph, nodes: True)
+    assert one == one
+    assert one != Pattern("p", ends, check=lambda graph, nodes: True)
+
+
+def test_a_labelled_term_may_stand_in_several_places() -> None:
+    shared = Op("Relu", (Wild(),), label="s")
+    pattern = Pattern("p", (Op("Add", (Op("Exp", (shared,)), Op("Neg", (shared,)))),))
+    graph = pattern_graph(["s = Relu x", "a = Exp s", "b = Neg s", "y = Add a b"])
+    assert [match.nodes for match in find_matches(graph, [pattern]).found] == [(0, 1, 2, 3)]
+
+
+def deep(levels: int) -> Op:
+    term = Op("Relu")
+    for _ in range(levels - 1):
+        term = Op("Relu", (term,))
+    return term
+
+
+def wide(levels: int) -> Op:
+    term = Op("Add")
+    for _ in range(levels - 1):
+        term = Op("Add", (term, term))
+    return term
+
+
+@pytest.mark.parametrize(
+    ("ends", "complaint"),
+    [
+        ((), "it has no ends"),
+        ((Wild(),), "end 1 may stand for no node"),
+        ((Maybe(Op("Relu", (Wild(),))),), "end 1 may stand for no node"),
+        ((Op("Relu"), Op("Exp")), "end 2 shares no label"),
+        ((Maybe(Op("Relu")),), "has no input to stand in for it"),
+        ((Maybe(Op("Relu", (Op("Conv"),), label="r")),), "takes no label"),
+        ((Either(()),), "a choice is empty"),
+        ((Op(()),), "a node has no op type"),
+        ((Op(("Relu", "")),), "a node has no op type"),
+        ((Op("Relu", port=-1),), "no output -1"),
+        ((Op("Relu", (Reference("t"),)),), "no node has label 't'"),
+        ((Op("Relu", (Op("A", label="t"), Reference("t", -1))),), "no output -1"),
+        ((Op("B", (Op("A", label="t"), Op("C", label="t"))),), "'t' describes two nodes"),
+        ((Op("B", (Op("A", label="t"), Wild("t"))),), "stands for a node and for a value"),
+        ((Op("A", (Reference("t"),), label="t"),), "$t is an input of itself"),
+        ((Op("A", (Wild(dtypes=frozenset({"float33"})),)),), "did you mean 'float32'"),
+        ((Op("A", dtypes=frozenset({"half"})),), "no dtype 'half'"),
+        ((Op("A", (Wild("x", optional=True),)),), "may be absent has a label"),
+        ((deep(51),), "more than 50 levels"),
+        ((deep(20_000),), "more than 50 levels"),
+        ((wide(40),), "more than 1000 terms"),
+    ],
+)
+def test_a_pattern_that_breaks_a_rule_is_refused(ends: tuple[Term, ...], complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Pattern("p", ends)
+    assert complaint in str(caught.value)
+    assert caught.value.where == "pattern 'p'"
+
+
+def test_as_many_levels_as_are_allowed_are() -> None:
+    graph = pattern_graph([f"v{i + 1} = Relu v{i}" for i in range(50)])
+    assert len(find_matches(graph, [Pattern("p", (deep(50),))]).found) == 1
+
+
+def graph(**opsets: int) -> Graph:
+    return Graph("test", (), {}, (), (), frozenset(), opsets)
+
+
+def node(op_type: str, domain: str = "", **attributes: object) -> Node:
+    return Node(0, "n", op_type, domain, ("x",), ("y",), attributes=attributes)
+
+
+STANDARD = Graph("test", (), {}, (), (), frozenset(), {"": 17, "ai.onnx.ml": 3})
+
+
+@pytest.mark.parametrize(
+    ("found", "name", "wanted"),
+    [
+        (node("Conv"), "group", 1),
+        (node("Conv", group=4), "group", 4),
+        (node("Conv"), "auto_pad", "NOTSET"),
+        (node("Conv"), "dilations", None),
+        (node("Conv"), "no_such", None),
+        (node("Conv", "ai.onnx"), "group", 1),
+        (node("Softmax"), "axis", -1),
+        (node("Normalizer", "ai.onnx.ml"), "norm", "MAX"),
+        (node("Conv", "com.microsoft"), "group", None),
+        (node("NoSuchOp"), "group", None),
+        (node("ConstantOfShape"), "value", None),
+    ],
+)
+def test_what_is_not_stated_has_the_default_of_the_schema(
+    found: Node, name: str, wanted: object
+) -> None:
+    assert attribute_of(STANDARD, found, name) == wanted
+
+
+def test_the_default_is_that_of_the_graph_s_version() -> None:
+    old = Graph("test", (), {}, (), (), frozenset(), {"": 11})
+    named = Graph("test", (), {}, (), (), frozenset(), {"ai.onnx": 11})
+    assert attribute_of(old, node("Softmax"), "axis") == 1
+    assert attribute_of(named, node("Softmax"), "axis") == 1
+    assert attribute_of(graph(), node("Softmax"), "axis") is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "value", "same"),
+    [
+        (1, 1, True),
+        (1, 1.0, True),
+        (1, "1", False),
+        ("a", "a", True),
+        ((1, 2), (1, 2), True),
+        ((1, 2), (1,), False),
+        ((1,), 1, False),
+        (0.10000000149011612, 0.1, True),
+        ((0.10000000149011612, 2.0), (0.1, 2), True),
+        (0.10000000149011612, 0.1001, False),
+        (1.0, 1, True),
+        (1.0, 10**300, False),
+        (float("inf"), 1e300, True),
+        (1, None, False),
+    ],
+)
+def test_values_are_compared_as_onnx_keeps_them(
+    stated: object, value: AttributeValue, same: bool
+) -> None:
+    found = node("Any", a=stated)
+    assert AttributeTest("a", (value,)).holds(STANDARD, found) is same
+    assert AttributeTest("a", (value,), negated=True).holds(STANDARD, found) is not same
+    assert AttributeTest("a", ("other", value)).holds(STANDARD, found) is same
+
+
+def test_none_asks_for_no_value() -> None:
+    assert AttributeTest("dilations", (None,)).holds(STANDARD, node("Conv"))
+    assert not AttributeTest("group", (None,)).holds(STANDARD, node("Conv"))
+    assert AttributeTest("dilations", ((1, 1),), negated=True).holds(STANDARD, node("Conv"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Relu(Conv[group=1])",
+        "com.microsoft:Whatever[some=1]",
+        "ai.onnx.ml:Normalizer[norm=MAX]",
+        "Softmax/LogSoftmax[axis=1](Upsample[height_scale=2.0])",
+        "Relu(my:Op/Conv[some=1])",
+    ],
+)
+def test_names_that_exist_pass(text: str) -> None:
+    assert check_names(parse_pattern("p", text)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("Relu(Konv)", "pattern 'p': ONNX has no op 'Konv'; did you mean 'Conv'?"),
+        ("Relu?(Clip | Conv[grup=1])", "Conv has no attribute 'grup'; did you mean 'group'?"),
+        ("ai.onnx.ml:Normaliser", "no op 'ai.onnx.ml:Normaliser'; did you mean 'Normalizer'?"),
+    ],
+)
+def test_names_that_do_not_exist_are_errors(text: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_names(parse_pattern("p", text))
+    assert complaint in str(caught.value)

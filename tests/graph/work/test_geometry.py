@@ -129,11 +129,6 @@ def test_quantized_operands_stand_at_other_places():
     assert (done.form, done.rows, done.columns, done.depth) == ("matmul", 2, 4, 3)
 
 
-def test_a_product_by_packed_weights():
-    done = product("MatMulNBits", [(5, 2, 64), (8, 2, 16)], (5, 2, 8), domain=MS, K=64, N=8)
-    assert (done.form, done.rows, done.columns, done.depth) == ("matmul", 10, 8, 64)
-
-
 def test_a_product_of_unknown_sizes_says_so_and_has_its_flop():
     """Of three operands there is no one product; of two there is."""
     for equation, shapes in (
