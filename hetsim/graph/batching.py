@@ -33,23 +33,13 @@ class MixedError(Exception):
 class Step(NodeView):
     """A node of one request, and what is to be changed so that it takes several.
 
-    What several requests give is what each gives alone, one after another along an axis, which
-    so is as many times as long. Values without such an axis are the same for all requests.
+    What several requests give is what each gives alone, one after another along an axis, which so
+    is `size` times as long. Values without such an axis in `axes` are the same for all requests;
+    `stored` are the constants that can be repeated.
 
-    Attributes
-    ----------
-    axes : mapping of str to int
-        By value: the axis along which requests follow each other.
-    size : int
-        Requests.
-    stored : collection of str
-        Constants that can be repeated.
-    tiled : dict of int to int
-        Input that is a constant, and the axis along which each request needs its own copy.
-    sizes : dict of int to tuple of int
-        Input of whole numbers, and those that it is to have.
-    reshape : list of int
-        The shape that a Reshape in the place of the node gives; empty where it stays.
+    To be changed: `tiled` has inputs that are constants, and the axis along which each request
+    needs its own copy; `sizes` inputs of whole numbers, and those that they are to have; `reshape`
+    the shape that a Reshape in the place of the node gives, empty where it stays.
     """
 
     axes: Mapping[str, int]

@@ -52,16 +52,9 @@ def trace(
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
     """Return the origins of every canonical node, and the originals that are in none.
 
-    Parameters
-    ----------
-    originals, canonicals : sequence of Operation
-        Each in topological order.
-    stored : mapping of str to bytes or None
-        Constants of the original graph; content where it is small enough to compare.
-    folded : collection of str
-        Constants of the canonical graph.
-    outputs : collection of str
-        Outputs of either graph. An original that none depends on is in no origins.
+    Operations are in topological order. `stored` has the constants of the original graph, and their
+    content where it is small enough to compare; `folded` those of the canonical one; `outputs`
+    those of either graph: an original that none depends on is in no origins.
 
     Origins are in the originals' order, none of them empty; every original is in one or in the
     rest. O(V + E) where slices do not overlap, as they hardly do.

@@ -53,24 +53,15 @@ def bind(
 ) -> Undo:
     """Replace the open dims of `graph` in place, in the inputs and wherever they recur.
 
-    Parameters
-    ----------
-    dims : mapping
-        Size by name of a symbolic dimension of an input, by place (``x[2]``), or ``*``: of
-        every one that nothing else binds. It may be 0, but for ``*``: a cache is empty at first.
-    shapes : mapping
-        Whole shape by input name; it binds the symbolic dims that the file has there.
-    given : mapping, optional
-        Shapes of arrays by input name. Where they have two sizes for one name, it stands for
-        two dimensions: arrays are facts.
+    `dims` has sizes by name of a symbolic dimension of an input, by place (``x[2]``), or ``*``: of
+    every one that nothing else binds. A size may be 0, but for ``*``: a cache is empty at first.
+    `shapes` has whole shapes by input name; they bind the symbolic dims that the file has there.
+    `given` has shapes of arrays: where they have two sizes for one name, it stands for two
+    dimensions, as arrays are facts.
 
-    Raises
-    ------
-    UsageError
-        Where a name does not exist, a size is no whole number of 0 or more, a shape has another
-        rank or a fixed dimension of another size, or two sizes are given for one name.
-    RequestError
-        Where an array of `given` does not fit its input.
+    Raises UsageError where a name does not exist, a size is no whole number of 0 or more, a shape
+    has another rank or a fixed dimension of another size, or two sizes are given for one name;
+    RequestError where an array of `given` does not fit its input.
     """
     for kind in _types(graph):
         _open_nameless(kind)

@@ -42,17 +42,9 @@ _FAMILIES: Mapping[str, str] = {
 class ZooEntry:
     """One model of the zoo.
 
-    Attributes
-    ----------
-    name, family : str
-        ``cnn`` or ``transformer``.
-    nodes, parameters : int
-        Nodes of the filled model before any optimisation; elements of its floating-point
-        constants.
-    inputs : tuple of Tensor
-        What the caller provides.
-    source, licence : str
-        Where the graph is from. The weights are random in every case.
+    `nodes` are those of the filled model before any optimisation, `parameters` the elements of its
+    floating-point constants, `inputs` what the caller provides. `source` and `licence` are of the
+    graph: the weights are random in every case.
     """
 
     name: str
