@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from hetsim.core.text import plain, tally
 from hetsim.core.units import GIGA, format_seconds
-from hetsim.cost.profiles.prices import MeasuredShare
 from hetsim.hardware.spec import Platform
 from hetsim.problem.parts import Z80, Evidence, Slower
 from hetsim.problem.problem import Problem
@@ -17,6 +16,7 @@ from hetsim.reporting.words.like_devices import fold_siblings, folded
 from hetsim.reporting.words.text import count, listed, percent, ratio
 
 if TYPE_CHECKING:
+    from hetsim.cost.profiles.prices import MeasuredShare
     from hetsim.graph.model import Model
 
 
