@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.nodes.nodes import Nodes, nodes
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.analysis.timeline_check import check_timeline
-    from hetsim.core.entries import Entry, Option
+    from hetsim.core.plugins import Entry, Option
     from hetsim.errors import (
         ArtifactError,
         Cancelled,
@@ -121,7 +121,7 @@ _HOMES = {
     "DeviceLost": "hetsim.errors",
     "DeviceSpec": "hetsim.hardware.spec",
     "DeviceUnavailable": "hetsim.errors",
-    "Entry": "hetsim.core.entries",
+    "Entry": "hetsim.core.plugins",
     "Event": "hetsim.problem.timeline",
     "Exclusion": "hetsim.partitioning.affinity",
     "ExecutionError": "hetsim.errors",
@@ -147,7 +147,7 @@ _HOMES = {
     "NotInstalled": "hetsim.errors",
     "NotOffered": "hetsim.errors",
     "ObjectiveMissed": "hetsim.errors",
-    "Option": "hetsim.core.entries",
+    "Option": "hetsim.core.plugins",
     "OutOfMemory": "hetsim.errors",
     "OutOfRoom": "hetsim.errors",
     "OutputsDiffer": "hetsim.errors",

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from hetsim.core.entries import PROMISES
-from hetsim.core.plugins import GROUPS
+from hetsim.core.plugins import GROUPS, PROMISES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(

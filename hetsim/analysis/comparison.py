@@ -13,7 +13,7 @@ from hetsim.analysis.sureness import DRAWS, MOST_DRAWS, Sureness, draw, how_sure
 from hetsim.analysis.sustaining import Sustaining
 from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
 from hetsim.core import checks
-from hetsim.core.going import each, part
+from hetsim.core.progress import each, part
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity import Affinity

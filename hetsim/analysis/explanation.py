@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.core import checks
-from hetsim.core.going import part
+from hetsim.core.progress import part
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hetsim.core import checks
-from hetsim.core.going import each
+from hetsim.core.progress import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform, unnumbered
 from hetsim.hardware.what_if import what_if

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.going import each
+from hetsim.core.progress import each
 from hetsim.placement.objective import Objective, bottleneck, kept_s
 from hetsim.problem.parts import Contention, Uncertainty
 from hetsim.problem.plan import Plan

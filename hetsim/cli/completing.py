@@ -268,7 +268,7 @@ OF_VERB: Mapping[tuple[str, str], Names] = {
     ("devices query", "name"): _platforms,
     ("strategies", "name"): _both,
     ("recommend", "catalog"): _platforms,
-    ("partition", "settings"): _of("hetsim.cli.partition_rules:KEYS", "{}="),
+    ("partition", "settings"): _of("hetsim.cli.verbs.partition:KEYS", "{}="),
     ("nodes", "device"): _devices,
     ("lint", "device"): _devices,
 }

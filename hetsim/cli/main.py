@@ -6,22 +6,66 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TextIO
 
 import click
 
 from hetsim.cli.commands import LazyGroup, Verb
-from hetsim.cli.ended import Ended, ended_by_signals
 from hetsim.cli.greeting import greeting
 from hetsim.cli.invocation import COMPLETION, Invocation, one_line
-from hetsim.cli.options.output import common_options
+from hetsim.cli.options.common import common_options
+from hetsim.core.process import ENDING
 from hetsim.core.room import out_of_room
 from hetsim.errors import HetsimError, UsageError, closest
 from hetsim.version import __version__
+
+
+class Ended(BaseException):
+    """A signal ended this process.
+
+    Attributes
+    ----------
+    number : int
+        Which.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP, the terminal closed, end what runs within by ``Ended``.
+
+    Once: what comes while things are cleared away is passed over. Where somebody handles them, or
+    ignores them as ``nohup`` has it, they stay so. Outside the main thread this does nothing.
+    """
+    found = []
+    if threading.current_thread() is threading.main_thread():
+        found = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in found:
+            signal.signal(each, signal.SIG_IGN)
+        raise Ended(number)
+
+    for number in found:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in found:
+            signal.signal(number, signal.SIG_DFL)
+
 
 INTERNAL_FAULT, USAGE = 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141

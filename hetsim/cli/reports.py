@@ -8,9 +8,9 @@ from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Any
 
+from hetsim.cli.files import leave_report
 from hetsim.cli.invocation import current
 from hetsim.cli.load import Load, workload_of
-from hetsim.cli.trace_and_out import leave_report
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

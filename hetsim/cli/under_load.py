@@ -1,25 +1,129 @@
-"""``hetsim simulate`` where requests come at their own times."""
+"""Verbs under load: simulate and run with a workload, with --survive and --availability."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
-from hetsim.cli.load import OF_PLAN, Load, deployment_of, refuse, workload_of
-from hetsim.cli.told_where import told_where
+from hetsim.cli.load import OF_PLAN, Load, deployment_of, refuse, told_where, workload_of
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.analysis.sensitivity import Sensitivities
     from hetsim.cli.invocation import Canonical
+    from hetsim.cli.running import Executor
     from hetsim.hardware.spec import Platform
     from hetsim.problem.plan import Plan
-    from hetsim.simulation.service.resolution import Asked
+    from hetsim.provisioning.rates.answer import Availability, Survived
+    from hetsim.simulation.service.resolution import Asked, Made
     from hetsim.simulation.service.service import Service
     from hetsim.workload.deployment import Deployment
+    from hetsim.workload.workload import Workload
+
+
+class Outages:
+    """What is asked of devices that are down, and the answers."""
+
+    def __init__(self, load: Load, workload: Workload) -> None:
+        if load.available and load.availability is None:
+            raise UsageError(
+                "--available without --availability", hint="give --availability SHARE, too"
+            )
+        self._load, self._workload = load, workload
+        self.survived: Survived | None = None
+        self.available: Availability | None = None
+        if load.survive is not None or load.availability is not None:
+            from hetsim.provisioning.rates.answer import check_asked
+
+            check_asked(self.played)
+
+    @property
+    def played(self) -> Workload:
+        """The workload, its failures left out where they say how often devices are up."""
+        if self._load.availability is None:
+            return self._workload
+        return replace(self._workload, failures=None)
+
+    def find(
+        self,
+        deployment: Deployment,
+        platform: Platform,
+        asked: Asked,
+        made: Made,
+        *,
+        until_answered: bool,
+    ) -> None:
+        """Ask."""
+        load = self._load
+        common: dict[str, Any] = {
+            "settings": asked,
+            "made": made,
+            "until_answered": until_answered,
+            "within": load.within,
+        }
+        if load.survive is not None:
+            from hetsim.provisioning.rates.redundancy import survive
+
+            self.survived = survive(
+                deployment, self.played, platform=platform, losses=load.survive, **common
+            )
+        if load.availability is not None:
+            from hetsim.provisioning.rates.redundancy import availability
+
+            self.available = availability(
+                deployment,
+                self._workload,
+                platform=platform,
+                target=load.availability,
+                available=load.available,
+                **common,
+            )
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Put the answers into a record."""
+        if self.survived is not None:
+            from hetsim.reporting.tables.redundancy import surviving_record
+
+            record["survive"] = surviving_record(self.survived)
+        if self.available is not None:
+            from hetsim.reporting.tables.redundancy import availability_record
+
+            record["availability"] = availability_record(self.available)
+
+    def show(self) -> None:
+        """Print the answers."""
+        if self.survived is not None:
+            from hetsim.reporting.tables.redundancy import surviving_report
+
+            current().say("")
+            current().show(surviving_report(self.survived))
+        if self.available is not None:
+            from hetsim.reporting.tables.redundancy import availability_report
+
+            current().say("")
+            current().show(availability_report(self.available))
+
+    def show_as_it_is(self) -> None:
+        """Print the answers in short, where something is supposed of the platform."""
+        if self.survived is not None:
+            from hetsim.reporting.tables.redundancy import surviving_sentence
+
+            current().say(f"As it is: {surviving_sentence(self.survived)}")
+        if self.available is not None:
+            from hetsim.reporting.tables.redundancy import availability_lines
+
+            current().say(f"As it is: {availability_lines(self.available)[0]}")
+
+    def require(self) -> None:
+        """Raise where an answer is not what was asked for."""
+        if self.survived is not None:
+            self.survived.require()
+        if self.available is not None:
+            self.available.require()
 
 
 KEPT = 10_000
@@ -39,10 +143,9 @@ def kept() -> int:
 def play(load: Load) -> None:
     """Simulate a workload on a deployment; print what became of it, and leave it as asked."""
     from hetsim.analysis.sensitivity import served_sensitivities
-    from hetsim.cli.outages import Outages
+    from hetsim.cli.files import check_targets, leave_service
     from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.reports import report_of_service
-    from hetsim.cli.trace_and_out import check_targets, leave_service
     from hetsim.reporting.tables.beside import (
         sensitivities_record,
         sensitivities_report,
@@ -191,3 +294,65 @@ def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
 
 def _level(canonical: str) -> Canonical:
     return "none" if canonical == "none" else "extended" if canonical == "extended" else "basic"
+
+
+OF_RUN = {
+    "draws": "leave it out",
+    "failures": "leave it out, or let devices fail in a run of one plan, without a rate",
+    "precision": "leave it out, or run one plan so, without a rate",
+    "plain": "leave it out, or compare a run of one plan, without a rate",
+}
+"""Options that are of one request, and what to do."""
+
+
+def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
+    """Serve a workload for real; print what became of it, and leave it as asked."""
+    from hetsim.cli.files import check_targets, leave_service
+    from hetsim.cli.reports import report_of_load_test
+    from hetsim.cli.running import require_equal
+    from hetsim.execution.compiled.manifest import is_compiled
+    from hetsim.execution.serving.serve import load_test
+    from hetsim.reporting.tables.load_test import load_test_record, load_test_report
+
+    invocation = current()
+    refuse(OF_RUN, "is not taken where a workload is served for real")
+    check_targets()
+    if load.source is not None and is_compiled(Path(load.source)):
+        raise UsageError(
+            "a compiled plan is not served",
+            where=load.source,
+            hint="give the model, or the plan.json, in place of the folder",
+        )
+    if load.workload is None and load.requests is None and load.duration_s is None:
+        raise UsageError(
+            "nothing says when the run ends", hint="give --requests, or --duration in seconds"
+        )
+    load, hardware, asked = asked_of(load)
+    workload = workload_of(load)
+    deployment = deployment_of(load, workload)
+    asked = with_options(asked, (deployment,))
+    what = "emulating" if emulate else "serving"
+    with (
+        invocation.progress(f"{what} what comes on {how.executor}"),
+        told_where(workload, load.workload, deployment, load.deployment),
+    ):
+        found = load_test(
+            deployment,
+            workload,
+            hardware,
+            asked=asked,
+            emulate=emulate,
+            inputs=invocation.inputs,
+            executor=how.executor,
+            address=how.address,
+            time_scale=time_scale,
+            timeout_s=how.timeout_s,
+            seed=workload.seed,
+            keep=kept(),
+        )
+    record = load_test_record(found)
+    leave_service(found.measured, record, files=load.files, simulated=found.simulated)
+    report_of_load_test(found, record)
+    invocation.answer(lambda: record, lambda: load_test_report(found))
+    if found.outputs is not None:
+        require_equal(found.outputs.mismatches, "the run")

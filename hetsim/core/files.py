@@ -1,19 +1,188 @@
-"""Regular files opened by name, and files and folders written atomically."""
+"""Files that are written whole, locks, temporary folders, and folders of the user's own."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import hashlib
+import importlib
+import operator
 import os
 import secrets
 import shutil
 import stat
+import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
+from typing import IO, Any
 
-from hetsim.core.systems import open_flags
+from hetsim.errors import UsageError
+
+THREADS = "run with the executor 'threads'"
+
+
+def need(module: str, what: str, instead: str = "use Linux or macOS, or WSL on Windows") -> None:
+    """Raise UsageError where the system lacks a `module` of Python's that `what` needs."""
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        raise UsageError(
+            f"{what} needs Python's module '{module}', which is not there on {sys.platform}",
+            hint=f"{instead}; docs/limits.md says what works where",
+        ) from None
+
+
+def open_flags(*names: str) -> int:
+    """Return these flags of `os.open` together, of those that the system has."""
+    return functools.reduce(operator.or_, (getattr(os, name, 0) for name in names), 0)
+
+
+def this_user() -> int:
+    """Return the owner of what this process makes, as `os.stat` has it: 0 for all on Windows."""
+    return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+def try_lock(file: IO[Any] | int) -> bool:
+    """Take the lock on `file` if no process has it; it is let go when the file is closed.
+
+    False where the system has no such locks, too: then nothing counts as left by its owner.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def own_folders(base: Path, prefix: str) -> Iterator[Path]:
+    """Yield the folders in `base` that are named so and this user's, in order; no links to any."""
+    for folder in sorted(base.glob(f"{prefix}*")):
+        try:
+            found = folder.lstat()
+        except OSError:  # gone meanwhile
+            continue
+        if found.st_uid == this_user() and stat.S_ISDIR(found.st_mode):
+            yield folder
+
+
+@contextmanager
+def left_by_its_owner(lock: Path) -> Iterator[bool]:
+    """Say whether nobody holds a file that an owner locks, and hold it meanwhile if so.
+
+    Raises OSError where it cannot be opened, or is a link.
+    """
+    held = os.open(lock, open_flags("O_RDONLY", "O_NOFOLLOW"))
+    try:
+        yield try_lock(held)
+    finally:
+        os.close(held)
+
+
+ROOM = "set HETSIM_CACHE_DIR to a folder that is writable and has room"
+"""What to do where something cannot be written there."""
+
+
+def cache_dir() -> Path:
+    """Return hetsim's cache folder; it may not exist yet.
+
+    ``HETSIM_CACHE_DIR`` names it; else it is ``hetsim`` below ``XDG_CACHE_HOME`` or
+    ``~/.cache``.
+    """
+    own = os.environ.get("HETSIM_CACHE_DIR")
+    if own:
+        return Path(own).expanduser()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "hetsim"
+
+
+def private_folder(*names: str) -> Path | None:
+    """Return a folder below ``cache_dir`` that this user alone can read and write.
+
+    Parameters
+    ----------
+    names : str
+        Its place: the first is the one that is shut to others.
+
+    None where there is no room for one: no home folder, a file system that is read-only or
+    full of others' rights, a folder or link of somebody else in its place.
+    """
+    try:
+        top = cache_dir() / names[0]
+        top.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = top.lstat()
+        shut = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
+        if not shut or status.st_uid != this_user():
+            return None
+        folder = top.joinpath(*names[1:])
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder if os.access(folder, os.W_OK | os.X_OK) else None
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+_LOCK = "lock"
+_DRAFT = ".draft-"
+_DRAFT_LIVES_S = 24 * 3600.0
+
+
+def temporary_place(kind: str) -> tuple[Path, str]:
+    """Return where temporary files are, and how names of this user's folders of a kind begin."""
+    return Path(tempfile.gettempdir()), f"hetsim-{kind}-{this_user()}-"
+
+
+def scratch_folder() -> contextlib.AbstractContextManager[Path]:
+    """Give an empty folder among temporary files; see ``lasting_folder``."""
+    return lasting_folder(*temporary_place("tmp"))
+
+
+@contextlib.contextmanager
+def lasting_folder(base: Path, prefix: str) -> Iterator[Path]:
+    """Give an empty folder in `base` for this user alone, removed when the context ends.
+
+    Its name begins with `prefix` and cannot be guessed; none that is there is used. A lock says
+    that its owner lives, so that the folders of killed processes are told apart and removed here,
+    this user's own and no others; a lock, unlike a process id, holds across containers and reboots.
+
+    Raises OSError where none can be made.
+    """
+    _remove_abandoned(base, prefix)
+    # Locked under a name that nobody removes, and only then shown.
+    draft = Path(tempfile.mkdtemp(prefix=prefix + _DRAFT, dir=base.resolve()))
+    try:
+        with (draft / _LOCK).open("wb") as lock:
+            if not try_lock(lock):  # without a lock, nobody may take it as left by its owner
+                (draft / _LOCK).unlink()
+            folder = draft.with_name(prefix + draft.name.removeprefix(prefix + _DRAFT))
+            draft.rename(folder)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _remove_abandoned(base: Path, prefix: str) -> None:
+    """Remove folders whose owner is gone; nothing that is a link, or another user's."""
+    for folder in own_folders(base, prefix):
+        with contextlib.suppress(OSError):
+            if folder.name.startswith(prefix + _DRAFT):
+                if time.time() - folder.lstat().st_mtime > _DRAFT_LIVES_S:
+                    shutil.rmtree(folder)
+                continue
+            with left_by_its_owner(folder / _LOCK) as left:
+                if left:
+                    shutil.rmtree(folder)
+
 
 TEXT_LIMIT_BYTES = 2**28
 """More than any plan or description needs."""

@@ -10,7 +10,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from hetsim.core.machine import memory_bytes
 from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, OutOfRoom
 
@@ -172,3 +171,20 @@ def _free_bytes(path: str | os.PathLike[str]) -> int | None:
 
 def _text(name: object) -> str | None:
     return name if isinstance(name, str) else None
+
+
+def memory_bytes() -> int:
+    """Return the machine's memory; 16 GiB where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 16 * 2**30
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process holds; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as stream:
+            return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError, IndexError):
+        return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from numpy.typing import NDArray
 
 from hetsim.core import checks
-from hetsim.core.forking import ended_by_this_process, refuse_child
+from hetsim.core.process import ended_by_this_process, refuse_child
 from hetsim.errors import TooManyInFlight, UsageError
 from hetsim.execution.dispatch.device_states import Policy, Recovery, Replan
 from hetsim.execution.dispatch.loop import SessionLoop

@@ -16,9 +16,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from hetsim.core.cache import ROOM, private_folder
+from hetsim.core.files import ROOM, lasting_folder, private_folder, temporary_place
 from hetsim.core.room import out_of_room
-from hetsim.core.scratch import lasting_folder, temporary_place
 from hetsim.errors import ExecutionError
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_file import tensors_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hetsim.core import checks
-from hetsim.core.collecting import collecting_put_off
+from hetsim.core.process import collecting_put_off
 from hetsim.core.room import out_of_room
 from hetsim.errors import ModelError, OutOfRoom, UsageError, nearest
 

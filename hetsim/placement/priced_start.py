@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.code_folder import is_kept
 from hetsim.core.deadline import may_compile
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import is_kept, machine_code
 from hetsim.errors import Infeasible
 from hetsim.placement.coarsening import Coarse
 from hetsim.placement.grouping import best_grouping

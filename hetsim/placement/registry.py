@@ -9,8 +9,17 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
-from hetsim.core.entries import Entry, Option, kind_in_words, meanings
-from hetsim.core.plugins import asked, load_plugin, misfit, plugin_names, plugin_owner
+from hetsim.core.plugins import (
+    Entry,
+    Option,
+    asked,
+    kind_in_words,
+    load_plugin,
+    meanings,
+    misfit,
+    plugin_names,
+    plugin_owner,
+)
 from hetsim.errors import PluginError, UsageError, nearest
 from hetsim.placement.constraints import NAMES, checked, field_types, read
 from hetsim.problem.plan import Plan

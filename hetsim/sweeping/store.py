@@ -13,10 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hetsim.core.files import append, read_regular, sha256_of, whole_file
-from hetsim.core.locks import try_lock
+from hetsim.core.files import append, need, read_regular, sha256_of, try_lock, whole_file
 from hetsim.core.room import out_of_room
-from hetsim.core.systems import need
 from hetsim.errors import HetsimError, SweepError
 from hetsim.execution.transports.processes import end_if_abandoned
 from hetsim.graph.loading import read_source

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.cli.ended import Ended, ended_by_signals
+from hetsim.cli.main import Ended, ended_by_signals
 from sweeps import sweep
 
 COMMAND = (

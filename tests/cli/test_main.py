@@ -14,8 +14,7 @@ import pytest
 import hetsim.cli.main
 from cli_calls import Cli
 from hetsim import __version__
-from hetsim.cli.ended import Ended
-from hetsim.cli.main import VERBS, main
+from hetsim.cli.main import VERBS, Ended, main
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, ObjectiveMissed, UsageError
 
 HEAVY = ("ray", "onnxruntime", "onnx", "numpy", "scipy", "numba", "pydantic", "rich", "yaml")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cli_calls import Cli
 from hetsim.cli.main import main
-from hetsim.cli.options.values import whole_number
+from hetsim.cli.options.common import whole_number
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.cli.going import Going
-from hetsim.core.going import AT_MOST, Told
+from hetsim.cli.invocation import Going
+from hetsim.core.progress import AT_MOST, Told
 from sweeps import sweep
 from terminals import ESCAPES, shown
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from hetsim.core.collecting import collecting_put_off
+from hetsim.core.process import collecting_put_off
 
 
 def ended() -> None:

@@ -18,9 +18,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hetsim.core import records
-from hetsim.core.cache import cache_dir, private_folder
-from hetsim.core.code_folder import is_kept
-from hetsim.core.machine_code import machine_code
+from hetsim.core.files import cache_dir, private_folder
+from hetsim.core.machine_code import is_kept, machine_code
 from hetsim.core.records import Record, typeof_record
 
 SOURCE = "def triple(x):\n    return 3.0 * x / x * 1.0\n"

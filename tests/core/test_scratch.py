@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hetsim.core.scratch import lasting_folder, scratch_folder
+from hetsim.core.files import lasting_folder, scratch_folder
 from onnx_builders import make_model, op, save, value
 
 DIES = "import os, signal, sys\ndef dies(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -65,7 +65,7 @@ def test_a_folder_whose_owner_has_no_locks_is_left_alone(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as without, contextlib.ExitStack() as kept:
-        without.setattr("hetsim.core.scratch.try_lock", lambda _: False)
+        without.setattr("hetsim.core.files.try_lock", lambda _: False)
         folder = kept.enter_context(scratch_folder())
         without.undo()
         with scratch_folder():

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from hetsim.core.signals import ENDING, ending_left_to_others
+from hetsim.core.process import ENDING, ending_left_to_others
 
 MASKS = """
 import json, os, sys

@@ -20,8 +20,8 @@ ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[()][A-Z0-9]|[78=>
 """Sequences that steer a terminal."""
 
 IMPATIENT = """
-from hetsim.cli import going, main
-going.PATIENCE_S = 0.0
+from hetsim.cli import invocation, main
+invocation.PATIENCE_S = 0.0
 main.main()
 """
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetsim
 from builders import problems
-from hetsim.core.entries import PROMISES
+from hetsim.core.plugins import PROMISES
 from hetsim.errors import InvalidInput, OutOfMemory, PluginError, UsageError
 from hetsim.placement import registry
 from hetsim.placement.constraints import (

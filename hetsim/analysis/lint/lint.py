@@ -10,7 +10,7 @@ from typing import Any
 from hetsim.analysis.lint.finders import links, precision, refused, split, tiny, to_and_fro, weights
 from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
 from hetsim.core import checks
-from hetsim.core.going import part
+from hetsim.core.progress import part
 from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity

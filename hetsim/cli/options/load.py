@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.options.values import above_zero, all_of
+from hetsim.cli.options.common import above_zero, all_of
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price

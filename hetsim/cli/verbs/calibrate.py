@@ -9,7 +9,7 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.common import common_options, json_option
 from hetsim.errors import UsageError
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|min)?")

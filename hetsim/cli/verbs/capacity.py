@@ -10,18 +10,18 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import (
+from hetsim.cli.options.common import above_zero, common_options, json_option, report_options
+from hetsim.cli.options.load import capacity_options
+from hetsim.cli.options.question import (
     contention_option,
+    limit_options,
+    model_options,
+    objective_option,
     pessimistic_option,
     platform_options,
     price_options,
+    seed_option,
 )
-from hetsim.cli.options.load import capacity_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, report_options
-from hetsim.cli.options.planning import limit_options, objective_option
-from hetsim.cli.options.running import seed_option
-from hetsim.cli.options.values import above_zero
 
 if TYPE_CHECKING:
     from hetsim.cli.load import Load
@@ -81,11 +81,10 @@ def capacity(
     that trace. The answer is proved where it can be: the highest rate that meets, the lowest
     that misses, and what is undecided between.
     """
-    from hetsim.cli.load import said, workload_of
+    from hetsim.cli.files import check_targets
+    from hetsim.cli.load import said, told_where, workload_of
     from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.reports import report_of_capacity
-    from hetsim.cli.told_where import told_where
-    from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
     from hetsim.provisioning.rates.capacity import BUDGET, capacity

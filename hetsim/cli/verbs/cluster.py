@@ -9,8 +9,8 @@ import click
 
 from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import platform_option
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.common import common_options, json_option
+from hetsim.cli.options.question import platform_option
 from hetsim.errors import HetsimError, Infeasible, InvalidInput, PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -8,23 +8,21 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import (
+from hetsim.cli.options.common import common_options, json_option, output_options, wide_option
+from hetsim.cli.options.question import (
     contention_option,
+    draws_option,
+    limit_options,
+    model_options,
+    objective_option,
     pessimistic_option,
     platform_options,
     price_options,
-)
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, output_options, wide_option
-from hetsim.cli.options.planning import (
-    draws_option,
-    limit_options,
-    objective_option,
+    run_options,
     sensitivities_option,
     sustained_option,
     target_option,
 )
-from hetsim.cli.options.running import run_options
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,10 +93,16 @@ def compare(
     """
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
     from hetsim.analysis.comparison import compare as weigh
-    from hetsim.cli.execute import Executor, execute, require_equal
-    from hetsim.cli.question import read_problem, read_strategy_options, with_affinity
-    from hetsim.cli.trace_and_out import check_targets, leave, leave_report
-    from hetsim.cli.what_if import comparison_beside, show_beside, show_sensitivities
+    from hetsim.cli.files import check_targets, leave, leave_report
+    from hetsim.cli.question import (
+        comparison_beside,
+        read_problem,
+        read_strategy_options,
+        show_beside,
+        show_sensitivities,
+        with_affinity,
+    )
+    from hetsim.cli.running import Executor, execute, require_equal
     from hetsim.core.units import format_seconds
     from hetsim.reporting.tables.comparison import comparison_report
     from hetsim.reporting.tables.plan import outputs_line, precision_lines

@@ -10,10 +10,8 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import platform_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option
-from hetsim.cli.options.planning import strategy_options
+from hetsim.cli.options.common import common_options, json_option
+from hetsim.cli.options.question import model_options, platform_options, strategy_options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

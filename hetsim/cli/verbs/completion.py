@@ -8,7 +8,7 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.completing import SHELLS, script
-from hetsim.cli.options.output import common_options
+from hetsim.cli.options.common import common_options
 
 
 @click.command(cls=Command)

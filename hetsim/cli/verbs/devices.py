@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from hetsim.cli.checked import show_checked
 from hetsim.cli.commands import Family
+from hetsim.cli.files import show_checked
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import execute_option
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, wide_option
+from hetsim.cli.options.common import common_options, json_option, wide_option
+from hetsim.cli.options.question import execute_option, model_options
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hetsim.cli.invocation import current
-from hetsim.cli.options.values import above_zero
+from hetsim.cli.options.common import above_zero
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from hetsim.cli.execute import Executor
+    from hetsim.cli.running import Executor
     from hetsim.execution.emulation import Emulation
     from hetsim.graph.inputs.arrays import Inputs
     from hetsim.problem.plan import Plan
@@ -75,7 +75,7 @@ def run_emulated(
     requests: int,
 ) -> None:
     """Emulate, and show what was predicted and what was measured."""
-    from hetsim.cli.execute import require_equal
+    from hetsim.cli.running import require_equal
     from hetsim.execution.emulation import emulate
 
     invocation = current()

@@ -8,9 +8,8 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import platform_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, wide_option
+from hetsim.cli.options.common import common_options, json_option, wide_option
+from hetsim.cli.options.question import model_options, platform_options
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:

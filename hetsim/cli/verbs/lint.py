@@ -10,15 +10,18 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import platform_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import (
+from hetsim.cli.options.common import (
     common_options,
     json_option,
     report_options,
     wide_option,
 )
-from hetsim.cli.options.planning import device_option, strategy_options
+from hetsim.cli.options.question import (
+    device_option,
+    model_options,
+    platform_options,
+    strategy_options,
+)
 
 if TYPE_CHECKING:
     from hetsim.analysis.lint.lint import Lint
@@ -79,13 +82,13 @@ def lint(
     it saves is that difference.
     """
     from hetsim.analysis.lint.lint import lint as look
+    from hetsim.cli.files import check_targets, leave_report
     from hetsim.cli.question import (
         DEFAULT_STRATEGY,
         read_problem,
         read_strategy_options,
         with_affinity,
     )
-    from hetsim.cli.trace_and_out import check_targets, leave_report
     from hetsim.reporting.tables.analysis import lint_record, lint_report
 
     invocation = current()

@@ -9,16 +9,19 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import platform_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import (
+from hetsim.cli.options.common import (
     common_options,
     force_option,
     json_option,
     report_option,
     wide_option,
 )
-from hetsim.cli.options.planning import device_option, strategy_options
+from hetsim.cli.options.question import (
+    device_option,
+    model_options,
+    platform_options,
+    strategy_options,
+)
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ def nodes(
     from hetsim.analysis.nodes.files import form_of
     from hetsim.analysis.nodes.nodes import nodes as ask
     from hetsim.analysis.nodes.record import nodes_record, nodes_schema
-    from hetsim.cli.trace_and_out import check_targets, leave_report
+    from hetsim.cli.files import check_targets, leave_report
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.analysis import PAGE_NODES, nodes_report
 

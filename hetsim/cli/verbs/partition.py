@@ -1,26 +1,100 @@
-"""``hetsim partition``: the groups of nodes that devices take whole."""
+"""The verb partition, and its rules as KEY=VALUE texts."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import pessimistic_option, platform_options, price_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, force_option, json_option
-from hetsim.cli.options.planning import FROM_MODEL
+from hetsim.cli.options.common import common_options, force_option, json_option
+from hetsim.cli.options.question import (
+    FROM_MODEL,
+    model_options,
+    pessimistic_option,
+    platform_options,
+    price_options,
+)
 from hetsim.errors import InvalidInput, UsageError, nearest
+from hetsim.partitioning.housekeeping import Housekeeping
+from hetsim.partitioning.sizes import SizeRules
 
 if TYPE_CHECKING:
     from hetsim.partitioning.partition import Partition
     from hetsim.problem.problem import Problem
+
+
+_NUMBERS = ("min_nodes", "max_groups", "max_nodes_per_group")
+KEYS = (*_NUMBERS, "fit_weights", "housekeeping", "housekeeping_ops")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What ``--set`` asks for; None where it says nothing."""
+
+    sizes: SizeRules | None
+    housekeeping: Housekeeping | None
+
+
+def read_rules(settings: Sequence[str]) -> Rules:
+    """Read ``KEY=VALUE`` texts, each key once.
+
+    Raises UsageError for an unknown key, with the nearest, one that comes twice, or a value that
+    does not fit.
+    """
+    sizes: dict[str, Any] = {}
+    housekeeping: dict[str, Any] = {}
+    seen: set[str] = set()
+    for text in settings:
+        key, _, value = text.partition("=")
+        if key in seen:
+            raise UsageError(f"'{key}' is given twice", where="--set", hint="leave one out")
+        seen.add(key)
+        if key not in KEYS:
+            raise UsageError(f"no rule '{key}'", where="--set", hint=nearest(key, KEYS))
+        if key == "fit_weights":
+            if value not in ("true", "false"):
+                raise UsageError(f"'{text}' is neither true nor false", where="--set")
+            sizes[key] = value == "true"
+        elif key in _NUMBERS:
+            if not (value.isascii() and value.isdigit()):
+                raise UsageError(
+                    f"'{text}' has no whole number", where="--set", hint=f"write {key}=2"
+                )
+            sizes[key] = int(value)
+        elif key == "housekeeping":
+            housekeeping["mode"] = value
+        else:
+            ops = frozenset(op.strip() for op in value.split(","))
+            if not all(ops):
+                raise UsageError(
+                    f"'{text}' has an empty op type",
+                    where="--set",
+                    hint="write housekeeping_ops=Transpose,Reshape",
+                )
+            housekeeping["ops"] = ops
+    if "ops" in housekeeping and housekeeping.get("mode", "assigned") == "assigned":
+        raise UsageError(
+            "housekeeping_ops without a way to treat them",
+            where="--set",
+            hint="add --set housekeeping=follow or --set housekeeping=default",
+        )
+    made = Rules(
+        SizeRules(**sizes) if sizes else None,
+        Housekeeping(**housekeeping) if housekeeping else None,
+    )
+    if made.housekeeping is not None:
+        made.housekeeping.check()
+    if made.sizes is not None:
+        made.sizes.check()
+    return made
+
 
 ALL = "all"
 
@@ -92,7 +166,6 @@ def partition(
     folder: Path | None,
 ) -> None:
     """Cut MODEL into groups of nodes that a device can run whole."""
-    from hetsim.cli.partition_rules import read_rules
     from hetsim.cli.question import read_problem
     from hetsim.partitioning.affinity import affinity_of_model
     from hetsim.partitioning.affinity_file import load_affinity

@@ -10,16 +10,16 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import (
+from hetsim.cli.options.common import common_options, force_option, json_option, report_option
+from hetsim.cli.options.load import place_options
+from hetsim.cli.options.question import (
     contention_option,
+    limit_options,
+    model_options,
     pessimistic_option,
     platform_options,
     price_options,
 )
-from hetsim.cli.options.load import place_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, force_option, json_option, report_option
-from hetsim.cli.options.planning import limit_options
 
 if TYPE_CHECKING:
     from hetsim.workload.deployment import DynamicBatching, Routing
@@ -81,11 +81,10 @@ def place(
     a bound beside it; the best few are simulated, and each model is shown with the others
     and without.
     """
-    from hetsim.cli.load import said, workload_of
+    from hetsim.cli.files import check_targets
+    from hetsim.cli.load import said, told_where, workload_of
     from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.reports import report_of_placement
-    from hetsim.cli.told_where import told_where
-    from hetsim.cli.trace_and_out import check_targets
     from hetsim.cli.under_load import asked_of, with_options
     from hetsim.errors import UsageError
     from hetsim.provisioning.instances.offers import ALONE, MOST, SPLITS

@@ -10,9 +10,9 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import contention_option, cost_option, pessimistic_option
+from hetsim.cli.options.common import common_options, force_option, json_option, report_option
 from hetsim.cli.options.load import recommend_options
-from hetsim.cli.options.output import common_options, force_option, json_option, report_option
+from hetsim.cli.options.question import contention_option, cost_option, pessimistic_option
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
@@ -101,8 +101,8 @@ def recommend(
     no run tells is named as undecided. `hetsim devices` lists boards and devices; a catalog
     file says which links, hosts, numbers and prices they have.
     """
+    from hetsim.cli.files import check_targets
     from hetsim.cli.reports import report_of_recommendation
-    from hetsim.cli.trace_and_out import check_targets
     from hetsim.cost import DEFAULT_COST
     from hetsim.errors import UsageError
     from hetsim.provisioning.platforms.catalog import load_catalog

@@ -9,14 +9,17 @@ import click
 from click.core import ParameterSource
 
 from hetsim.cli.commands import Command
-from hetsim.cli.inject import inject_option, recovery_lines
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.common import common_options, json_option, output_options
 from hetsim.cli.options.load import load_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, output_options
-from hetsim.cli.options.planning import draws_option, strategy_options
-from hetsim.cli.options.running import run_options
+from hetsim.cli.options.question import (
+    draws_option,
+    model_options,
+    platform_options,
+    run_options,
+    strategy_options,
+)
+from hetsim.cli.running import inject_option, recovery_lines
 from hetsim.cli.verbs.emulate import check_emulate, emulate_options, run_emulated
 from hetsim.errors import UsageError
 
@@ -68,11 +71,11 @@ def run(
     for each other and are batched, and what became of them stands beside the simulation.
     """
     from hetsim.analysis.sureness import spread
-    from hetsim.cli.execute import Executor, execute, require_equal
+    from hetsim.cli.files import check_targets, leave, leave_report
     from hetsim.cli.load import OF_LOAD, OF_SIMULATION, given, said
-    from hetsim.cli.load_test import serve
     from hetsim.cli.question import read_plan
-    from hetsim.cli.trace_and_out import check_targets, leave, leave_report
+    from hetsim.cli.running import Executor, execute, require_equal
+    from hetsim.cli.under_load import serve
     from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.tables.plan import run_report
@@ -160,7 +163,7 @@ def _run_folder(
     timeout_s: float,
     seed: int,
 ) -> None:
-    from hetsim.cli.execute import require_equal
+    from hetsim.cli.running import require_equal
     from hetsim.cli.verbs.compile import compiled_run_record, compiled_run_report
     from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.run import open_compiled, run_compiled

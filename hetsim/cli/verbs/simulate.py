@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 import click
 
 from hetsim.cli.commands import Command
-from hetsim.cli.inject import inject_option
 from hetsim.cli.invocation import current
-from hetsim.cli.options.hardware import platform_options
+from hetsim.cli.options.common import common_options, from_zero, json_option, output_options
 from hetsim.cli.options.load import load_options
-from hetsim.cli.options.model import model_options
-from hetsim.cli.options.output import common_options, json_option, output_options
-from hetsim.cli.options.planning import (
+from hetsim.cli.options.question import (
     draws_option,
+    model_options,
+    platform_options,
+    seed_option,
     sensitivities_option,
     strategy_options,
     sustained_option,
     target_option,
 )
-from hetsim.cli.options.running import seed_option
-from hetsim.cli.options.values import from_zero
+from hetsim.cli.running import inject_option
 
 if TYPE_CHECKING:
     from hetsim.core.text import Record
@@ -82,12 +81,18 @@ def simulate(
     from hetsim.analysis.comparison import check_target
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
-    from hetsim.cli.inject import cost_lines, cost_record
+    from hetsim.cli.files import check_targets, leave, leave_report
     from hetsim.cli.load import OF_LOAD, given, said
-    from hetsim.cli.question import kept_as_supposed, read_plan, supposed
-    from hetsim.cli.trace_and_out import check_targets, leave, leave_report
+    from hetsim.cli.question import (
+        kept_as_supposed,
+        plan_beside,
+        read_plan,
+        show_beside,
+        show_sensitivities,
+        supposed,
+    )
+    from hetsim.cli.running import cost_lines, cost_record
     from hetsim.cli.under_load import play as under_load
-    from hetsim.cli.what_if import plan_beside, show_beside, show_sensitivities
     from hetsim.errors import UsageError
     from hetsim.placement.objective import kept_s
     from hetsim.reporting.tables.plan import simulation_report

@@ -8,12 +8,12 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.common import common_options, json_option
 from hetsim.core.text import fields
 from hetsim.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from hetsim.core.entries import Entry
+    from hetsim.core.plugins import Entry
 
 
 @click.command(cls=Command)
@@ -73,7 +73,7 @@ def _tell_complaints() -> None:
 
 
 def _show_one(entries: tuple[Entry, ...], name: str) -> None:
-    from hetsim.core.entries import PROMISES
+    from hetsim.core.plugins import PROMISES
     from hetsim.reporting.tables.comparison import names_table
 
     invocation = current()

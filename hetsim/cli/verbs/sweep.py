@@ -9,8 +9,8 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.output import common_options, json_option, report_options
-from hetsim.cli.options.running import address_option
+from hetsim.cli.options.common import common_options, json_option, report_options
+from hetsim.cli.options.question import address_option
 from hetsim.errors import UsageError
 
 
@@ -55,8 +55,8 @@ def sweep(
     error in its row. A sweep that was ended goes on where it was, and what was answered is not
     asked again.
     """
+    from hetsim.cli.files import check_targets
     from hetsim.cli.reports import report_of_sweep
-    from hetsim.cli.trace_and_out import check_targets
     from hetsim.reporting.tables.sweep import progress_text, sweep_record, sweep_report
     from hetsim.sweeping.files.reader import grid_schema, load_grid
     from hetsim.sweeping.verb import sweep as answer_all

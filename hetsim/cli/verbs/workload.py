@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.checked import show_checked
 from hetsim.cli.commands import Family
+from hetsim.cli.files import show_checked
 from hetsim.cli.invocation import current
-from hetsim.cli.options.output import common_options, json_option
+from hetsim.cli.options.common import common_options, json_option
 from hetsim.errors import WorkloadError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import click
 
 from hetsim.cli.commands import Family
 from hetsim.cli.invocation import current
-from hetsim.cli.options.output import common_options, json_option, wide_option
+from hetsim.cli.options.common import common_options, json_option, wide_option
 
 
 @click.group(cls=Family)

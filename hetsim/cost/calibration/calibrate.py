@@ -15,8 +15,7 @@ import numpy as np
 import yaml
 
 from hetsim.core.files import whole_file
-from hetsim.core.machine import memory_bytes
-from hetsim.core.room import out_of_room
+from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import significant
 from hetsim.cost.calibration.correcting import corrections, learnt_block, learnt_joins
 from hetsim.cost.calibration.fitting import (

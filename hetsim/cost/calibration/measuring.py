@@ -17,8 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from hetsim.core.files import append, read_regular, whole_file
-from hetsim.core.machine import memory_bytes
-from hetsim.core.room import out_of_room
+from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.cost.calibration.networks import networks
 from hetsim.device.kernels.timing import TimedNetwork, provider_of, time_network
 from hetsim.errors import InvalidInput

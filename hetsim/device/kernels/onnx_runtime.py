@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from hetsim.core.files import scratch_folder
 from hetsim.core.room import out_of_room
-from hetsim.core.scratch import scratch_folder
 from hetsim.errors import ExecutionError, UsageError
 from hetsim.graph.reading.onnx_types import plain
 from hetsim.graph.reading.session import SILENT, quiet_runtime

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hetsim.core.cache import ROOM
-from hetsim.core.files import TEXT_LIMIT_BYTES, open_regular, read_most
+from hetsim.core.files import ROOM, TEXT_LIMIT_BYTES, open_regular, read_most
 from hetsim.core.room import out_of_room
 from hetsim.device.artifact import onnxruntime_version
 from hetsim.errors import ExecutionError, InvalidInput

@@ -16,7 +16,7 @@ from weakref import finalize
 
 from numpy.typing import NDArray
 
-from hetsim.core.own_programs import started
+from hetsim.core.process import started
 from hetsim.core.room import out_of_room
 from hetsim.device.kernels.onnx_runtime import CompiledSubgraph, KernelSettings
 from hetsim.device.registry import SIMULATED

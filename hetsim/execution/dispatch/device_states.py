@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from hetsim.core.process import begun
 from hetsim.core.room import out_of_room
-from hetsim.core.threads import begun
 from hetsim.errors import ExecutionError, HetsimError, NoReplacement
 from hetsim.execution.dispatch.dispatcher import Dispatcher
 from hetsim.execution.dispatch.transport import Loaded, Post, Transport

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from hetsim.core.process import begun
 from hetsim.core.room import out_of_room
-from hetsim.core.threads import begun
 from hetsim.errors import (
     Cancelled,
     DeviceLost,

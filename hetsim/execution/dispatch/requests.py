@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hetsim.core import checks
-from hetsim.core.forking import refuse_child
+from hetsim.core.process import refuse_child
 from hetsim.errors import (
     HetsimError,
     TimedOut,

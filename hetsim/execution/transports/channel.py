@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import hetsim.errors
+from hetsim.core.process import begun
 from hetsim.core.room import out_of_room
-from hetsim.core.threads import begun
 from hetsim.errors import ExecutionError, OutOfRoom
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Post, kernel_fault

@@ -19,10 +19,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hetsim.core.own_programs import own_environment
+from hetsim.core.files import scratch_folder
+from hetsim.core.process import begun, own_environment
 from hetsim.core.room import no_room_in, out_of_room
-from hetsim.core.scratch import scratch_folder
-from hetsim.core.threads import begun
 from hetsim.errors import ClusterError
 from hetsim.execution.transports.processes import (
     INSIDE,

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from hetsim.core.locks import left_by_its_owner, own_folders, try_lock
-from hetsim.core.signals import ENDING, ending_left_to_others
+from hetsim.core.files import left_by_its_owner, own_folders, try_lock
+from hetsim.core.process import ENDING, ending_left_to_others
 
 
 def _in_main_thread() -> bool:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hetsim.core.forking import after_fork, keep
-from hetsim.core.systems import THREADS, need
+from hetsim.core.files import THREADS, need
+from hetsim.core.process import after_fork, keep
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.private_ray import (
     QUIET,

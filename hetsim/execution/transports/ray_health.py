@@ -12,8 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from hetsim.core.own_programs import own_environment
-from hetsim.core.threads import begun
+from hetsim.core.process import begun, own_environment
 from hetsim.errors import ClusterError, UsageError
 from hetsim.execution.transports.processes import Process, command_line, ending_waits
 

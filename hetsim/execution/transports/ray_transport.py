@@ -13,7 +13,7 @@ import numpy as np
 import ray
 from ray.exceptions import RayError
 
-from hetsim.core.threads import begun
+from hetsim.core.process import begun
 from hetsim.errors import ClusterError, DeviceLost, ExecutionError
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Lost, Post

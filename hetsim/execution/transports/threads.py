@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from hetsim.core.threads import begun
+from hetsim.core.process import begun
 from hetsim.errors import DeviceLost, ExecutionError, OutOfRoom
 from hetsim.execution.dispatch.dispatcher import Call
 from hetsim.execution.dispatch.transport import Ended, Fault, Fetched, Loaded, Post, kernel_fault

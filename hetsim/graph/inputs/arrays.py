@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.files import open_regular
-from hetsim.core.machine import memory_bytes
-from hetsim.core.room import out_of_room
+from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, RequestError, nearest
 from hetsim.graph.graph import ITEM_BITS, Graph, Tensor

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.machine import memory_bytes
+from hetsim.core.room import memory_bytes
 from hetsim.core.units import format_bytes
 from hetsim.errors import RequestError, UsageError
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor

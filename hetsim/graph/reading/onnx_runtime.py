@@ -15,8 +15,8 @@ from typing import Any
 
 import onnx
 
+from hetsim.core.files import scratch_folder
 from hetsim.core.room import no_room_in, out_of_room
-from hetsim.core.scratch import scratch_folder
 from hetsim.errors import ModelError
 from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes, tensors_of
 from hetsim.graph.reading.onnx_types import bytes_of, parse_type

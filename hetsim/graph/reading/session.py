@@ -12,8 +12,8 @@ from typing import Any
 
 import onnx
 
+from hetsim.core.process import ending_left_to_others
 from hetsim.core.room import check_memory, out_of_room
-from hetsim.core.signals import ending_left_to_others
 from hetsim.errors import ModelError, NoKernel
 from hetsim.graph.reading.onnx_file import external_bytes, inline_bytes
 from hetsim.graph.reading.structure import bodies

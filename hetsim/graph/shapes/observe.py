@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from hetsim.core.machine import memory_bytes, resident_bytes
-from hetsim.core.room import out_of_room
-from hetsim.core.scratch import scratch_folder
-from hetsim.core.threads import begun
+from hetsim.core.files import scratch_folder
+from hetsim.core.process import begun
+from hetsim.core.room import memory_bytes, out_of_room, resident_bytes
 from hetsim.core.units import format_bytes
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS, Graph

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetsim.core.cache import ROOM
-from hetsim.core.cache import cache_dir as cache_dir
-from hetsim.core.files import sha256_of
+from hetsim.core.files import ROOM, lasting_folder, sha256_of
+from hetsim.core.files import cache_dir as cache_dir
 from hetsim.core.room import out_of_room
-from hetsim.core.scratch import lasting_folder
 from hetsim.errors import ModelError, UsageError, nearest
 from hetsim.graph.graph import Tensor
 

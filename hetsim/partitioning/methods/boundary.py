@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hetsim.core.collecting import collecting_put_off
+from hetsim.core.process import collecting_put_off
 from hetsim.errors import ModelError
 from hetsim.graph.dag import Dag, joined
 from hetsim.problem.parts import GRAPH_INPUT

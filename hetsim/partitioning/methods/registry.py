@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import get_type_hints
 
-from hetsim.core.entries import Entry, Option, kind_in_words, meanings
+from hetsim.core.plugins import Entry, Option, kind_in_words, meanings
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.housekeeping import Housekeeping, Mode

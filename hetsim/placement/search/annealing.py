@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.code_folder import is_kept
-from hetsim.core.going import say
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import is_kept, machine_code
+from hetsim.core.progress import say
 from hetsim.placement.listing.list_schedule import Room, add, needs, remove
 from hetsim.placement.search.drafts import (
     ANSWER,

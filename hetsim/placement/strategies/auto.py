@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
-from hetsim.core.going import each, part
+from hetsim.core.progress import each, part
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import SURE, path_bound_of
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hetsim.core import deadline
-from hetsim.core.going import AT_MOST, before, say
+from hetsim.core.progress import AT_MOST, before, say
 from hetsim.errors import NotInstalled, OutOfMemory, UsageError
 from hetsim.placement.bounds.lower_bound import bound_of
 from hetsim.placement.coarsening import Coarse, pays_to_coarsen

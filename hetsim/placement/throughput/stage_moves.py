@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.code_folder import is_kept
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import is_kept, machine_code
 from hetsim.placement.listing.ranks import depth_first
 from hetsim.placement.throughput.costs import Floats, moving_values
 from hetsim.problem.parts import GRAPH_INPUT

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from hetsim.core import checks, going
+from hetsim.core import checks, progress
 from hetsim.errors import UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.registry import resolve as strategy_of
@@ -125,7 +125,7 @@ def place_of(
     ways: list[DynamicBatching | None] = [None, *dict.fromkeys(batchings)]
     found = []
     sought = []
-    for batching in going.each(ways, lambda one: "placements", high=0.3):
+    for batching in progress.each(ways, lambda one: "placements", high=0.3):
         each = offered(workload, platform, asked, made, batching=batching, splits=strategies)
         best = best_of(each.replicas, each.limit_s)
         found.append((each, best))
@@ -150,7 +150,7 @@ def place_of(
         lengths.append(replace(workload, duration_s=None, requests=most_requests))
     rows: list[tuple[Placed, tuple[Resolved, ...], Setup]] = []
     looked_at = tuple(candidates(found, most, routing or "least_finish"))
-    for candidate in going.each(looked_at, lambda one: "simulating", low=0.3, high=0.9):
+    for candidate in progress.each(looked_at, lambda one: "simulating", low=0.3, high=0.9):
         for one in served_ways(candidate, platform, routing=routing):
             resolved = resolve(one.deployment, workload, platform, asked, made)
             setup = set_up(resolved, workload, check_together(resolved, platform))

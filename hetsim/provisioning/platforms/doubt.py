@@ -15,7 +15,7 @@ from graphlib import TopologicalSorter
 import numpy as np
 
 from hetsim.analysis.sureness import normals
-from hetsim.core.going import say
+from hetsim.core.progress import say
 from hetsim.errors import UsageError
 from hetsim.provisioning.platforms.placements import lefts
 from hetsim.provisioning.platforms.plays import play_drawn, play_given

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.core import checks
-from hetsim.core.going import each, part, stage
+from hetsim.core.progress import each, part, stage
 from hetsim.errors import UsageError
 from hetsim.hardware.price import Price, parse_price
 from hetsim.hardware.routes import build_routes

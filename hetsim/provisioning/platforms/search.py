@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.going import Pace, say
+from hetsim.core.progress import Pace, say
 from hetsim.provisioning.platforms.bounds.bound import Bound, Slos, bound_of, choices, needs
 from hetsim.provisioning.platforms.bounds.pooled import pooled, pooled_drawn
 from hetsim.provisioning.platforms.bounds.prices import Under, alike, at_vector, matters

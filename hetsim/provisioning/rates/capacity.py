@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hetsim.core import checks
-from hetsim.core.going import each
+from hetsim.core.progress import each
 from hetsim.errors import Infeasible, UsageError
 from hetsim.hardware.spec import Platform
 from hetsim.placement.bounds.lower_bound import stated_bound

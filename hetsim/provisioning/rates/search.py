@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from hetsim.core.going import say
+from hetsim.core.progress import say
 from hetsim.simulation.service.figures import judged
 from hetsim.simulation.service.layout import Setup
 from hetsim.simulation.service.resolution import Resolved

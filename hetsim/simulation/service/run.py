@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.machine import memory_bytes
+from hetsim.core.room import memory_bytes
 from hetsim.errors import UsageError, WorkloadError
 from hetsim.simulation.autoscaling.serving import ScalingServing
 from hetsim.simulation.failures.serving import FailingServing

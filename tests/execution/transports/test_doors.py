@@ -19,7 +19,7 @@ import ray
 
 import hetsim
 from builders import BOX
-from hetsim.core.own_programs import own_environment
+from hetsim.core.process import own_environment
 from hetsim.execution.compiled.write import compile_plan
 from hetsim.execution.transports.ray_connection import RayConnection
 

@@ -312,7 +312,7 @@ def test_sigterm_waits_where_ray_sets_a_handler_of_its_own(folder: Path, moment:
 import signal
 import ray
 import ray._private.worker as worker
-from hetsim.cli.ended import Ended, ended_by_signals
+from hetsim.cli.main import Ended, ended_by_signals
 from hetsim.execution.transports.ray_connection import ray_connection
 real = getattr(worker, {moment!r})
 def told_to_end(*arguments, **options):

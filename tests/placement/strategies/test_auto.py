@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 import hetsim
-from hetsim.core.going import Told, heard_by
+from hetsim.core.progress import Told, heard_by
 from hetsim.graph.zoo import models as zoo
 from hetsim.hardware.catalog import platform_names
 from hetsim.problem.problem import Problem

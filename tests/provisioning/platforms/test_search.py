@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from every_placement import enumerated
-from hetsim.core.going import Told, heard_by, stage
+from hetsim.core.progress import Told, heard_by, stage
 from hetsim.provisioning.platforms.plays import play_given
 from hetsim.provisioning.platforms.policies import Placed, Policy, placed, policies_of
 from hetsim.provisioning.platforms.question import UNITS, Counts, Question

@@ -1,8 +1,4 @@
-"""How far long work is, for whoever listens: a program in a terminal, or nobody.
-
-What works says it where it knows it, by shares of its own; parts of parts are nested. It costs a
-look at a variable where nobody listens, and changes no answer.
-"""
+"""How far work is, told by what does it and heard by who shows it."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hetsim.analysis.comparison import compare
 from hetsim.analysis.explanation import explain
 from hetsim.analysis.lint.lint import lint
-from hetsim.core import deadline, going
-from hetsim.core.going import AT_MOST, Told, before, each, heard_by, part, say, stage
+from hetsim.core import deadline, progress
+from hetsim.core.progress import AT_MOST, Told, before, each, heard_by, part, say, stage
 from hetsim.placement.planning import plan
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
@@ -72,7 +72,7 @@ def test_shares_rise_within_their_part(weights: list[float], low: float, high: f
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the clock finds it a second later."""
     seconds = count()
-    monkeypatch.setattr(going, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(progress, "monotonic", lambda: float(next(seconds)))
 
 
 def test_what_comes_before_a_limit_leaves_that_and_its_own_rest(ticking: None) -> None:

@@ -1,0 +1,153 @@
+"""The process that hetsim runs in: its threads, signals, children and garbage collection."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from hetsim.core.room import out_of_room
+from hetsim.errors import UsageError
+from hetsim.version import package_folder
+
+_stacks: weakref.WeakSet[ExitStack] = weakref.WeakSet()
+
+
+def ended_by_this_process(stack: ExitStack) -> ExitStack:
+    """Return `stack`, which in a forked child has nothing to close."""
+    _stacks.add(stack)
+    return stack
+
+
+def refuse_child(owner: int, what: str) -> None:
+    """Raise UsageError in a process other than `owner`, in which `what` was opened."""
+    if os.getpid() != owner:
+        raise UsageError(
+            f"{what} was opened in process {owner}, from which this one was forked",
+            hint="open one here, or start this process by multiprocessing's 'spawn'",
+        )
+
+
+def after_fork(forget: Callable[[], None]) -> None:
+    """Have `forget` called in every forked child, where the system forks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=forget)
+
+
+def keep(thing: object) -> None:
+    """Keep an object until the process has ended: at its end Python would close generators."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
+def _forget() -> None:
+    for stack in tuple(_stacks):
+        keep(stack.pop_all())
+
+
+after_fork(_forget)
+
+
+def begun(thread: threading.Thread, where: str | None = None) -> threading.Thread:
+    """Start a thread, and return it.
+
+    Raises OutOfRoom, at `where`, where the system has none to give.
+    """
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError) as error:
+        raise out_of_room(error, where) or error from error
+    return thread
+
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Where the system has them: being told to, and the terminal closed."""
+
+
+@contextlib.contextmanager
+def ending_left_to_others() -> Iterator[None]:
+    """Have threads that start within, of libraries too, let others have these signals.
+
+    The system gives a signal to any thread that does not hold it back: where each but the main one
+    does, the main thread alone decides when it comes. Nothing where the system has no masks.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def own_environment() -> dict[str, str]:
+    """Return the environment for a Python process that hetsim starts.
+
+    Neither the working directory nor the folder of a script is on its path. An empty entry of
+    ``PYTHONPATH``, as ``export PYTHONPATH=$PYTHONPATH:/opt/x`` makes one, is the working directory.
+    """
+    inherited = os.environ.get("PYTHONPATH", "")
+    kept = () if sys.flags.ignore_environment else elsewhere(inherited.split(os.pathsep))
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(kept)}
+
+
+def elsewhere(path: Iterable[str]) -> list[str]:
+    """Return the entries of a search path that are not the working directory, as absolute paths."""
+    try:
+        here = os.path.realpath(os.getcwd())
+    except OSError:
+        # It was removed: what is relative to it is nowhere.
+        return [entry for entry in path if os.path.isabs(entry)]
+    # Import hooks put words of their own on the path, which are no folders.
+    absolute = [os.path.abspath(one) if os.path.exists(one or os.curdir) else one for one in path]
+    return [entry for entry in absolute if os.path.realpath(entry) != here]
+
+
+def started(module: str, function: str, *numbers: int, **how: Any) -> subprocess.Popen[Any]:
+    """Start a process that calls a function of this package with `numbers`.
+
+    It finds this package where this process did, and other modules where this process would, the
+    working directory excepted. `how` is for ``Popen``.
+    """
+    start = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import hetsim; del sys.path[0]; "
+        "sys.path += [entry for entry in sys.argv[2:] if entry not in sys.path]; "
+        f"from {module} import {function}; {function}({', '.join(map(str, numbers))})"
+    )
+    command = [sys.executable, "-P", "-c", start, str(package_folder().parent)]
+    return subprocess.Popen([*command, *elsewhere(sys.path)], env=own_environment(), **how)
+
+
+_lock = threading.Lock()
+_inside = [0]
+_was_enabled = [False]
+
+
+@contextmanager
+def collecting_put_off() -> Iterator[None]:
+    """Look for no circles inside, nor in other threads meanwhile.
+
+    Each search goes through all that there is, so that searches take longer the more is made.
+    Calls may overlap; after the last, it is as before the first.
+    """
+    with _lock:
+        if not _inside[0]:
+            _was_enabled[0] = gc.isenabled()
+            gc.disable()
+        _inside[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside[0] -= 1
+            if not _inside[0] and _was_enabled[0]:
+                gc.enable()
