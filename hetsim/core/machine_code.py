@@ -83,7 +83,10 @@ _making = threading.RLock()
 
 
 def machine_code(
-    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+    function: Callable[..., Any],
+    *parts: Callable[..., Any],
+    inline: bool = False,
+    forced: bool = True,
 ) -> Compiled:
     """Return `function`, of the subset of Python that numba knows, as machine code.
 
@@ -93,22 +96,28 @@ def machine_code(
     `parts` are functions that it or other parts call, by their own names, each after those that
     it calls; a part takes the place of whatever else bears its name. `inline` puts the parts' code
     wherever they are called, which pays where they are small and called often; such a function
-    and its parts make no arrays, and take named tuples by reference (``records``).
+    and its parts make no arrays, and take named tuples by reference (``records``). Not `forced`,
+    LLVM judges which: the largest functions are compiled in a third of the time.
 
     Division follows numpy: by zero it gives infinity or NaN. Machine code is kept in a folder of
     the user's own, never beside the package, where others may write; without such a folder every
     process makes it anew. Of processes that need the same function at once, one makes it.
     """
-    return Compiled(function, parts, inline)
+    return Compiled(function, parts, inline, forced)
 
 
 class Compiled:
     """A function as machine code, for arguments of any types that numba takes."""
 
     def __init__(
-        self, function: Callable[..., Any], parts: Sequence[Callable[..., Any]], inline: bool
+        self,
+        function: Callable[..., Any],
+        parts: Sequence[Callable[..., Any]],
+        inline: bool,
+        forced: bool,
     ) -> None:
         self._of = function, tuple(parts), inline
+        self._part_options: dict[str, Any] = {"forceinline": True} if inline and forced else {}
         self._made: Any = None
         self._given: Callable[[tuple[Any, ...]], Sequence[Any]] = tuple
 
@@ -116,6 +125,12 @@ class Compiled:
     def found(self) -> int:
         """For how many types of arguments machine code was found where it is kept."""
         return 0 if self._made is None else sum(self._made.stats.cache_hits.values())
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is most likely kept, and only to be loaded."""
+        function, parts, inline = self._of
+        return is_kept(function, *parts, inline=inline)
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it. The first call with arguments of their types loads or makes it."""
@@ -127,9 +142,8 @@ class Compiled:
 
     def _load(self) -> None:
         function, parts, inline = self._of
-        part_options: dict[str, Any] = {}
+        part_options = dict(self._part_options)
         if inline:
-            part_options["forceinline"] = True
             try:
                 from hetsim.core.records import Part, Records
             except (ImportError, AttributeError) as error:

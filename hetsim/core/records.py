@@ -208,14 +208,28 @@ class _Unoptimised(JITCodeLibrary):
     def _optimize_final_module(self) -> None:
         """Leave the module as it was lowered."""
 
+    def _optimize_functions(self, module: Any) -> None:
+        """Leave its functions as they were lowered, too."""
+        module.data_layout = self._codegen._data_layout
+
+    def _finalize_final_module(self) -> None:
+        """Give the module to callers alone: nothing runs it by itself, so nothing is emitted."""
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
 
 class Part(Compiler):
-    """numba's own steps, into a library that is not optimised.
+    """numba's own steps, for code that callers alone run, who optimise and emit it with theirs.
 
-    Else LLVM would optimise each part once for every level of calls above it.
+    Else LLVM would do both once for every level of calls above it.
     """
 
     def _compile_bytecode(self) -> Any:
-        codegen = self.state.targetctx.codegen()
-        self.state.library = _Unoptimised(codegen, self.state.func_id.func_qualname)
-        return super()._compile_bytecode()
+        state = self.state
+        state.library = _Unoptimised(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        made = super()._compile_bytecode()
+        # numba looks the code up by a function of C, of which nobody calls this one.
+        entry: Any = [].append
+        state.targetctx.insert_user_function(entry, made.fndesc, [made.library])
+        return made._replace(entry_point=entry)

@@ -186,7 +186,7 @@ def _run_as_it_stands() -> None:
     from hetsim.core import machine_code
 
     def uncompiled(
-        function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+        function: Callable[..., Any], *parts: Callable[..., Any], **_: bool
     ) -> Callable[..., Any]:
         linked: dict[str, Any] = {}
         for part in (*parts, function):
@@ -199,6 +199,7 @@ def _run_as_it_stands() -> None:
             with numpy.errstate(all="ignore"):
                 return linked[function.__name__](*arguments)
 
+        called.kept = False  # type: ignore[attr-defined]
         return called
 
     machine_code.machine_code = uncompiled

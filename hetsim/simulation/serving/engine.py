@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.errors import UsageError
 from hetsim.simulation.clock import heaps, virtual_time
 from hetsim.simulation.clock.heaps import with_room
@@ -446,9 +446,9 @@ def _first_window(first: Sequence[int]) -> int:
     return next(window for window in (64, 32, 16) if window == 16 or window * largest <= AT_FIRST)
 
 
-COMPILE_FROM, LEAST = 250_000, 500
-"""Task events that take plain Python a second, of all that a process plays; of one play, those that
-outweigh handing over its arrays."""
+COMPILE_FROM, LOAD_FROM, LEAST = 250_000, 125_000, 500
+"""Task events that take plain Python a second, of all that a process plays; the time of loading
+machine code that is kept; and of one play, those that outweigh handing over its arrays."""
 
 
 class _Unused:
@@ -507,9 +507,8 @@ _IN_TURNS = (
 )  # fmt: skip
 
 
-@functools.cache
-def compiled(*, turns: bool = False, queues: bool = True) -> Callable[..., int]:
-    """Return ``driver.advance`` as machine code. The first call in a process loads or makes it.
+def _compiled(*, turns: bool = False, queues: bool = True) -> Compiled:
+    """Machine code of ``driver.advance``, which the first call in a process loads or makes.
 
     `turns`: whether models take turns in memory; `queues`: whether requests ever wait in one.
     """
@@ -520,9 +519,17 @@ def compiled(*, turns: bool = False, queues: bool = True) -> Callable[..., int]:
         driver.ring, driver.answered, driver.answer, driver.full, driver.sized, driver.finish,
         driver.come, driver.look if queues else _Unused.look,
     )  # fmt: skip
-    return machine_code(driver.advance, *parts, inline=True)
+    return machine_code(driver.advance, *parts, inline=True, forced=False)
+
+
+compiled = functools.cache(_compiled)
 
 
 def pays(events: float) -> bool:
-    """Return whether so many task events are for machine code; see ``left_to_python.pays``."""
-    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM)
+    """Return whether so many task events are for machine code; see ``left_to_python.pays``.
+
+    What is kept on disk costs its loading alone.
+    """
+    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM) or (
+        events >= LOAD_FROM and any(_compiled(queues=queues).kept for queues in (False, True))
+    )
