@@ -233,7 +233,7 @@ class Evidence:
     of : str
         Whose figures they are: devices or links with the same are off by the same factor.
     status : str
-        The weakest of the figures that prices need, see ``hetsim.hardware.provenance``.
+        The weakest of the figures that prices need, see ``hetsim.hardware.kernel_figures``.
     sd : float
         Standard deviation of the logarithm of the factor; 0: taken as exact.
     common : float

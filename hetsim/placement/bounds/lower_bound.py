@@ -174,7 +174,7 @@ MOST_CHOICES = 64
 @checks.takes(
     problem=checks.instance("hetsim.problem.problem:Problem"),
     objective=checks.text,
-    affinity=checks.instance("hetsim.partitioning.affinity.affinity:Affinity"),
+    affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
 )
 def lower_bound(
     problem: Problem,

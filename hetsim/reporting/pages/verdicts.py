@@ -14,7 +14,7 @@ from hetsim.reporting.words.text import (
     listed,
     percent,
 )
-from hetsim.workload import slo
+from hetsim.workload.workload import percentile_of
 
 Found = Mapping[str, Any]
 """A record, or a part of one."""
@@ -110,7 +110,7 @@ def _service(record: Found) -> str:
     for stream in record["streams"]:
         known = {one["percentile"]: one for one in stream["percentiles"]}
         for objective in stream["objectives"]:
-            one = known.get(slo.percentile_of(float(objective["share_on_time"])))
+            one = known.get(percentile_of(float(objective["share_on_time"])))
             at_s = float("inf") if one is None or one["latency_s"] is None else one["latency_s"]
             found.append((at_s / objective["latency_s"], stream["name"], objective, one))
     if not found:
@@ -120,7 +120,7 @@ def _service(record: Found) -> str:
     answers = {each["verdict"] for row in record["streams"] for each in row["objectives"]}
     answer = "Missed" if "misses" in answers else "Met" if answers == {"meets"} else "Undecided"
     _, name, objective, one = max(found, key=lambda row: row[0])
-    of = f"p{slo.percentile_of(float(objective['share_on_time'])):g}"
+    of = f"p{percentile_of(float(objective['share_on_time'])):g}"
     text = f"{answer}: {name}, {of} <= {seconds(objective['latency_s'])} asked"
     if record["state"] == "overloaded":
         return f"{text}; more comes than is carried, so that latency grows without end."
