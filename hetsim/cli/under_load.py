@@ -152,8 +152,8 @@ def play(load: Load) -> None:
         served_beside_record,
         served_beside_report,
     )
-    from hetsim.reporting.tables.records import service_record
     from hetsim.reporting.tables.service import service_report
+    from hetsim.reporting.tables.service_record import service_record
     from hetsim.simulation.service.cost import Prices, cost_of, priced
     from hetsim.simulation.service.resolution import Made
     from hetsim.simulation.service.serving import at_bad_end, fixed, serve

@@ -33,7 +33,7 @@ def folder_of(
 ) -> Path | None:
     """Return the folder of a function's machine code, which exists; None where there can be none.
 
-    It lies where ``NUMBA_CACHE_DIR`` says, or else in ``cache.private_folder``. Its name is a
+    It lies where ``NUMBA_CACHE_DIR`` says, or else in ``files.private_folder``. Its name is a
     digest of all that the machine code depends on and numba does not look at: numba compares
     types, its own version, the processor and the file of the outermost function, but neither
     functions and constants of other files nor the fields of named tuples, which are found by place.

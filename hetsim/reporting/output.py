@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hetsim.core.files import create, draft_folder, sha256_of, whole_file
 from hetsim.core.room import out_of_room
 from hetsim.errors import InvalidInput, UsageError
-from hetsim.problem.problem import Problem
-from hetsim.problem.record import supposed_record
 from hetsim.version import __version__
+
+if TYPE_CHECKING:
+    from hetsim.problem.problem import Problem
 
 Text = str | Iterable[str]
 """What a file is to hold, whole or in pieces, of which each is forgotten when it is written."""
@@ -151,6 +152,8 @@ def manifest_json(
     run, such as wall-clock seconds; `others` are the problems of further models on the platform,
     `files` what else was read, by what it is.
     """
+    from hetsim.problem.record import supposed_record
+
     platform = problem.platform
     record: dict[str, Any] = {
         "schema": "hetsim-manifest/1",

@@ -48,7 +48,7 @@ def merge(dag: Dag, device_of: Sequence[int], host: int | None = None) -> list[i
     ones are scanned once for each of the two steps.
 
     A scan decides every edge once and takes nothing back, so that it can miss the minimum.
-    Weakly connected parts of up to ``fewest.SEARCHED_UP_TO`` nodes, of graphs of up to
+    Weakly connected parts of up to ``SEARCHED_UP_TO`` nodes, of graphs of up to
     THOROUGH_UP_TO, are searched for it: there are no fewer groups, off the host first, there.
 
     Complexity: O((V + E) * VISITS_PER_EDGE) at most; near linear on layered graphs.

@@ -200,7 +200,7 @@ class Lists(NamedTuple):
 
     devices: int  # Number of devices; gaps that there is space for on a stream
     room: int
-    seconds: Array  # As in ``columns.Columns``; `back` is zero where slots count by their end alone
+    seconds: Array  # As in ``ranks.Columns``; `back` is zero where slots count by their end alone
     made_at: Array
     made_bytes: Array
     reader_at: Array
@@ -217,7 +217,7 @@ class Lists(NamedTuple):
     starts: Array  # [streams room]
     ends: Array
     gaps: Array
-    at: Array  # Weights, as ``room.Room`` has them; `left` is empty where memory is not modelled
+    at: Array  # Weights, as ``Room`` has them; `left` is empty where memory is not modelled
     of: Array
     nbytes: Array
     held: Array

@@ -67,7 +67,7 @@ class Auto(Constrained):
     registered, those of other packages included; and, with `search`, ``local-search``, once as
     it is asked alone and once from the best of all others, ``exact`` and the dynamic programs. For
     throughput the best is held against replicas among which requests are dealt out
-    (``replication.replicated``). Each is asked with the options that it has by default, so
+    (``replicas.replicated``). Each is asked with the options that it has by default, so
     that none of those tried has a better plan when it is asked alone; on more than WHOLE nodes the
     strategies for throughput alone search less. All are judged by ``objective.judge``, which is
     what ``compare`` reports. What is too dear for the number of tasks is left out by the tables

@@ -58,7 +58,7 @@ class Single:
 class Multi(Constrained):
     """A copy of the whole model on each device; the busiest takes the least a request.
 
-    Shares are those of ``deal.best_counts``: with unlike devices the faster one gets more, and
+    Shares are those of ``replicas.best_counts``: with unlike devices the faster one gets more, and
     one that is too slow to help gets none. With one request in flight the copies do nothing
     for latency.
 

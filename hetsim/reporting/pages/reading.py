@@ -55,6 +55,8 @@ def whole(*read: Left) -> Iterator[None]:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        if isinstance(error, AttributeError | TypeError):
+            what = "a value has another type than its schema says"
         raise InvalidInput(
             f"its record of '{read[0].record['schema']}' is not whole: {what}",
             where=" or ".join(left.source for left in read),

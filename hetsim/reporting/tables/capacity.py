@@ -14,9 +14,9 @@ from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.rates.answer import Capacity, Carried, nearest_miss
 from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.records import service_record
 from hetsim.reporting.tables.redundancy import choices_record, choices_text
 from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, count, percent

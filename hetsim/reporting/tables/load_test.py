@@ -13,8 +13,8 @@ from hetsim.core.text import fields
 from hetsim.core.units import format_seconds
 from hetsim.execution.serving.load_test import Host, Late, LoadTest, Outputs
 from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.records import service_record
 from hetsim.reporting.tables.service import served_text
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
 from hetsim.reporting.words.text import (
     ABSENT,

@@ -13,7 +13,7 @@ from hetsim.core.text import fields, plain
 from hetsim.problem.record import problem_record
 from hetsim.provisioning.instances.answer import Apart, Placed, Placement, Sought
 from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.records import service_record
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, bytes_text, latency_text, percent, seconds_text

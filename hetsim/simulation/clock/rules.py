@@ -13,7 +13,7 @@ same where devices fail, or the wall clock, tells what happens by two verbs and 
     What devices start: each, of the subgraphs whose inputs are present and whose turn it is within
     their request, those of the earliest request of the lowest rank, while streams are free.
 
-All three leave what starts in ``state.starting``, for the caller to take. At one instant, in this
+All three leave what starts in ``State.starting``, for the caller to take. At one instant, in this
 order, until nothing more happens at it: what ends now ends, by (request, task), and requests that
 come now are admitted by number, what starts by either at once after it, so that tasks of no
 duration end within the same step; then devices start what they can.

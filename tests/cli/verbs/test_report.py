@@ -51,7 +51,11 @@ def test_what_goes_wrong_is_one_line(cli: Cli, answers: AnswersOnDisk, tmp_path:
     for source, code, said in (
         (tmp_path / "missing", 3, "missing: cannot read"),
         (broken, 3, "broken.json: its record of 'hetsim-comparison/1' is not whole"),
-        (odd, 3, "odd.json: its record of 'hetsim-comparison/1' is not whole: a dict where there "),
+        (
+            odd,
+            3,
+            "odd.json: its record of 'hetsim-comparison/1' is not whole: a value has another type",
+        ),
         (other, 3, "other.json: no report is made of a 'hetsim-zoo/1'"),
     ):
         made = cli("report", str(source), "-o", out)

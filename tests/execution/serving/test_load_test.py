@@ -21,7 +21,7 @@ from hetsim.execution.serving.load_test import LoadTest
 from hetsim.execution.serving.serve import load_test
 from hetsim.execution.transports.ray_connection import RayConnection
 from hetsim.execution.worker import DeviceWorker
-from hetsim.reporting.tables.records import service_record
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.workload.arrivals import Closed, Poisson
 from hetsim.workload.deployment import DynamicBatching, Instances, QueuePolicy, Served
 from onnx_builders import make_model, op, value

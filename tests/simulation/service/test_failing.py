@@ -12,7 +12,7 @@ import hetsim
 from deployments import alone_s, deployed, poisson
 from hetsim.core.text import to_json
 from hetsim.errors import UsageError
-from hetsim.reporting.tables.records import service_record
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.failures.serving import Spell
 from hetsim.simulation.service.failures import felt_by, windows_of
 from hetsim.simulation.service.serving import serve

@@ -13,7 +13,7 @@ import pytest
 import hetsim
 from deployments import alone_s, deployed, model_at, poisson
 from hetsim.core.text import to_json
-from hetsim.reporting.tables.records import service_record
+from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.service.resolution import Asked, resolve
 from hetsim.simulation.service.service import stability_of
 from hetsim.simulation.service.serving import at_bad_end, serve

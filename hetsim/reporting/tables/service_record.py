@@ -1,0 +1,263 @@
+"""Services as plain records: what became of a workload, the same bytes for the same question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hetsim.core.text import fields
+from hetsim.problem.record import problem_record
+from hetsim.reporting.tables.service import Fixed, served_text
+from hetsim.reporting.tables.workload import failing_record
+from hetsim.simulation.service.cost import Cost
+from hetsim.simulation.service.replicas import Scaled
+from hetsim.simulation.service.resolution import devices_of
+from hetsim.simulation.service.service import (
+    Failed,
+    ModelService,
+    Period,
+    Service,
+    StreamService,
+    Use,
+)
+from hetsim.statistics.intervals import Mean, Percentile
+
+if TYPE_CHECKING:
+    pass
+
+
+def service_record(
+    service: Service,
+    worse: Service | None = None,
+    cost: Cost | None = None,
+    fixed: Sequence[Fixed] = (),
+) -> dict[str, Any]:
+    """Return the record for ``to_json``.
+
+    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs; `fixed`
+    is the same where replicas do not come and go.
+    """
+    workload = service.workload
+    first = service.resolved[0].problem
+    return {
+        "schema": "hetsim-service/1",
+        "problem": problem_record(first),
+        "served": [
+            {
+                "model": one.served.model,
+                "problem": problem_record(one.problem),
+                "text": served_text(one),
+                "loading": one.served.loading,
+                "batch_sizes": list(one.served.sizes),
+                "variants": [dict(dims) for dims in one.variants],
+                "instances": [
+                    {
+                        "count": entry.count,
+                        "strategy": plans[0][0].strategy,
+                        "devices": sorted(devices_of(plans)),
+                        "max_in_flight": one.served.in_flight(entry) or None,
+                        "seconds": [list(row) for row in seconds],
+                    }
+                    for entry, plans, seconds in zip(
+                        one.served.instances, one.plans, one.seconds, strict=True
+                    )
+                ],
+            }
+            for one in service.resolved
+        ],
+        "seed": workload.seed,
+        **fields(service, "requests duration_s"),
+        "warm_up_s": workload.warm_up_s,
+        **fields(
+            service,
+            "end state bottleneck on_time energy_j energy_per_1000_on_time_j=energy_per_1000_j",
+        ),
+        "cost": None if cost is None else cost_record(cost),
+        "bad_end": None
+        if worse is None
+        else {
+            **fields(worse, "state bottleneck"),
+            "streams": [_stream_record(one) for one in worse.streams],
+        },
+        "streams": [_stream_record(one) for one in service.streams],
+        "models": [_model_record(one) for one in service.models],
+        "devices": {
+            name: {
+                **_use_record(use),
+                "energy_per_1000_on_time_j": service.per_1000(use.energy_j),
+                "memory_bytes": service.memory_bytes[name],
+            }
+            for name, use in service.devices.items()
+        },
+        "links": {name: _use_record(use) for name, use in service.links.items()},
+        "loading": [
+            fields(one, "model device loads nbytes alone_s seconds resident")
+            for one in service.loading
+        ],
+        **_scaled_record(service, fixed),
+        **_failures_record(service),
+    }
+
+
+_PART = "mean_s p50_s p99_s max_s"
+
+
+def _stream_record(one: StreamService) -> dict[str, Any]:
+    return {
+        **fields(
+            one,
+            "name model requests answered rejected_full=full rejected_expired=expired "
+            "throughput_per_s",
+        ),
+        "throughput_interval": _interval_record(one.throughput),
+        "latency_mean_s": one.mean_s,
+        "latency_mean_interval": _interval_record(one.mean),
+        "percentiles": [_percentile_record(each) for each in one.percentiles],
+        **{part: fields(getattr(one, part), _PART) for part in ("queue", "loading", "service")},
+        "batch_mean": one.batch,
+        "objectives": [
+            {
+                **fields(each, "share_on_time=slo.share latency_s=slo.latency_s on_time"),
+                **fields(each.verdict, "verdict=answer more_requests=more"),
+                "mlperf": fields(each.verdict.mlperf, "valid more_requests=more"),
+            }
+            for each in one.objectives
+        ],
+    }
+
+
+def _model_record(one: ModelService) -> dict[str, Any]:
+    state = one.stability
+    return {
+        **fields(one, "model batches"),
+        "stability": None
+        if state is None
+        else fields(state, "state caught_up_s backlog offered_per_s carried_per_s"),
+        "queue": {
+            "mean": one.queue.mean,
+            "mean_interval": _interval_record(one.queue.mean_interval),
+            "mean_inside": one.queue.mean_inside,
+            "mean_inside_interval": _interval_record(one.queue.inside_interval),
+            **fields(one.queue, "most beyond_most=beyond window_s"),
+            "waiting": one.queue.waiting.tolist(),
+            "inside": one.queue.inside.tolist(),
+        },
+        "instances": [_use_record(use) for use in one.instances],
+    }
+
+
+def _failures_record(service: Service) -> dict[str, Any]:
+    asked, failed = service.workload.failures, service.failures
+    if asked is None or failed is None:
+        return {}
+    return {"failures": {"asked": failing_record(asked), **failed_record(failed)}}
+
+
+def failed_record(failed: Failed) -> dict[str, Any]:
+    """Return what failures did."""
+    return {
+        **fields(failed, "random cut_off_s=cut_s"),
+        "devices": [fields(one, "device failures down_s") for one in failed.devices],
+        "models": [
+            {
+                **fields(one, "model available outages"),
+                "windows": [fields(window, "begin_s works_s end_s") for window in one.windows],
+            }
+            for one in failed.models
+        ],
+        "streams": [
+            {
+                **fields(one, "name lost_work=lost retried"),
+                "before": _period_record(one.before),
+                "during": _period_record(one.during),
+                "after": _period_record(one.after),
+            }
+            for one in failed.streams
+        ],
+    }
+
+
+def _period_record(one: Period) -> dict[str, Any]:
+    return {
+        **fields(one, "requests answered rejected latency_mean_s=mean_s"),
+        "percentiles": [_percentile_record(each) for each in one.percentiles],
+        "on_time": list(one.on_time),
+    }
+
+
+def _percentile_record(each: Percentile) -> dict[str, Any]:
+    return fields(each, "percentile latency_s=estimate_s low_s high_s confidence enough")
+
+
+def _use_record(one: Use) -> dict[str, Any]:
+    interval = _interval_record(one.interval)
+    return {**fields(one, "busy_s utilization energy_j"), "utilization_interval": interval}
+
+
+def _interval_record(one: Mean | None) -> dict[str, Any] | None:
+    return None if one is None else fields(one, "low high confidence enough")
+
+
+def _scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
+    """Return the record for JSON: nothing where no model is scaled."""
+    if not service.scaled:
+        return {}
+    return {
+        "autoscaling": {
+            "models": [_scaled_model(one) for one in service.scaled],
+            "fixed": [_fixed_record(one, cost) for one, cost in fixed],
+        }
+    }
+
+
+def _fixed_record(one: Service, cost: Cost) -> dict[str, Any]:
+    return {
+        "models": [
+            fields(each, "model replicas=config.max_replicas replica_seconds=replica_s")
+            for each in one.scaled
+        ],
+        "hardware_usd": cost.hardware_usd,
+        "streams": [
+            {
+                **fields(stream, "name p99_s"),
+                "on_time": [each.on_time for each in stream.objectives],
+            }
+            for stream in one.streams
+        ],
+    }
+
+
+def _scaled_model(one: Scaled) -> dict[str, Any]:
+    changes = one.changes()
+    return {
+        **fields(
+            one,
+            "model config replicas_mean=mean replicas_most=most starts start_mean_s=start_s "
+            "replica_seconds=replica_s replica_hours",
+        ),
+        "fewest": None
+        if one.fewest is None
+        else fields(one.fewest, "replica_seconds=replica_s work_seconds=work_s binds"),
+        "over_time": {
+            "at_s": [at_s for at_s, _, _ in changes],
+            "alive": [alive for _, alive, _ in changes],
+            "running": [running for _, _, running in changes],
+        },
+    }
+
+
+def cost_record(cost: Cost) -> dict[str, Any]:
+    """Return the record for JSON."""
+    return {
+        **fields(cost, "usd hardware_usd electricity_usd tariff_usd_per_kwh"),
+        "usd_per_1000_on_time": cost.per_1000(cost.usd),
+        **fields(cost, "unpriced no_lifetime=unspread"),
+        "charges": [
+            fields(
+                one,
+                "name usd_per_hour=price.usd_per_hour usd=price.usd years=price.years hourly_usd "
+                "energy_j rented_s of=price.of source=price.source",
+            )
+            for one in cost.charges
+        ],
+    }
