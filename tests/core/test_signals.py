@@ -13,6 +13,7 @@ from hetsim.core.process import ENDING, ending_left_to_others
 
 MASKS = """
 import json, os, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads of numpy are no matter here
 from hetsim.graph.reading.session import quiet_runtime
 quiet_runtime()
 held = {}
