@@ -6,7 +6,6 @@ import contextlib
 import gc
 import os
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -15,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hetsim.graph.dag import Dag
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "helpers"))
-from openvino_graph import OpenvinoGraph  # type: ignore[import-not-found]
+from hetsim.partitioning.ports import GraphNode, NodeGraph, collect
 
 DEVICES = ("ACCELERATOR", "HOST")
 
@@ -75,20 +72,23 @@ def _placed(node: Any, device: int) -> Any:
 
 
 def ids_by_its_rule(dag: Dag, device_of: Sequence[int]) -> list[int]:
-    """The raw ids that our boundary method gives the same model, with parameters and results."""
-    kinds: dict[str, str] = {}
-    sources: dict[str, list[str]] = {}
+    """The raw ids that ``collect`` gives the same model, its parameters and results included."""
+    nodes: list[GraphNode] = []
+    edges: list[tuple[str, str, int]] = []
     affinity: dict[str, str] = {}
 
-    def place(kind: str, v: int, *reads: str) -> None:
-        name = f"{kind}{v}"
-        kinds[name], sources[name], affinity[name] = kind, list(reads), DEVICES[device_of[v]]
+    def place(kind: str, v: int) -> None:
+        nodes.append(GraphNode(f"{kind}{v}", kind))
+        affinity[f"{kind}{v}"] = DEVICES[device_of[v]]
 
     for v, preds in enumerate(dag.preds):
-        place("op", v, *(f"op{u}" for u in preds or ()), *([] if preds else [f"parameter{v}"]))
+        place("op", v)
+        edges += [(f"op{u}", f"op{v}", port) for port, u in enumerate(preds)]
         if not preds:
             place("parameter", v)
+            edges.append((f"parameter{v}", f"op{v}", 0))
         if not dag.succs[v]:
-            place("result", v, f"op{v}")
-    ids, _ = OpenvinoGraph(kinds, sources).collected(affinity)
-    return [ids[f"op{v}"] for v in range(dag.n)]
+            place("result", v)
+            edges.append((f"op{v}", f"result{v}", 0))
+    found = collect(NodeGraph.of(nodes, edges), affinity).subgraph_id_per_node
+    return [found[f"op{v}"] for v in range(dag.n)]

@@ -113,7 +113,9 @@ def _reads_of(
     return reads, made, results
 
 
-def execution_order(ports: Sequence[Sequence[Port]], roots: Sequence[int]) -> list[int]:
+def execution_order(
+    ports: Sequence[Sequence[Port]], roots: Sequence[int], names: Sequence[str] = ()
+) -> list[int]:
     """Give what `roots` depend on in OpenVINO's order, sources before readers. O(V + E).
 
     Depth first, inputs by port, the last root first. Raises ModelError for a cycle.
@@ -127,7 +129,8 @@ def execution_order(ports: Sequence[Sequence[Port]], roots: Sequence[int]) -> li
         if not waiting:
             order[pending.pop()] = None
         elif node in opened:
-            raise ModelError("the node depends on itself", where=f"node '{node}'")
+            called = names[node] if names else node
+            raise ModelError("the node depends on itself", where=f"node '{called}'")
         else:
             opened.add(node)
             pending.extend(reversed(waiting))

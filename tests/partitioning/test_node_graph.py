@@ -1,0 +1,151 @@
+"""Graphs with parameters, constants, results and variables: what is refused, and where nodes go."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from hetsim.errors import ModelError, PlanError
+from hetsim.partitioning.ports import GraphNode, NodeGraph, collect
+
+
+def graph(nodes: str, edges: str) -> NodeGraph:
+    """Nodes as ``name:kind``, edges as ``source>target.port``."""
+    split = [edge.replace(".", ">").split(">") for edge in edges.split()]
+    return NodeGraph.of(
+        [GraphNode(*node.split(":")) for node in nodes.split()],
+        [(source, target, int(port)) for source, target, port in split],
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "complaint"),
+    [
+        ("a:paramter", "", r"node 'a': no kind of node 'paramter'; did you mean 'parameter'"),
+        ("a:op a:op", "", "node 'a': the name is used twice"),
+        ("abc:parameter r:result", "abd>r.0", "abd > r: no node 'abd'; did you mean 'abc'"),
+        ("a:parameter r:result", "a>r.1", r"node 'r': input ports \[1\] have gaps"),
+        ("a:op c:constant", "a>c.0", "node 'c': a constant has no inputs"),
+        ("a:op r:result", "a>r.0 a>r.1", "node 'r': a result has one input"),
+        ("r:result", "", "node 'r': a result has one input"),
+        ("p:parameter r:result o:op", "p>r.0 r>o.0", "node 'r': a node reads this result"),
+        ("p:parameter s:assign o:op", "p>s.0 s>o.0", "node 's': a node reads this assign"),
+        ("a:op p:parameter", "a>p.0", "node 'p': a parameter has no inputs"),
+        ("a:op s:assign", "a>s.0 a>s.1", "node 's': a assign has one input"),
+        ("s:assign", "", "node 's': a assign has one input"),
+        ("a:op b:op", "a>b.0 a>b.0", r"node 'b': input ports \[0, 0\] have gaps"),
+        ("a:op b:op", "a>b.-1", r"node 'b': input ports \[-1\] have gaps"),
+        ("a:op b:op", "a>b.2 a>b.0", r"node 'b': input ports \[0, 2\] have gaps"),
+        ("abc:op r:result", "abc>s.0", "abc > s: no node 's'"),
+    ],
+)
+def test_broken_graphs_are_refused(nodes: str, edges: str, complaint: str) -> None:
+    with pytest.raises(ModelError, match=complaint):
+        graph(nodes, edges)
+
+
+def test_cycles_and_dead_nodes_are_named() -> None:
+    cycle = graph("a:op b:op r:result", "a>b.0 b>a.0 b>r.0")
+    with pytest.raises(ModelError, match=r"node '[ab]': the node depends on itself"):
+        cycle.ordered()
+    dead = graph("p:parameter a:op b:op r:result", "p>a.0 a>r.0 a>b.0")
+    with pytest.raises(ModelError, match="node 'b': no result depends on the node"):
+        dead.ordered()
+
+
+def test_nodes_come_depth_first_from_the_last_parameter_assign_and_result() -> None:
+    met = [0, 0]
+    for seed in range(60):
+        rng = random.Random(seed)
+        ops = [f"o{k}" for k in range(rng.randint(1, 8))]
+        ends = [f"r{k}" for k in range(rng.randint(1, 3))] + [f"s{k}" for k in range(2)]
+        sources: dict[str, list[str]] = {name: [] for name in ("p0", "p1", "c0")}
+        for name in [*ops, *ends]:
+            above = [one for one in sources if one[0] not in "rs"]
+            sources[name] = rng.choices(above, k=1 if name in ends else rng.randint(0, 3))
+        if seed % 2:
+            read = {source for ports in sources.values() for source in ports}
+            sources |= {f"s{u}": [u] for u in (*ops, "c0") if u not in read}
+        kinds = {"p": "parameter", "c": "constant", "o": "op", "r": "result", "s": "assign"}
+        names = list(sources)
+        rng.shuffle(names)
+        edges = [(u, v, port) for v, ports in sources.items() for port, u in enumerate(ports)]
+        rng.shuffle(edges)
+        made = NodeGraph.of([GraphNode(name, kinds[name[0]]) for name in names], edges)
+        assert made.sources() == {name: tuple(ports) for name, ports in sources.items()}
+        expected: dict[str, None] = {}
+
+        def visit(name: str, sources: Any = sources, expected: Any = expected) -> None:
+            for source in sources[name]:
+                visit(source)
+            expected[name] = None
+
+        for letter in "psr":
+            for root in [name for name in reversed(names) if name.startswith(letter)]:
+                if root not in expected:
+                    visit(root)
+        met[len(expected) < len(names)] += 1
+        if len(expected) < len(names):
+            with pytest.raises(ModelError, match="no result depends on the node"):
+                made.ordered()
+        else:
+            assert made.ordered() == tuple(expected)
+    assert min(met) >= 20
+
+
+def test_affinities_name_every_node_and_no_other() -> None:
+    small = graph("p:parameter relu:op r:result", "p>relu.0 relu>r.0")
+    with pytest.raises(PlanError, match="affinity: node 'relu' has no device"):
+        collect(small, {"p": "cpu"})
+    with pytest.raises(PlanError, match="affinity: no node 'rely'; did you mean 'relu'"):
+        collect(small, {"p": "cpu", "rely": "cpu"})
+    # A result needs no entry, and one that it has does not count.
+    assert collect(small, {"p": "cpu", "relu": "cpu"}) == collect(
+        small, {"p": "cpu", "relu": "cpu", "r": "npu"}
+    )
+
+
+def test_an_assign_stays_where_its_variable_is_read() -> None:
+    edges = [("p", "read", 0), ("read", "add", 0), ("add", "set", 0), ("add", "r", 0)]
+    device = {"p": "cpu", "read": "cpu", "add": "npu", "set": "npu", "other": "npu"}
+
+    def found(variable: str | None) -> dict[str, str]:
+        nodes = [
+            GraphNode("p", "parameter"),
+            GraphNode("read", "readvalue", "state"),
+            GraphNode("add", "op"),
+            GraphNode("set", "assign", variable),
+            GraphNode("other", "readvalue", "other state"),
+            GraphNode("r", "result"),
+            GraphNode("s", "result"),
+        ]
+        parts = collect(NodeGraph.of(nodes, [*edges, ("other", "s", 0)]), device).subgraphs
+        return {name: part.device for part in parts for name in part.nodes}
+
+    assert found("state") == {**device, "set": "cpu", "r": "npu", "s": "npu"}
+    assert found("other state")["set"] == "npu"
+    assert found(None)["set"] == "npu"
+
+
+def test_a_constant_is_copied_into_every_reader() -> None:
+    shared = graph("p:parameter c:constant a:op b:op r:result", "p>a.0 c>a.1 a>b.0 c>b.1 b>r.0")
+    found = collect(shared, {"p": "cpu", "c": "cpu", "a": "cpu", "b": "npu"})
+    assert [(part.nodes, part.constants, part.inputs) for part in found.subgraphs] == [
+        (("p", "a"), ("c",), ("p",)),
+        (("b", "r"), ("c",), ("a",)),
+    ]
+    assert found.links == (((1, 0), (0, 0)),)
+
+
+def test_one_output_read_in_two_subgraphs_is_given_out_once() -> None:
+    fan = graph(
+        "p:parameter a:op b:op c:op d:op r:result s:result",
+        "p>a.0 a>b.0 a>b.1 a>c.0 b>d.0 d>r.0 c>s.0",
+    )
+    found = collect(fan, {"p": "x", "a": "x", "b": "y", "c": "z", "d": "y"})
+    assert [part.outputs for part in found.subgraphs] == [("a",), ("s",), ("r",)]
+    assert [part.inputs for part in found.subgraphs] == [("p",), ("a",), ("a",)]
+    assert found.links == (((1, 0), (0, 0)), ((2, 0), (0, 0)))
+    assert (found.parameters, found.results) == (((0, 0),), ((2, 0), (1, 0)))
