@@ -7,13 +7,20 @@ use on a machine. So each caller states the work that takes plain Python about a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from hetsim.core import deadline
 
+LOADING, LOADING_MORE = 0.5, 0.1
+"""Part of the work that is compiled from which what is kept is loaded: with numba, and after it."""
+
 _done: dict[Callable[..., Any], float] = {}
 """Work asked for in this process so far, by function."""
+
+_kept: dict[Callable[..., Any], bool] = {}
+"""Whether machine code of a function is kept, as far as it was asked."""
 
 
 def pays(
@@ -22,6 +29,7 @@ def pays(
     work: float,
     least: float,
     compile_from: float,
+    kept: Callable[[], bool] | None = None,
 ) -> bool:
     """Return whether so much work is for machine code; where it is not, it is left to Python.
 
@@ -33,7 +41,10 @@ def pays(
         What is left to Python else: work is added up by it.
     work, least, compile_from : float
         In one unit: what is asked for now, what it must be to outweigh handing over arrays, and
-        what is compiled, of all that this process has asked for.
+        what is compiled, of all that this process has asked for. What is kept from another process
+        is loaded from a part of that on.
+    kept : callable, optional
+        Says whether it is kept; absent: what `compiled` gives says it.
 
     Where a deadline leaves no time to compile, nothing new is.
     """
@@ -41,5 +52,12 @@ def pays(
         return False
     if compiled.cache_info().currsize > 0:
         return True
-    _done[function] = _done.get(function, 0.0) + work
-    return _done[function] >= compile_from and deadline.may_compile()
+    done = _done[function] = _done.get(function, 0.0) + work
+    if done >= compile_from and deadline.may_compile():
+        return True
+    loading = LOADING_MORE if "numba" in sys.modules else LOADING
+    if done < compile_from * loading or deadline.left_s() < deadline.LOAD_S:
+        return False
+    if function not in _kept:
+        _kept[function] = compiled.__wrapped__().kept if kept is None else kept()
+    return _kept[function]

@@ -19,13 +19,18 @@ def two() -> None:
     pass
 
 
-def compiled(loaded: int) -> Any:
-    return SimpleNamespace(cache_info=lambda: SimpleNamespace(currsize=loaded))
+def compiled(loaded: int, *, kept: bool = False) -> Any:
+    return SimpleNamespace(
+        cache_info=lambda: SimpleNamespace(currsize=loaded),
+        __wrapped__=lambda: SimpleNamespace(kept=kept),
+    )
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(left_to_python, "_done", {})
+    monkeypatch.setattr(left_to_python, "_kept", {})
+    monkeypatch.setattr(left_to_python, "LOADING_MORE", left_to_python.LOADING)
 
 
 def test_much_work_is_compiled_at_once_and_little_once_it_adds_up() -> None:
@@ -45,3 +50,11 @@ def test_a_deadline_leaves_time_to_compile_or_nothing_new_is() -> None:
     with deadline.until(deadline.now_s() + deadline.COMPILE_S / 2):
         assert not pays(compiled(0), one, 100, 10, 100)
         assert pays(compiled(1), one, 100, 10, 100)
+
+
+def test_what_is_kept_is_loaded_from_half_the_work_on() -> None:
+    assert [pays(compiled(0, kept=True), one, 20, 10, 100) for _ in range(3)] == [
+        False, False, True,
+    ]  # fmt: skip
+    with deadline.until(deadline.now_s() + deadline.LOAD_S / 2):
+        assert not pays(compiled(0, kept=True), two, 100, 10, 100)

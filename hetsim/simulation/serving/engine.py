@@ -446,9 +446,9 @@ def _first_window(first: Sequence[int]) -> int:
     return next(window for window in (64, 32, 16) if window == 16 or window * largest <= AT_FIRST)
 
 
-COMPILE_FROM, LOAD_FROM, LEAST = 250_000, 125_000, 500
-"""Task events that take plain Python a second, of all that a process plays; the time of loading
-machine code that is kept; and of one play, those that outweigh handing over its arrays."""
+COMPILE_FROM, LEAST = 250_000, 500
+"""Task events that take plain Python a second, of all that a process plays; of one play, those that
+outweigh handing over its arrays."""
 
 
 class _Unused:
@@ -526,10 +526,9 @@ compiled = functools.cache(_compiled)
 
 
 def pays(events: float) -> bool:
-    """Return whether so many task events are for machine code; see ``left_to_python.pays``.
+    """Return whether so many task events are for machine code; see ``left_to_python.pays``."""
+    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM, _kept)
 
-    What is kept on disk costs its loading alone.
-    """
-    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM) or (
-        events >= LOAD_FROM and any(_compiled(queues=queues).kept for queues in (False, True))
-    )
+
+def _kept() -> bool:
+    return any(_compiled(queues=queues).kept for queues in (False, True))
