@@ -68,11 +68,12 @@ UNDER_LOAD: dict[str, tuple[object, ...]] = {
 }  # fmt: skip
 
 VIEWS = {
+    "failed": {"timeline", "utilization", "provenance"},
     "lint": {"findings", "provenance"},
     "nodes": {"units", "provenance"},
     "nodes of a plan": {"units", "subgraphs", "provenance"},
 }
-"""Views of those that play nothing."""
+"""Views of those that play nothing, or where failures leave unknown what memory holds."""
 
 
 @pytest.fixture(scope="module")

@@ -212,7 +212,7 @@ def headline(record: Mapping[str, Any]) -> dict[tuple[str, ...], Leaf]:
 def tiles(top: Sequence[Change], note: Callable[[Change], str] = lambda one: "") -> Iterator[Tile]:
     """Yield the first figures that an answer is about, as they are now, each with a note."""
     for one in top[:TILES_MOST]:
-        yield Tile(one.name.replace("_", " "), one.texts()[1], note(one))
+        yield Tile(one.name.replace(" / ", " ").replace("_", " "), one.texts()[1], note(one))
 
 
 def record_tables(record: Mapping[str, Any], title: str) -> list[Table]:
