@@ -33,13 +33,10 @@ class MixedError(Exception):
 class Step(NodeView):
     """A node of one request, and what is to be changed so that it takes several.
 
-    What several requests give is what each gives alone, one after another along an axis, which so
-    is `size` times as long. Values without such an axis in `axes` are the same for all requests;
-    `stored` are the constants that can be repeated.
-
-    To be changed: `tiled` has inputs that are constants, and the axis along which each request
-    needs its own copy; `sizes` inputs of whole numbers, and those that they are to have; `reshape`
-    the shape that a Reshape in the place of the node gives, empty where it stays.
+    What several requests give is what each gives alone, one after another along an axis of `axes`,
+    which so is `size` times as long; other values are the same for all. `tiled` inputs, out of the
+    constants `stored`, get a copy for each request along an axis; `sizes` inputs of whole numbers
+    get others; `reshape` is the shape that a Reshape in the node's place gives.
     """
 
     axes: Mapping[str, int]
@@ -75,10 +72,7 @@ class Step(NodeView):
                 raise MixedError(f"its input {place} differs by request")
 
     def same(self, place: int, axis: int, length: int) -> None:
-        """Let an input that all share go along with requests of this length along its axis.
-
-        Of length 1 it is broadcast; one that has an entry for each is repeated for each request.
-        """
+        """Let an input that all share go along with requests of this length."""
         there = self.shape(place)[axis]
         if there == length > 1:
             self.repeat(place, axis)
@@ -543,13 +537,7 @@ def widen(
     weights_dir: Path | None,
     where: str,
 ) -> None:
-    """Let a model take several requests, in place; types of values are to be inferred anew.
-
-    `graph` is the same model, all of its shapes known; `inputs` those whose first dimension is 1
-    for one request. O(V + E), and the constants that each request has a copy of.
-
-    Raises ModelError where requests meet in a node, or nothing shows that they do not.
-    """
+    """Let a model of known shapes take several requests, in place; ModelError if they meet."""
     axes = dict.fromkeys(inputs, 0)
     taken = {*graph.tensors, *(tensor.name for tensor in proto.graph.initializer)}
     writer = _Writer(proto, taken, weights_dir)

@@ -17,14 +17,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rows:
-    """A list of node ids by node, in two arrays.
-
-    Attributes
-    ----------
-    at : int array [n + 1]
-        By node, where its row begins in `node`; at the end the length of `node`.
-    node : int array
-    """
+    """A list of node ids by node: row v is ``node[at[v]:at[v + 1]]``; `at` is [n + 1]."""
 
     at: Ints
     node: Ints
@@ -61,13 +54,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Dag:
-    """A directed acyclic graph over nodes 0 .. n-1, whose ids are a topological order.
-
-    Attributes
-    ----------
-    preds, succs : tuple of tuple of int
-        Adjacency by node, ascending and free of duplicates; u < v on every edge (u, v).
-    """
+    """A DAG over nodes 0 .. n-1 in topological order; neighbours ascend, without duplicates."""
 
     preds: tuple[tuple[int, ...], ...]
     succs: tuple[tuple[int, ...], ...]
@@ -92,13 +79,7 @@ class Dag:
 
     @classmethod
     def from_edges(cls, n: int, edges: Iterable[tuple[int, int]]) -> Dag:
-        """Build from edges (u, v) with 0 <= u < v < n; duplicates are merged. O(V + E log E).
-
-        Raises
-        ------
-        ModelError
-            Where an edge leaves the range or does not ascend.
-        """
+        """Build from edges (u, v) with 0 <= u < v < n, or raise ModelError. O(V + E log E)."""
         succs: list[set[int]] = [set() for _ in range(n)]
         preds: list[set[int]] = [set() for _ in range(n)]
         for u, v in edges:
@@ -179,10 +160,7 @@ def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def least_joined(n: int, u: Ints, v: Ints) -> Ints:
-    """Return what ``joined`` does of the pairs (u, v).
-
-    In every round each tree that touches one with an earlier root hangs below it.
-    """
+    """Return what ``joined`` does of the pairs (u, v)."""
     root = np.arange(n)
     while True:
         a, b = root[u], root[v]
@@ -198,11 +176,7 @@ def least_joined(n: int, u: Ints, v: Ints) -> Ints:
 def topological_order(
     succs: Sequence[Iterable[int]], key: Sequence[object] | None = None
 ) -> list[int] | None:
-    """Topological order that is smallest by `key`, then node, at every step; None on a cycle.
-
-    Duplicates in `succs` do no harm. O((V + E) + V log V); O(V + E) where the nodes are numbered in
-    that order.
-    """
+    """Topological order, smallest by `key`, then node; None on a cycle. O(E + V log V)."""
     n = len(succs)
     if all(min(targets, default=n) > u for u, targets in enumerate(succs)) and (
         key is None or not any(other < one for one, other in pairwise(key))  # type: ignore[operator]

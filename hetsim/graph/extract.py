@@ -11,7 +11,14 @@ import onnx
 from hetsim.errors import PlanError
 from hetsim.graph.canonical.half_precision import Lowering
 from hetsim.graph.model import Model
-from hetsim.graph.reading.structure import FunctionKey, calls, captures, key_of, replace
+from hetsim.graph.reading.structure import (
+    FunctionKey,
+    calls,
+    captures,
+    key_of,
+    replace,
+    stated_types,
+)
 
 NO_NODE = -1
 """In ``Subgraph.nodes``: what casts an input or a constant."""
@@ -21,18 +28,9 @@ NO_NODE = -1
 class Subgraph:
     """Nodes of a model with what they need to run alone.
 
-    Attributes
-    ----------
-    inputs : tuple of str
-        Values read from outside, in the order of their first read. Constants are inside.
-    outputs : tuple of str
-        Values written that a node outside reads or that the model puts out, in the order
-        in which they are written.
-    nodes : tuple of int
-        Of each node of `proto` the id of that of the graph behind it.
-    proto : onnx.ModelProto
-        Its own copy. Constants, inline or as references into the model's weights folder,
-        are those that the nodes read; every input and output is typed.
+    `inputs` are read from outside, in the order of their first read; `outputs` are read outside or
+    put out by the model, in the order of their writing; `nodes` has the id of the graph's node
+    behind each node of `proto`, which is a copy with the constants that they read.
     """
 
     inputs: tuple[str, ...]
@@ -153,7 +151,7 @@ class _Index:
             tensor.name: tensor for tensor in proto.graph.initializer
         }
         self.stored.update((one.values.name, one) for one in proto.graph.sparse_initializer)
-        self.types = {value.name: value.type for value in proto.graph.input}
+        self.types = stated_types(proto.graph.input)
         self._functions: dict[FunctionKey, onnx.FunctionProto] = {
             key_of(function): function for function in proto.functions
         }
@@ -168,8 +166,7 @@ class _Index:
             self.reads = [node.reads for node in graph.nodes]
             self.writes = [node.writes for node in graph.nodes]
             self.writer, self.readers = graph.producers(), graph.consumers()
-            for values in (proto.graph.value_info, proto.graph.output):
-                self.types.update((value.name, value.type) for value in values)
+            self.types.update(stated_types(proto.graph.value_info, proto.graph.output))
         else:
             self.nodes, self.owners, self.opsets = lowering.nodes, lowering.owners, lowering.opsets
             self.reads = [

@@ -30,17 +30,9 @@ _MEASURE = "bind the inputs with --dim '*=N', or give some with --input FILE.npz
 class Tensor:
     """A named value of the graph.
 
-    Attributes
-    ----------
-    name : str
-        Unique in the graph.
-    dtype : str
-        Lower-case ONNX element type (``"float32"``); ``"string"``, ``"sequence"``, ``"optional"``
-        for values that are not plain tensors.
-    shape : tuple of (int or str or None), or None
-        By dimension its size, the name of a symbolic one, or None; None where the rank is unknown.
-    measured : bool
-        Whether the shape depends on data, and is what one run had.
+    `dtype` is a lower-case ONNX element type (``"float32"``), or ``"string"``, ``"sequence"``,
+    ``"optional"``. `shape` has by dimension its size, the name of a symbolic one, or None; it is
+    None where the rank is unknown. It is `measured` where it depends on data, and one run had it.
     """
 
     name: str
@@ -108,25 +100,19 @@ class Node:
     inputs, outputs : tuple of str
         Tensor names by position; ``""`` for an optional one that is absent.
     captures : tuple of str
-        Outer values that the bodies of a control-flow node read and `inputs` lacks. They are edges
-        like any input.
+        Outer values that its bodies read and `inputs` lacks; edges like any input.
     attributes : mapping
         Plain Python values (int, float, str, tuples of them); no tensors and graph bodies.
     origins : tuple of str
         Names of the nodes of the user's file that this one stands for. Never empty.
     body : Graph or None
-        What a call of a function does, with the types of that call; or what the standard says
-        that the operator does, where that is known in no other way.
-    custom : bool
-        Whether its kernel comes from a library of custom operators.
-    whole : bool
-        Whether it is one kernel that does all of `body`; else that runs node by node.
+        What a call of a function does, or the standard says that the operator does.
+    custom, whole : bool
+        Whether a library has its kernel; whether one kernel does all of `body`.
     branches : mapping of str to Graph or None
-        The graphs that a control-flow node runs, by attribute; None where their types cannot be
-        inferred.
+        The graphs of a control-flow node by attribute; None where types cannot be inferred.
     held : tuple of Tensor
-        Constants that the node carries itself: in its branches and its body, or as lists of
-        numbers. Their names begin with its own.
+        Constants in its branches, body or lists of numbers, named after it.
     reads, writes : tuple of str
         Values that it reads, inputs first, unique, and produces; absent ones left out.
     """
@@ -177,28 +163,12 @@ class Seen:
 class Graph:
     """A directed acyclic graph of operators over named tensors.
 
-    Attributes
-    ----------
-    name : str
-    nodes : tuple of Node
-        In a stable topological order; ``nodes[i].id == i``.
-    tensors : mapping of str to Tensor
-        Every named value: inputs, constants, and what the nodes write.
-    inputs : tuple of str
-        Values the caller provides (constants are not among them).
-    outputs : tuple of str
-        Values the caller gets, in the file's order.
-    constants : frozenset of str
-        Values stored with the model: initializers and Constant nodes.
-    opsets : mapping of str to int
-        Version of each operator-set domain.
-    constant_values : mapping of str to tuple
-        Flattened contents of small integer and boolean constants (shapes, axes), where an
-        op's cost depends on them.
-    constant_numbers : mapping of str to float
-        Contents of constants that are one floating-point number, where a cost depends on them.
-    seen : Seen or None
-        What its control flow did in a run.
+    `nodes` are in a stable topological order, ``nodes[i].id == i``; `tensors` has every named
+    value. `inputs` the caller provides, `outputs` the caller gets, in the file's order; `constants`
+    are stored with the model. `opsets` has the version of each operator-set domain. Where costs
+    depend on them, `constant_values` has flattened contents of small integer and boolean constants
+    (shapes, axes), `constant_numbers` those of one floating-point number. `seen` is what control
+    flow did in a run.
     """
 
     name: str

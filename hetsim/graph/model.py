@@ -137,11 +137,7 @@ LAYER_KEY = "layer_ann"
 
 @dataclass(frozen=True, slots=True)
 class DeviceNote:
-    """One note on one node, by its name in the file.
-
-    `carrier` is ``layer_ann``, or the name of the model's device configuration; `devices` are all
-    that the note names, none where only a pipeline stage is given.
-    """
+    """Devices that ``layer_ann`` or a configuration, the `carrier`, names for a node."""
 
     node: str
     carrier: str
@@ -151,10 +147,7 @@ class DeviceNote:
 def take_device_notes(
     proto: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]
 ) -> tuple[DeviceNote, ...]:
-    """Read the notes on `nodes`, which all have a name, and clear their metadata. O(V + E).
-
-    A device index that its configuration does not name is given as ``#3``.
-    """
+    """Read the notes on `nodes`, and clear their metadata. O(V + E)."""
     names = {entry.name: tuple(entry.device) for entry in proto.configuration}
     found: list[DeviceNote] = []
     for node in nodes:

@@ -14,7 +14,7 @@ import onnx
 
 from hetsim.errors import ModelError, NoKernel, OutOfRoom, RequestError, UsageError
 from hetsim.graph.batching import widen
-from hetsim.graph.canonical.canonical_model import Canonical, canonicalise, changed
+from hetsim.graph.canonical.canonical_model import Canonical, Opened, canonicalise, changed
 from hetsim.graph.canonical.folding import fold_branches
 from hetsim.graph.canonical.half_precision import mentions
 from hetsim.graph.graph import Graph
@@ -78,20 +78,6 @@ _OF_ACCELERATORS = frozenset(
 """Floats that accelerators compute in, and ONNX Runtime's CPU has few kernels for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """What stays the same through all attempts at one file; whether ONNX Runtime is to run it."""
-
-    proto: onnx.ModelProto
-    nodes: tuple[onnx.NodeProto, ...]
-    weights_dir: Path | None
-    name: str
-    source: str
-    custom: Custom
-    declared: dict[str, onnx.TypeProto]
-    runs: bool = True
-
-
 def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     """Return the Model that `file` and `options` make; `file` is used up."""
     proto = file.proto
@@ -140,7 +126,7 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
     )
     folder = file.folder.resolve()
     weights_dir = folder if refers_outside(proto) else None
-    opened = _File(proto, nodes, weights_dir, name, source, custom, declared)
+    opened = Opened(proto, nodes, weights_dir, name, source, custom, declared)
     try:
         result, graph, refused = _bound(opened, options)
     except NoKernel as error:
@@ -238,17 +224,16 @@ def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str
     return "basic", None
 
 
-def _bound(file: _File, options: Options) -> tuple[Canonical, Graph, ModelError | None]:
-    """Canonicalise the model with its dims bound.
+def _bound(file: Opened, options: Options) -> tuple[Canonical, Graph, ModelError | None]:
+    """Canonicalise the model with its dims bound; third, what ONNX Runtime refused of it.
 
-    ONNX Runtime checks every branch of control flow, taken or not, where it knows shapes: a
-    model that it refuses for that is left open, and only the inputs of the graph are bound.
-    Then the third of what is returned is what it said.
+    The runtime checks every branch, taken or not, where it knows shapes: a model that it refuses
+    for that is left open, and only the inputs of the graph are bound.
     """
     binding = _bind(file.proto.graph, file.source, options)
     level = options.canonical or "basic"
     try:
-        result = _canonical(file, level)
+        result = canonicalise(file, level)
     except ModelError as error:
         if not binding:
             raise
@@ -258,7 +243,7 @@ def _bound(file: _File, options: Options) -> tuple[Canonical, Graph, ModelError 
     sizes = _input_shapes(file.proto.graph)
     undo(binding)
     try:
-        result = _canonical(file, level)
+        result = canonicalise(file, level)
     except ModelError:
         raise refused from None
     again = _bind(result.proto.graph, file.source, options)
@@ -287,20 +272,6 @@ def _bind(graph: onnx.GraphProto, source: str, options: Options) -> Undo:
     elif options.observed is not None and options.observed.given:
         given = dict(options.observed.inputs)
     return bind(graph, options.dims, options.shapes, source, given)
-
-
-def _canonical(file: _File, level: str) -> Canonical:
-    return canonicalise(
-        file.proto,
-        file.nodes,
-        file.weights_dir,
-        level,
-        file.name,
-        file.declared,
-        file.source,
-        file.custom,
-        file.runs,
-    )
 
 
 def _input_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int | str | None, ...]]:

@@ -26,7 +26,7 @@ from hetsim.graph.canonical.half_precision import (
 from hetsim.graph.canonical.inner_graphs import Inner, inner_graphs
 from hetsim.graph.canonical.provenance import Operation, operations_of, trace
 from hetsim.graph.graph import Graph, Node, Seen, Tensor
-from hetsim.graph.reading.extension import NONE, Custom, is_custom
+from hetsim.graph.reading.extension import Custom, is_custom
 from hetsim.graph.reading.onnx_runtime import optimise
 from hetsim.graph.reading.onnx_types import Attributes, dtype_name, to_tensor
 from hetsim.graph.reading.structure import (
@@ -61,6 +61,23 @@ _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BO
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """A regular model of a file: its nodes as they were named, the types stated of its outputs.
+
+    `runs` is false for one that ONNX Runtime is known to have no kernels for.
+    """
+
+    proto: onnx.ModelProto
+    nodes: tuple[onnx.NodeProto, ...]
+    weights_dir: Path | None
+    name: str
+    source: str
+    custom: Custom
+    declared: Mapping[str, onnx.TypeProto]
+    runs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Canonical:
     """What ``load_model`` keeps of a file: the canonical model, as ONNX and as a Graph."""
 
@@ -72,10 +89,7 @@ class Canonical:
     def with_shapes(
         self, shapes: Mapping[str, Shape], custom: Custom, observed: Observed | None
     ) -> Graph:
-        """Return the graph with `shapes` for values that inference leaves open.
-
-        Those that depend on data are marked. The ONNX model keeps them open.
-        """
+        """Return the graph with `shapes` for values that the ONNX model leaves open."""
         origins = [node.origins for node in self.graph.nodes]
         with _filled(self.proto.graph, shapes):
             graph = _graph(self.proto, self.graph.name, origins, custom, observed)
@@ -85,10 +99,7 @@ class Canonical:
 
 
 def changed(made: Canonical, weights_dir: Path | None, where: str, custom: Custom) -> Canonical:
-    """Return the canonical model anew, after its ONNX model was changed within its nodes.
-
-    Types are inferred again, and what runs in the place of 16-bit floats is made again.
-    """
+    """Return the canonical model anew, after its ONNX model was changed within its nodes."""
     proto = made.proto
     lowering = None
     if made.lowering is None:
@@ -97,36 +108,21 @@ def changed(made: Canonical, weights_dir: Path | None, where: str, custom: Custo
         before = operations_of(proto.graph.node)
         run = lowered(proto, weights_dir, where, custom)
         annotate(proto, weights_dir, {}, where, accepted=True, custom=custom)
-        if run is not None:
-            after = operations_of(run.graph.node)
-            lowering = lowering_of(proto.graph, run, before, after, weights_dir, where, custom)
+        lowering = lowering_of(proto.graph, run, before, weights_dir, where, custom)
     found = replace(made, lowering=lowering)
     return replace(found, graph=found.with_shapes({}, custom, None))
 
 
-def canonicalise(
-    proto: onnx.ModelProto,
-    nodes: Sequence[onnx.NodeProto],
-    weights_dir: Path | None,
-    level: str,
-    name: str,
-    declared: Mapping[str, onnx.TypeProto],
-    where: str,
-    custom: Custom = NONE,
-    runs: bool = True,
-) -> Canonical:
-    """Return the canonical form of a regular model, which may be changed.
-
-    `nodes` are the file's, named, Constant nodes among them; `declared` the types that it states of
-    its outputs. `runs` is false for a model that ONNX Runtime is known to have no kernels for.
-    """
-    originals = operations_of(nodes)
+def canonicalise(file: Opened, level: str) -> Canonical:
+    """Return the canonical form of a regular model, which may be changed."""
+    proto, weights_dir, where, custom = file.proto, file.weights_dir, file.source, file.custom
+    originals = operations_of(file.nodes)
     stored = _contents(proto.graph)
-    half = runs and mentions_half(proto)
+    half = file.runs and mentions_half(proto)
     rewritten = level != "none"
     if rewritten:
         names = {op.name for op in originals}
-        proto = _optimised(proto, weights_dir, level, where, custom, names if half else None)
+        proto = _optimised(file, level, names if half else None)
         name_nodes(proto.graph.node, names)
         drop_inner_types(proto.graph)
         unshadow(proto.graph)
@@ -134,9 +130,8 @@ def canonicalise(
     before = operations_of(proto.graph.node) if half else ()
     made = lowered(proto, weights_dir, where, custom) if half else None
     prune(proto)
-    annotate(
-        proto, weights_dir, declared, where, accepted=rewritten or half or not runs, custom=custom
-    )
+    accepted = rewritten or half or not file.runs
+    annotate(proto, weights_dir, file.declared, where, accepted=accepted, custom=custom)
     origins, folded = trace(
         originals,
         stored,
@@ -147,26 +142,16 @@ def canonicalise(
     if rewritten:
         _release_names(proto.graph.node, origins, {op.name for op in originals})
         origins = _sort_as_in_file(proto.graph, origins, originals, where)
-    graph = _graph(proto, name, origins, custom, None)
+    graph = _graph(proto, file.name, origins, custom, None)
     if made is None:
         return Canonical(proto, graph, folded)
-    run = operations_of(made.graph.node)
-    lowering = lowering_of(proto.graph, made, before, run, weights_dir, where, custom)
+    lowering = lowering_of(proto.graph, made, before, weights_dir, where, custom)
     return Canonical(proto, graph, folded, lowering)
 
 
-def _optimised(
-    proto: onnx.ModelProto,
-    weights_dir: Path | None,
-    level: str,
-    where: str,
-    custom: Custom,
-    half: Collection[str] | None,
-) -> onnx.ModelProto:
-    """The model as optimisers leave it, without what is inserted for its 16-bit floats.
-
-    `half` are the names of its nodes where it has such floats.
-    """
+def _optimised(file: Opened, level: str, half: Collection[str] | None) -> onnx.ModelProto:
+    """The model as optimisers leave it, without what is inserted for its 16-bit floats."""
+    proto, weights_dir, where, custom = file.proto, file.weights_dir, file.source, file.custom
     fold_large = not too_much(proto)
     if half is None:
         made = optimise(proto, weights_dir, level, where, custom.libraries, fold_large)
@@ -197,10 +182,7 @@ def _optimised(
 def _release_names(
     nodes: Sequence[onnx.NodeProto], origins: Sequence[tuple[str, ...]], known: set[str]
 ) -> None:
-    """Rename nodes that were given the name of one of the file's that they do not stand for.
-
-    The runtime takes names anew whose nodes it has folded.
-    """
+    """Rename nodes that folding gave the name of one of the file's that they do not stand for."""
     for node, names in zip(nodes, origins, strict=True):
         if node.name in known and node.name not in names:
             node.name = ""

@@ -45,14 +45,11 @@ _GROWING = frozenset(
 
 
 def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
-    """Whether what `proto` computes of constants alone takes more than can be had.
+    """Whether what `proto` computes of constants alone takes more than can be had. O(V + E).
 
-    `unknown` says whether a result of unknown size counts as too much, where values alone say the
-    size: ONNX Runtime does not fold those by itself. Where calls of functions cannot be replaced by
-    bodies, it counts as too much: to leave a constant unfolded is never wrong.
-
-    Operations of products are counted as the root of the product of their ends' sizes, which is
-    exact for a matrix product. O(V + E), and inference over these nodes alone.
+    Where calls of functions cannot be replaced by bodies it counts as too much, and with `unknown`
+    a result whose size values alone say. The cost of a product is taken to be the root of the
+    product of its ends' sizes, exact for a matrix product.
     """
     if proto.functions:
         # Calls are replaced by bodies before anything folds.
@@ -82,10 +79,7 @@ def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
 def _parts(
     proto: onnx.ModelProto, graph: onnx.GraphProto, outer: Mapping[str, onnx.TensorProto]
 ) -> Iterator[tuple[onnx.ModelProto, dict[str, int]]]:
-    """Yield, by scope, the nodes that read constants alone, with these, and letters of texts.
-
-    By name of what is text: the most bytes that one entry of it may have.
-    """
+    """Yield, by scope, nodes that read constants alone, these, and bytes of an entry of text."""
     stored = {**outer, **{tensor.name: tensor for tensor in graph.initializer}}
     constant = {*stored, *constant_names(graph)}
     found: list[onnx.NodeProto] = []
@@ -187,11 +181,7 @@ _MOST_NODES = 1000
 
 
 def fold_branches(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> bool:
-    """Replace each If of the graph whose condition depends on constants alone, in place.
-
-    The nodes of a branch are named ``{If}/{branch}/{node}``. Returns whether there was one.
-    O(V + E) a level of nesting.
-    """
+    """Replace each If whose condition is constant, in place; whether there was one. O(V + E)."""
     folded = False
     while found := _decided(proto, where, libraries):
         folded = True
@@ -311,11 +301,7 @@ _KEPT = frozenset({"DequantizeLinear"})
 def fold_constants(
     proto: onnx.ModelProto, weights_dir: Path | None, where: str, custom: Custom
 ) -> None:
-    """Replace, in place, what is computed of constants alone by what ONNX Runtime computes.
-
-    Where the runtime refuses them, or they take more than can be had, all stay. O(V + E), and the
-    arithmetic.
-    """
+    """Replace, in place, what reads constants alone by its result, where that can be had."""
     graph = proto.graph
     constant = set(constant_names(graph))
     folded: list[onnx.NodeProto] = []

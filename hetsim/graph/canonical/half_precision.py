@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import onnx
 
 from hetsim.graph.canonical.provenance import Operation, operations_of, trace
-from hetsim.graph.reading.extension import NONE, Custom
+from hetsim.graph.reading.extension import Custom
 from hetsim.graph.reading.onnx_runtime import optimise
 from hetsim.graph.reading.onnx_types import to_tensor
 from hetsim.graph.reading.structure import (
@@ -21,6 +22,7 @@ from hetsim.graph.reading.structure import (
     prune,
     replace,
     sort_nodes,
+    stated_types,
     unshadow,
 )
 from hetsim.graph.shapes.inference import annotate
@@ -30,31 +32,37 @@ _HALF = onnx.TensorProto.FLOAT16
 INSERTED = "InsertedPrecisionFreeCast_"
 """How ONNX Runtime begins the names of its casts, and of what they make or replace."""
 
+_FOLLOWING = frozenset({"output", "value_info", "training_info"})
+"""Fields whose types follow from those of inputs, constants and attributes, or that never run."""
+
 
 def mentions_half(proto: onnx.ModelProto) -> bool:
     """Whether `proto` has 16-bit floats of IEEE; as ``mentions``."""
     return mentions(proto, {_HALF})
 
 
-def mentions(proto: onnx.ModelProto, kinds: Collection[int]) -> bool:
-    """Whether an input, a constant or an attribute of `proto` is of these types, or names one.
-
-    All other values of a type come from these. Bodies and functions count. O(V + attributes).
-    """
-    if any(_typed(value.type, kinds) for value in proto.graph.input):
-        return True
-    if any(_in_nodes(function.node, kinds) for function in proto.functions):
-        return True
-    return _in_graph(proto.graph, kinds)
+def mentions(message: Any, kinds: Collection[int]) -> bool:
+    """Whether an input, constant or attribute is of these types, or names one, in bodies too."""
+    kind = type(message)
+    if kind is onnx.TensorProto:
+        return message.data_type in kinds
+    if kind in (onnx.TypeProto.Tensor, onnx.TypeProto.SparseTensor):
+        return message.elem_type in kinds
+    if kind is onnx.AttributeProto and message.type == onnx.AttributeProto.INT:
+        return message.i in kinds and (message.name == "to" or "type" in message.name)
+    return any(
+        mentions(part, kinds)
+        for field, value in message.ListFields()
+        if field.type == field.TYPE_MESSAGE and field.name not in _FOLLOWING
+        for part in (value if hasattr(value, "extend") else (value,))
+    )
 
 
 def hold_casts(graph: onnx.GraphProto) -> None:
-    """Put an Identity, in place, between a cast and the casts that read it.
+    """Put an Identity, in place, between a cast and the casts that read it. O(V + E).
 
-    ONNX Runtime takes such a pair for one cast, and so leaves a rounding out, where nothing
-    but casts reads the first. In the graph that it saved they are those that it did not merge:
-    another reader, perhaps one that no output depends on, kept them apart, or the pair came
-    about later. It would merge them where it opens that graph, or a part of it, again. O(V + E).
+    ONNX Runtime takes such a pair for one cast, and leaves a rounding out, where nothing but casts
+    reads the first: it would merge here what it did not merge in the whole graph.
     """
     found = {node.output[0] for node in graph.node if _is_cast(node)}
     held: dict[str, str] = {}
@@ -75,12 +83,11 @@ class Hidden:
 
 
 def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
-    """Put what ONNX Runtime would take apart, in place, where no optimiser finds it.
+    """Put what ONNX Runtime would take apart, in place, where no optimiser finds it. O(V + E).
 
-    These are casts from and to 16-bit floats, and calls of ops that ONNX defines by a function
-    body, which it opens where it has no kernel. Each becomes an If with itself in both branches, on
-    an input of its own. What reads constants alone stays, so that it can be folded. What `types`
-    leaves open may be a 16-bit float. O(V + E).
+    Casts from and to 16-bit floats (or what `types` leaves open), and calls of ops that ONNX
+    defines by a function body, become an If with themselves in both branches, on an input of its
+    own. What reads constants alone stays, so that it can be folded.
     """
     taken = {value.name for value in graph.input} | set(_all_names(graph))
     condition = "hidden"
@@ -98,10 +105,7 @@ def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
 
 
 def show(graph: onnx.GraphProto, hidden: Hidden) -> None:
-    """Undo `hide`, in place: what was hidden reads what the optimiser made of its input.
-
-    Where that became a constant, it may be one itself by then. O(V + E).
-    """
+    """Undo `hide`, in place: what was hidden reads what the optimiser made of its input."""
     stored = constant_names(graph)
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
@@ -128,12 +132,7 @@ def show(graph: onnx.GraphProto, hidden: Hidden) -> None:
 
 
 def drop_inserted_casts(graph: onnx.GraphProto, own: Collection[str]) -> None:
-    """Take the casts that ONNX Runtime inserted out again, in place.
-
-    What one makes of a 16-bit value is that value; what one rounds bears the name of the
-    result. `own` are names of nodes of the model, which may begin as those of the casts do.
-    Values have no types afterwards. O(V + E).
-    """
+    """Take the casts that ONNX Runtime inserted, none of `own`, out again, in place. O(V + E)."""
     _drop_inserted(graph, set(own), {})
 
 
@@ -242,61 +241,16 @@ def _is_cast(node: onnx.NodeProto) -> bool:
     return bool(node.op_type == "Cast" and not node.domain)
 
 
-def _in_graph(graph: onnx.GraphProto, kinds: Collection[int]) -> bool:
-    return (
-        any(tensor.data_type in kinds for tensor in graph.initializer)
-        or any(sparse.values.data_type in kinds for sparse in graph.sparse_initializer)
-        or _in_nodes(graph.node, kinds)
-    )
-
-
-def _in_nodes(nodes: Iterable[onnx.NodeProto], kinds: Collection[int]) -> bool:
-    return any(
-        any(_in_attribute(attribute, kinds) for attribute in node.attribute)
-        or any(_in_graph(body, kinds) for body in bodies(node))
-        for node in nodes
-    )
-
-
-def _in_attribute(attribute: onnx.AttributeProto, kinds: Collection[int]) -> bool:
-    """By value; an integer counts where the attribute's name says that it is a type."""
-    kind = onnx.AttributeProto
-    if attribute.type == kind.INT:
-        return attribute.i in kinds and (attribute.name == "to" or "type" in attribute.name)
-    if attribute.type == kind.TENSOR:
-        return bool(attribute.t.data_type in kinds)
-    if attribute.type == kind.SPARSE_TENSOR:
-        return bool(attribute.sparse_tensor.values.data_type in kinds)
-    if attribute.type == kind.TYPE_PROTO:
-        return _typed(attribute.tp, kinds)
-    return any(tensor.data_type in kinds for tensor in attribute.tensors)
-
-
-def _typed(kind: onnx.TypeProto, kinds: Collection[int]) -> bool:
-    which = kind.WhichOneof("value")
-    if which in ("sequence_type", "optional_type"):
-        return _typed(getattr(kind, which).elem_type, kinds)
-    if which == "map_type":
-        return _typed(kind.map_type.value_type, kinds)
-    # An opaque type has no elements.
-    return bool(which and getattr(getattr(kind, which), "elem_type", None) in kinds)
-
-
 _SHARED = -1
 """Owner of what casts inputs and constants: whoever reads it does that for itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """The nodes that run, each for one node of the graph.
-
-    Which roundings the runtime leaves out depends on the neighbours of a node, even on those
-    that no output needs. It is settled here for the whole graph, so that any part of it gives
-    the bits of the whole. Values between nodes may be wider here than in the graph.
+    """The nodes that run: any part of them gives the bits of the whole, roundings settled.
 
     `owners` are the nodes of the graph that each stands for, -1 for casts of inputs and constants;
-    `types` those of what the nodes write; `constants` those that the graph does not have, out of
-    the bodies of functions.
+    `types` those of what the nodes write; `constants` come out of the bodies of functions.
     """
 
     nodes: tuple[onnx.NodeProto, ...] = field(repr=False)
@@ -314,11 +268,7 @@ class Lowering:
 def lowered(
     proto: onnx.ModelProto, weights_dir: Path | None, where: str, custom: Custom
 ) -> onnx.ModelProto:
-    """Return what ONNX Runtime makes of a model before it runs it, unoptimised.
-
-    Opened again, whole or in parts, it stays as it is. Raises ModelError where the runtime
-    refuses the model.
-    """
+    """Return what ONNX Runtime makes of a model before it runs it; opened again, it stays so."""
     made = optimise(proto, weights_dir, "none", where, custom.libraries)
     for node in made.graph.node:
         node.ClearField("doc_string")
@@ -334,17 +284,12 @@ def lowering_of(
     graph: onnx.GraphProto,
     made: onnx.ModelProto,
     before: Sequence[Operation],
-    operations: Sequence[Operation],
     weights_dir: Path | None,
     where: str,
-    custom: Custom = NONE,
+    custom: Custom,
 ) -> Lowering | None:
-    """Tell which node of `graph` each node of `made` stands for; None where they are the same.
-
-    `graph` is without what no output needs, its nodes renamed and reordered perhaps. `made` is what
-    ``lowered`` returns, and is changed; `before` and `operations` are the nodes that were lowered,
-    and those of `made`. O(V + E), and type inference.
-    """
+    """Tell which node of `graph` each node of `made` stands for; None where they are the same."""
+    operations = operations_of(made.graph.node)
     if [(op.op_type, op.inputs, op.outputs) for op in before] == [
         (op.op_type, op.inputs, op.outputs) for op in operations
     ]:
@@ -358,16 +303,12 @@ def lowering_of(
     sort_nodes(made.graph, where)
     annotate(made, weights_dir, {}, where, accepted=True, custom=custom)
     written = {name for node in made.graph.node for name in node.output}
+    types = stated_types(made.graph.value_info, made.graph.output)
     stored = constant_names(graph)
     return Lowering(
         tuple(made.graph.node),
         tuple(owner[node.name] for node in made.graph.node),
-        {
-            value.name: value.type
-            for values in (made.graph.value_info, made.graph.output)
-            for value in values
-            if value.name in written
-        },
+        {name: kind for name, kind in types.items() if name in written},
         tuple(made.opset_import),
         tuple(tensor for tensor in made.graph.initializer if tensor.name not in stored),
     )
@@ -422,11 +363,7 @@ def _origins(made: onnx.GraphProto, before: Sequence[Operation]) -> dict[str, tu
 def _fill_holes(
     graph: onnx.GraphProto, made: onnx.GraphProto, owner: dict[str, int], same: set[str]
 ) -> None:
-    """Add nodes, in place, for those of `graph` that nothing stands for.
-
-    They are casts that the runtime merged with its own: what reads one of them in the graph
-    reads another value here. An Identity of that value is put between. O(V + E).
-    """
+    """Put an Identity, in place, for each cast of `graph` that was merged with an inserted one."""
     present = {owner[node.name] for node in made.node}
     taken = {name for node in made.node for name in (*node.output, *captures(node))}
     taken.update(value.name for value in made.input)

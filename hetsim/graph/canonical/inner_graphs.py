@@ -13,7 +13,13 @@ from hetsim.errors import HetsimError, OutOfRoom
 from hetsim.graph.graph import Graph, Tensor
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_types import to_tensor
-from hetsim.graph.reading.structure import FunctionKey, constant_names, free_names, key_of
+from hetsim.graph.reading.structure import (
+    FunctionKey,
+    constant_names,
+    free_names,
+    key_of,
+    stated_types,
+)
 from hetsim.graph.shapes.inference import body_types
 from hetsim.graph.work import key_of_op, ruled_ops
 from hetsim.graph.work.control import CONTROL_FLOW
@@ -59,18 +65,12 @@ def inner_graphs(
     shapes: Mapping[str, Mapping[str, tuple[int, ...]]],
     path: str = "",
 ) -> dict[str, Inner]:
-    """Return what is inside the nodes of `proto`, by node name; nodes without are left out.
+    """Return what is inside the nodes of `proto`, by node name; None where types stay open.
 
-    All values of `proto` are typed; `described` are functions that say what operators of libraries
-    do. `shapes` has what cannot be inferred of values inside, as ``Observed.inner`` has it; `path`
-    is that of the node that `proto` is inside of. Graphs whose types cannot be inferred are None.
-    O(calls with their bodies): calls that differ in names alone are worked out once.
+    All values are typed. `described` are functions that say what operators of libraries do,
+    `shapes` those of ``Observed.inner``, `path` that of the node around. O(calls with bodies).
     """
-    types = {
-        value.name: value.type
-        for values in (proto.graph.input, proto.graph.value_info, proto.graph.output)
-        for value in values
-    }
+    types = stated_types(proto.graph.input, proto.graph.value_info, proto.graph.output)
     stored = {tensor.name: tensor for tensor in proto.graph.initializer}
     functions = {**described, **{key_of(function): function for function in proto.functions}}
     scope = _Scope(proto, types, stored, functions, to_graph, shapes, path, {})

@@ -17,11 +17,7 @@ _PASSING_ON = frozenset({"Identity", "Dropout"})
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What of a node its provenance depends on; ``""`` in a place is an absent value.
-
-    `key` is equal for two nodes that compute the same of the same inputs; None where that cannot be
-    told.
-    """
+    """What of a node its provenance depends on; nodes of one `key` compute the same."""
 
     name: str
     op_type: str
@@ -52,12 +48,9 @@ def trace(
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
     """Return the origins of every canonical node, and the originals that are in none.
 
-    Operations are in topological order. `stored` has the constants of the original graph, and their
-    content where it is small enough to compare; `folded` those of the canonical one; `outputs`
-    those of either graph: an original that none depends on is in no origins.
-
-    Origins are in the originals' order, none of them empty; every original is in one or in the
-    rest. O(V + E) where slices do not overlap, as they hardly do.
+    Operations are in topological order; `stored` has the constants of the original graph, and the
+    content of small ones, `folded` those of the canonical one, `outputs` those of either. Origins
+    are in the originals' order, none of them empty. O(V + E) where slices hardly overlap.
     """
     values = _Values(originals, stored, folded, canonicals)
     claims = [values.slice(names) for names in values.known_outputs]

@@ -31,12 +31,7 @@ def check_inputs(model: Model, inputs: Mapping[str, Any]) -> None:
 
 
 def check_arrays(graph: Graph, inputs: Mapping[str, Any], source: str) -> None:
-    """Raise RequestError unless `inputs` has what `graph` reads: names, dtypes and shapes.
-
-    A symbolic dimension takes any size, but one size for all inputs that share its name.
-    The byte order of an array is free. Of values that are no tensors only the presence is
-    checked.
-    """
+    """Raise RequestError unless `inputs` has what `graph` reads: names, dtypes and shapes."""
     for name in inputs:
         if name not in graph.inputs:
             raise RequestError(
@@ -60,11 +55,7 @@ def check_arrays(graph: Graph, inputs: Mapping[str, Any], source: str) -> None:
 def check_array(
     tensor: Tensor, array: object, sizes: dict[str, tuple[int, str]], source: str
 ) -> None:
-    """Raise RequestError unless `array` is of the dtype and shape of `tensor`; see `check_arrays`.
-
-    `sizes` has the size of each symbolic dimension that is known, and whose it is; those of
-    `array` are added.
-    """
+    """Raise RequestError unless `array` fits `tensor`; its symbolic dimensions join `sizes`."""
     if tensor.dtype not in ITEM_BITS and tensor.dtype != "string":
         return
     where = f"{source}: input '{tensor.name}'"
@@ -229,11 +220,7 @@ def _array(stream: IO[bytes], nbytes: int) -> Array:
 
 
 def _header(stream: IO[bytes], nbytes: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a ``.npy`` file of `nbytes`.
-
-    Raises ValueError where it holds objects, or states more or less than it has: NumPy makes an
-    array as large as it states before it reads any of it.
-    """
+    """Shape and dtype of a ``.npy`` file of `nbytes`; ValueError where it states another size."""
     with warnings.catch_warnings():
         # Of names of types that are no longer used, and of Python 2.
         warnings.simplefilter("ignore")

@@ -75,11 +75,7 @@ def draw_inputs(
     *,
     most: float = math.inf,
 ) -> dict[str, Any]:
-    """Return random inputs of `graph`, whose inputs are of types `kinds`; see `random_inputs`.
-
-    A sequence gets two entries, their open dims 1; an optional what it may hold. RequestError where
-    all tensors together have more than `most` elements.
-    """
+    """Return random inputs of `graph`; RequestError above `most` elements together."""
     tensors = [graph.tensors[name] for name in graph.inputs]
     shaped = [tensor for tensor in tensors if tensor.shape is not None]
     for tensor in shaped:

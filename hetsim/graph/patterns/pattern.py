@@ -33,18 +33,9 @@ MOST_TERMS = 1000
 class Pattern:
     """A named pattern of nodes that a device takes as one composite.
 
-    Patterns are equal where name, ends and check are; callables are equal to themselves alone.
-
-    Attributes
-    ----------
-    name : str
-    ends : tuple of terms
-        The nodes that the pattern ends in. Whichever alternatives are taken, each after the
-        first shares a label with one before it.
-    check : callable, optional
-        A condition on the whole match: the graph and the matched node ids, ascending.
-    text : str
-        What the pattern was written as; ``""`` where it was built of terms.
+    Whichever alternatives are taken, each of the `ends` after the first shares a label with one
+    before it. `check` is a condition on the whole match: the graph and the matched node ids,
+    ascending. `text` is what it was written as. Equal patterns have equal name, ends and check.
 
     Raises UsageError for ends or optional nodes that stand for nothing or share no label, labels of
     two meanings, references to no node or in a circle, empty choices, unknown dtypes, more than
@@ -92,10 +83,7 @@ def labelled_nodes(ends: tuple[Term, ...]) -> dict[str, Op]:
 def sure_labels(
     term: Term, nodes: dict[str, Op], known: dict[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Labels that occur in a term whichever of its alternatives are taken.
-
-    `nodes` are those of `labelled_nodes`; `known` keeps what was found of them.
-    """
+    """Labels that occur in a term whichever alternatives are taken; `known` keeps them."""
     if isinstance(term, Reference):
         if term.label not in known:
             known[term.label] = sure_labels(nodes[term.label], nodes, known)

@@ -52,11 +52,7 @@ class GraphIndex:
 
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
-    """A value that no node of the pattern writes.
-
-    `label` and `member` are cells: of its label, and of a constant, which is a member of the match;
-    -1 where there is none.
-    """
+    """A value that no node of the pattern writes; cells of label and constant, -1 for none."""
 
     label: int
     member: int
@@ -73,10 +69,8 @@ class ValuePlace:
 class NodePlace:
     """A node of the pattern, kept in `cell`.
 
-    `telling` has the inputs, with their ports, at which it matters what stands there. Where inputs
-    stand in any order, `seated` has those that cannot stand just anywhere: those of equal terms
-    follow one another and have one number. `asked` inputs must be there. `fits` has the nodes known
-    to fit or not, whatever stands at the labels.
+    `telling` has the inputs, with ports, at which it matters what stands there; `seated` those of
+    them in free order, equal terms with one number; `asked` must be there; `fits` keeps answers.
     """
 
     cell: int
@@ -113,12 +107,10 @@ Place: TypeAlias = ValuePlace | ReadPlace | ChoicePlace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A pattern with its places.
+    """A pattern with its places, by cell; `shared` are nodes that others may read.
 
-    `ends` has what each end may stand for; `links` for each the labels that it is sure to share
-    with ends before it: whether the label is that of a node, and its cell. `nodes` and `values`
-    count cells; `constants` are cells of members of a match, `shared` those of nodes that others
-    may read.
+    `ends` has what each end may stand for, `links` for each the labels that it is sure to share
+    with ends before it: whether the label is that of a node, and its cell.
     """
 
     pattern: Pattern
@@ -243,12 +235,7 @@ CAP_A_NODE = 20
 
 
 class Search:
-    """The search for one pattern in one graph.
-
-    What a place asks of a node apart from labels is decided once for each node, so that ways
-    that lead nowhere are not walked. What is left is enumerated: fits that are equal so far
-    are one, and inputs of equal terms are not exchanged.
-    """
+    """The search for one pattern in one graph; what a place asks of a node is decided once."""
 
     def __init__(self, index: GraphIndex, layout: Layout) -> None:
         self._index = index

@@ -18,16 +18,10 @@ AttributeValue: TypeAlias = Scalar | tuple[Scalar, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class AttributeTest:
-    """That an attribute has one of some values, or none of them.
+    """That an attribute has one of `values`, or, if `negated`, none of them.
 
-    Attributes
-    ----------
-    name : str
-    values : tuple of (int, float, str, tuple of them, or None)
-        None stands for an attribute without a value. Floats are compared in single
-        precision, which is how ONNX keeps them.
-    negated : bool
-        Whether the attribute must have none of the values.
+    None stands for an attribute without a value. Floats are compared in single precision, which is
+    how ONNX keeps them.
     """
 
     name: str
@@ -41,12 +35,7 @@ class AttributeTest:
 
 
 def attribute_of(graph: Graph, node: Node, name: str) -> object:
-    """Return what an attribute is: as the node states it, else as its op's schema has it.
-
-    None where the node does not state it and the schema in the graph's version of the
-    operator set gives no default, or ONNX does not know the op. Tensors and graphs count as
-    not stated, as ``Node.attributes`` leaves them out.
-    """
+    """Return an attribute as the node states it, else its op's schema; None if neither does."""
     stated = node.attributes.get(name)
     if stated is not None:
         return stated
@@ -108,17 +97,7 @@ DTYPES = frozenset({*ITEM_BITS, "string", "sequence", "optional"})
 
 @dataclass(frozen=True, slots=True)
 class Wild:
-    """Any value.
-
-    Attributes
-    ----------
-    label : str
-        Terms of one label stand for one value.
-    dtypes : frozenset of str, optional
-        Allowed element types; None allows all.
-    optional : bool
-        Whether the value may also be absent; only without label and dtypes.
-    """
+    """Any value of `dtypes`, None for all, or none if `optional`; a label stands for one value."""
 
     label: str = ""
     dtypes: frozenset[str] | None = None
@@ -127,10 +106,7 @@ class Wild:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value stored with the model, which becomes a member of the match.
-
-    `label` and `dtypes` are those of `Wild`.
-    """
+    """A value stored with the model, a member of the match; fields are as of `Wild`."""
 
     label: str = ""
     dtypes: frozenset[str] | None = None
@@ -143,26 +119,19 @@ class Op:
     Attributes
     ----------
     types : tuple of str
-        Allowed op types, one at least, as ``hetsim.graph.work.op_key`` writes them. A single
-        string may be given.
+        Allowed op types, as ``hetsim.graph.work.op_key`` writes them; a single string may be given.
     inputs : tuple of terms
         By port; further ports of the node are free.
     label : str
         Terms of one label are equal and stand for one node; all others for different nodes.
     attributes : tuple of AttributeTest
-        All must hold.
+        All must hold, and so must `condition`, a callable.
     dtypes : frozenset of str, optional
-        Allowed element types of the value that is read; None allows all.
-    condition : callable, optional
-        A further condition on the node.
-    port : int
-        Which output of the node is read here.
+        Allowed element types of the value read, which is output `port`; None allows all.
     any_order : bool, optional
-        Whether the terms of `inputs` may stand at any ports, each at one of its own. None:
-        where the op of the node is in `SYMMETRIC`.
+        Whether `inputs` may stand at any ports; None: where the op is in `SYMMETRIC`.
     shared : bool
-        Whether nodes outside of the match may read what the node writes. The nodes that the
-        pattern ends in always may be read.
+        Whether nodes outside of the match may read what the node writes, as they may of a last one.
     """
 
     types: tuple[str, ...]
@@ -182,15 +151,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A value that the node of an `Op` elsewhere in the pattern writes.
-
-    Attributes
-    ----------
-    label : str
-        That of the `Op`.
-    port : int, optional
-        Which output of the node; None: the one that the `Op` has.
-    """
+    """The value that the node labelled `label` writes at `port`; None: at its `Op`'s."""
 
     label: str
     port: int | None = None

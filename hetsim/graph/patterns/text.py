@@ -140,10 +140,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_tests(scanner: Scanner) -> tuple[tuple[AttributeTest, ...], frozenset[str] | None]:
-    """Read tests, if there are any here: those of attributes, and the allowed dtypes.
-
-    The dtypes are None where they are not tested. Raises UsageError for what is no test.
-    """
+    """Read tests of attributes, and the allowed dtypes or None; UsageError for what is no test."""
     tests: list[AttributeTest] = []
     dtypes: frozenset[str] | None = None
     if not scanner.take("["):
@@ -247,11 +244,7 @@ def parse_pattern(name: str, text: str) -> Pattern:
 
 
 class _Parser:
-    """Recursive descent.
-
-    `node_labels` are the labels that stand for nodes, None while they are not known;
-    `described` gathers them.
-    """
+    """Recursive descent; `node_labels` stand for nodes, `described` gathers them."""
 
     def __init__(
         self, scanner: Scanner, node_labels: frozenset[str] | None, described: dict[str, Op]

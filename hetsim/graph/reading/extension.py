@@ -26,17 +26,9 @@ _LIBRARY_LIMIT_BYTES = 2**31
 class Extension:
     """Operators outside ONNX and ONNX Runtime; see ``load_extension``.
 
-    Attributes
-    ----------
-    source : str
-        As it was given: ``BODIES.onnx``, ``LIBRARY`` or ``LIBRARY=BODIES.onnx``.
-    functions : tuple of bytes
-        Serialised ``onnx.FunctionProto``: the operators themselves where there is no library,
-        else what the library's operators do, for their shapes and costs.
-    shared_library : str or None
-        Absolute path of an onnxruntime custom-op library, whose kernels run its operators.
-    sha256 : str
-        Of the files.
+    `functions` are serialised ``onnx.FunctionProto``: the operators themselves, or, where the
+    absolute path of a `shared_library` has kernels, what these do, for shapes and costs. `sha256`
+    is of the files, `source` as it was given.
     """
 
     source: str
@@ -128,9 +120,8 @@ def _functions(path: str) -> tuple[bytes, ...]:
 def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
     """Add the function bodies that `proto` calls and lacks, in place; return the rest.
 
-    A function of the model itself goes before one of the same name, and of two extensions the
-    first. Raises ValueError for functions that call themselves, or unfold to more nodes than can be
-    had.
+    The model's own go first, then the first extension's. ValueError where functions call
+    themselves, or unfold to more nodes than can be had.
     """
     if not extensions:
         _check_functions(proto, {})

@@ -36,11 +36,7 @@ Stored = onnx.TensorProto | onnx.SparseTensorProto
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """A model as it lies on disk.
-
-    Small external tensors of `proto` are inline, large ones references relative to `folder`.
-    `sha256` is of the file's bytes, and of name and size of the files of its external data.
-    """
+    """A model as it lies on disk, small tensors inline, large ones relative to `folder`."""
 
     proto: onnx.ModelProto
     folder: Path
@@ -134,10 +130,7 @@ def refers_outside(proto: onnx.ModelProto) -> bool:
 
 
 def inline_bytes(proto: onnx.ModelProto) -> int:
-    """Return about how many bytes the model is: those of its graph's weights that are in it.
-
-    protobuf itself writes the whole of it to tell. O(initializers).
-    """
+    """Bytes of the weights that the graph of `proto` holds itself. O(initializers)."""
     return sum(
         bytes_of(tensor)
         for tensor in proto.graph.initializer
@@ -221,10 +214,7 @@ def _siblings(path: Path) -> str:
 
 
 def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
-    """Check every external reference, read the small ones and those of sparse constants.
-
-    Returns size by location.
-    """
+    """Check every external reference, read small and sparse ones; return size by location."""
     sizes: dict[str, int] = {}
     small: dict[str, list[tuple[onnx.TensorProto, int, int]]] = {}
     inlined = 0
@@ -337,11 +327,7 @@ _MOST_IN_AN_ENTRY = 8
 
 
 def _ill_formed(proto: onnx.ModelProto) -> str:
-    """Say what no reader of the model could read; empty where nothing is.
-
-    ONNX's checker is not asked for this: it wants what files in use lack, and takes the whole model
-    as one message. O(messages).
-    """
+    """Say what no reader of the model could read; empty where nothing is. O(messages)."""
     functions: dict[FunctionKey, tuple[int, int]] = {}
     for function in proto.functions:
         key = key_of(function)

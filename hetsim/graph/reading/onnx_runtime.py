@@ -41,11 +41,7 @@ _ELSEWHERE = "set TMPDIR to a folder that is writable and has room, or use --can
 
 
 def check_versions(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> None:
-    """Raise ModelError where the installed runtime cannot read the model's IR or opsets.
-
-    The runtime itself is asked, with a model of one node that claims the same versions.
-    `libraries` are those of custom operators, here and below.
-    """
+    """Raise ModelError where the installed runtime cannot read the model's IR or opsets."""
     newest: dict[str, int] = {}
     for imports in (proto.opset_import, *(f.opset_import for f in proto.functions)):
         for entry in imports:
@@ -119,10 +115,7 @@ def _written(saved: Path, nbytes: int, where: str) -> onnx.ModelProto:
 
 
 def _widen_indices(graph: onnx.GraphProto) -> None:
-    """Give sparse constants indices of int64, as ONNX has them, in place.
-
-    ONNX Runtime writes the narrowest integers that hold them, and reads both.
-    """
+    """Give sparse constants indices of int64, as ONNX has them, in place."""
     for sparse in graph.sparse_initializer:
         if sparse.indices.data_type != onnx.TensorProto.INT64:
             places = onnx.numpy_helper.to_array(sparse.indices).astype("int64")
@@ -139,11 +132,7 @@ def probe_types(
     where: str,
     libraries: Sequence[str] = (),
 ) -> dict[str, onnx.TypeProto]:
-    """Types that ONNX Runtime finds for the values `names`, shapes where it can.
-
-    The values are made outputs without a type, and one session is built. With no names this
-    checks that the runtime accepts the model as it is.
-    """
+    """Types, shapes where it can, that ONNX Runtime finds for the values `names`, in a session."""
     found = _output_types(proto, weights_dir, (), names, where, libraries)
     # The runtime's interface says [] for a scalar and for a value of unknown rank alike.
     open_rank = [
@@ -214,11 +203,7 @@ Kept = Mapping[int, onnx.TensorProto]
 def _aside(
     proto: onnx.ModelProto, weights_dir: Path | None
 ) -> Iterator[tuple[onnx.ModelProto, Path | None, Kept]]:
-    """Put the weights of a large model into a file, where there is room for one.
-
-    Yields the model as it is to be opened, where its weights are, and what was put aside. Weights
-    that are in files are left there; `proto` stays as it is.
-    """
+    """Put the weights of a large model into a file: yield model, folder, and what was put aside."""
     large = [
         position
         for position, tensor in enumerate(proto.graph.initializer)

@@ -41,10 +41,7 @@ def element_type(dtype: str) -> int:
 
 
 def bytes_of(tensor: onnx.TensorProto) -> int:
-    """Return the bytes of a stored tensor by its type and shape, as `Tensor.nbytes` counts them.
-
-    None of its values is looked at: raw bytes would be copied.
-    """
+    """Return the bytes of a stored tensor by type and shape, as `Tensor.nbytes`, values unread."""
     elements: int = math.prod(tensor.dims)
     return (elements * ITEM_BITS.get(dtype_name(tensor.data_type), 0) + 7) // 8
 
@@ -89,10 +86,7 @@ def to_tensor(name: str, kind: onnx.TypeProto) -> Tensor:
 
 
 def parse_type(text: str, dims: Sequence[int | str | None] | None) -> onnx.TypeProto:
-    """Return the type that ONNX Runtime writes as `text`, e.g. ``seq(tensor(float))``.
-
-    `dims` belongs to a plain tensor. Raises ValueError where the text is of no known form.
-    """
+    """Return the type that ONNX Runtime writes as ``seq(tensor(float))``; ValueError for none."""
     match = re.fullmatch(r"\s*(\w+)\((.*)\)\s*", text)
     if match is None:
         raise ValueError(f"unknown type '{text}'")
@@ -127,11 +121,7 @@ _LISTS = frozenset({_INTS, _FLOATS, _STRINGS})
 
 
 class Attributes(Mapping[str, object]):
-    """The attributes of one node by name: int, float, str, tuples of them.
-
-    Tensors, sparse tensors and graph bodies are left out. Large lists are read each time that
-    they are asked for, in O(length).
-    """
+    """The attributes of a node by name, tensors and graphs left out; long lists not kept."""
 
     __slots__ = ("_large", "_small")
 
@@ -221,11 +211,9 @@ MOST_DIMS = 64
 
 
 def plain(value: Any) -> Any:
-    """Return `value` with every array in it as ONNX Runtime takes memory to be.
+    """Return `value` with every array in it, in lists and mappings too, as ONNX Runtime reads it.
 
-    Its Python interface reads the bytes of an array of the other byte order as if they were native.
-    Such arrays, unaligned ones and subclasses are converted, strings become objects; what is plain
-    is returned itself. Lists, tuples and mappings are looked into.
+    Arrays of the other byte order, unaligned ones and subclasses are converted, strings too.
     """
     if isinstance(value, np.ndarray):
         return _plain_array(value)

@@ -58,10 +58,7 @@ def quiet_runtime() -> Any:
 
 @contextmanager
 def _limited(options: Any, most_bytes: int | None) -> Iterator[None]:
-    """Have a session that is opened within take no more memory than that, before it is taken.
-
-    Nothing ends a kernel that is under way, which may take all there is at once.
-    """
+    """Have a session that is opened within take no more memory than that, before it is taken."""
     if most_bytes is None:
         yield
         return
@@ -101,9 +98,8 @@ def open_session(
 ) -> Any:
     """Return a single-threaded session; its errors are ModelErrors of one line.
 
-    `saved` is where the optimised model shall go, `profile` how the profile's path begins. With
-    `runs` false nothing is run, and it is opened as what is quickest. `most_bytes` is what weights
-    and values may take together; beyond, what it raises has ``OVER_LIMIT``.
+    `saved` is where the optimised model shall go, `profile` a path's beginning; without `runs` it
+    opens as what is quickest. Over `most_bytes` for weights and values, errors have ``OVER_LIMIT``.
     """
     ort = quiet_runtime()
     options = ort.SessionOptions()
@@ -179,11 +175,7 @@ def _stores_text(graph: onnx.GraphProto) -> bool:
 
 
 def _pays_to_pack(proto: onnx.ModelProto, nbytes: int) -> bool:
-    """Whether kernels that pack their weights are sooner made than kernels that do not.
-
-    Packing copies all bytes. Without it ONNX Runtime looks through all constants for each one that
-    it has fused away: with many small ones that takes longer.
-    """
+    """Whether copying all weights takes less than ONNX Runtime's look through all pairs of them."""
     count = len(proto.graph.initializer)
     if nbytes > min(_PACKED_BYTES, _PACKED_BYTES_A_PAIR * count**2):
         return False

@@ -19,14 +19,11 @@ _WITHOUT_BODIES = frozenset(onnx.AttributeProto.AttributeType.values()) - {
 
 
 def regularise(proto: onnx.ModelProto, where: str) -> tuple[onnx.NodeProto, ...]:
-    """Make `proto` regular in place, and return its nodes, Constant ones too, as they were named.
+    """Make `proto` regular in place, and return its nodes, Constant ones too, as they were.
 
-    Afterwards every node has a unique name; nodes ascend in the topological order that stays
-    closest to the file's; Constant nodes and overridable inputs are initializers; types that the
-    file states about inner values are gone, and so is the text on nodes.
-
-    Raises ModelError where a value has two producers or none, nodes form a cycle, there is no
-    output, or no operator set is declared.
+    Every node has a unique name, in the topological order closest to the file's; constants are
+    initializers; types of inner values and text are gone. Raises ModelError for two producers or
+    none, cycles, no output, or no operator set.
     """
     graph = proto.graph
     _regularise_opsets(proto, where)
@@ -54,10 +51,7 @@ def constant_names(graph: onnx.GraphProto) -> dict[str, None]:
 
 
 def captures(node: onnx.NodeProto) -> tuple[str, ...]:
-    """Return the outer values that the bodies of `node` read, in order of first read.
-
-    A name that a body defines hides the outer one there and in the bodies within.
-    """
+    """Return the outer values that the bodies of `node` read, in order of first read."""
     inner = bodies(node)
     if not inner:
         return ()
@@ -81,11 +75,7 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def name_nodes(nodes: Iterable[onnx.NodeProto], taken: Collection[str] = ()) -> None:
-    """Give every node a name of its own in place: its first owner keeps a name.
-
-    Others become ``{op_type}_{position}``, which is extended while another node or one of
-    `taken` has it.
-    """
+    """Give every node a name of its own in place: the first owner of one keeps it."""
     listed = list(nodes)
     used: set[str] = set()
     unnamed: list[tuple[int, onnx.NodeProto]] = []
@@ -105,11 +95,7 @@ def name_nodes(nodes: Iterable[onnx.NodeProto], taken: Collection[str] = ()) -> 
 
 
 def sort_nodes(graph: onnx.GraphProto, where: str, rank: Sequence[int] | None = None) -> None:
-    """Put the nodes of `graph` in topological order in place, smallest `rank` first.
-
-    Without a rank the position in the file counts. Checks that every value has one
-    producer, that all that is read exists, and that there is an output. O((V + E) log V).
-    """
+    """Put the nodes in topological order in place, smallest `rank` first. O((V + E) log V)."""
     nodes = list(graph.node)
     reads = [[name for name in (*node.input, *captures(node)) if name] for node in nodes]
     producer, given = _producers(graph, nodes, where)
@@ -149,10 +135,7 @@ def sort_nodes(graph: onnx.GraphProto, where: str, rank: Sequence[int] | None = 
 
 
 def drop_inner_types(graph: onnx.GraphProto) -> None:
-    """Forget what is stated of inner values, in place: it may not fit the dims now bound.
-
-    Outputs keep their type and lose their shape. Bodies keep the types of their inputs.
-    """
+    """Forget the types of inner values, and the shapes of outputs, in place."""
     del graph.value_info[:]
     for value in graph.output:
         if value.type.HasField("tensor_type"):
@@ -160,6 +143,11 @@ def drop_inner_types(graph: onnx.GraphProto) -> None:
     for node in graph.node:
         for body in bodies(node):
             drop_inner_types(body)
+
+
+def stated_types(*lists: Iterable[onnx.ValueInfoProto]) -> dict[str, onnx.TypeProto]:
+    """Return the types that lists of values state, by name."""
+    return {value.name: value.type for values in lists for value in values}
 
 
 def replace(field: object, items: Sequence[object]) -> None:
@@ -275,10 +263,7 @@ def _constant(node: onnx.NodeProto, where: str) -> onnx.TensorProto:
 
 
 def rename_values(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
-    """Rename, in place, the constants of a graph and what its nodes write; inputs stay.
-
-    A body that has a value of its own under an old name keeps it. O(values, by depth).
-    """
+    """Rename, in place, the constants of a graph and what its nodes write, as bodies see them."""
     for tensor in graph.initializer:
         tensor.name = renamed.get(tensor.name, tensor.name)
     for sparse in graph.sparse_initializer:
@@ -297,11 +282,7 @@ def rename_values(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
 
 
 def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
-    """Rename, in place, what bodies write under a name that is taken outside of them.
-
-    ONNX Runtime saves such models, and then refuses them. O(values of the graph and of the
-    bodies, by depth).
-    """
+    """Rename, in place, what bodies write under an outer name: ONNX Runtime refuses those."""
     taken = {*outer, *(value.name for value in graph.input), *constant_names(graph)}
     taken.update(name for node in graph.node for name in node.output)
     for node in graph.node:
@@ -321,11 +302,7 @@ def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
 
 
 def prune(proto: onnx.ModelProto) -> None:
-    """Drop, in place, what does not count for the outputs. O(V + E).
-
-    These are nodes that no output depends on, optional outputs and constants that nobody reads, and
-    imports of domains without a node. Nodes must be in topological order.
-    """
+    """Drop, in place, all that no output depends on, of nodes in topological order. O(V + E)."""
     graph = proto.graph
     read = {value.name for value in graph.output}
     alive: list[onnx.NodeProto] = []
@@ -414,11 +391,7 @@ def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
 def check_unfolding(
     called: Mapping[FunctionKey, Sequence[FunctionKey]], main: Iterable[FunctionKey]
 ) -> None:
-    """Raise ValueError for functions that call themselves, or unfold to more than can be had.
-
-    `called` has what each function calls, as often as it does; `main` what the graph calls.
-    O(calls).
-    """
+    """Raise ValueError where functions, from `main` on, call themselves or unfold to too much."""
     sizes: dict[FunctionKey, int] = {}
     depths: dict[FunctionKey, int] = {}
     entered: set[FunctionKey] = set()

@@ -90,11 +90,7 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Requests at once that a model of one request at a time is asked to take.
-
-    The first dimension of the inputs `names` is 1 in the file, and `size` is to be; `others` is
-    what else is bound.
-    """
+    """Requests at once: `size` for the first dimension, now 1, of `names`; and other dims."""
 
     names: tuple[str, ...]
     size: int
@@ -102,10 +98,7 @@ class Several:
 
 
 def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Several | None:
-    """Take those of `dims` that bind a first dimension which is 1 in the file to more.
-
-    Raises UsageError where they are unlike, or no whole numbers of 1 or more.
-    """
+    """Take those of `dims` that bind a first dimension of 1 to more; UsageError if unlike."""
     ones = {
         f"{value.name}[0]": value.name
         for value in graph.input
@@ -227,11 +220,7 @@ class _Sizes:
     def _open_axes(
         self, tensor: onnx.TypeProto.Tensor, name: str, shape: Sequence[int]
     ) -> Iterator[tuple[int, Dim, int, int]]:
-        """Yield the open axes of input `name`: axis, its dim, its size in `shape`, the one bound.
-
-        The last is that of `shape` where nothing else binds it. An input of unknown rank gets
-        `shape` as it is, and has none.
-        """
+        """Yield the open axes of input `name`: axis, dim, its size in `shape`, the one bound."""
         if not tensor.HasField("shape"):
             for size in shape:
                 tensor.shape.dim.add(dim_value=size)
@@ -411,10 +400,7 @@ def freeze(
 def without_frozen(
     arrays: Mapping[str, Any], frozen: Mapping[str, Array], where: str
 ) -> dict[str, Any]:
-    """Leave out of `arrays` what is frozen.
-
-    Raises RequestError where it has not the value that it is frozen to.
-    """
+    """Leave out of `arrays` what is frozen; RequestError where it has another value."""
     for name in sorted(frozen.keys() & arrays.keys()):
         if not np.array_equal(np.asarray(arrays[name]), frozen[name]):
             raise RequestError(

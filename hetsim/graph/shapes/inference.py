@@ -16,7 +16,7 @@ from hetsim.graph.reading.extension import NONE, Custom
 from hetsim.graph.reading.onnx_file import INLINE_BYTES
 from hetsim.graph.reading.onnx_runtime import MANY_TREE_NODES, probe_types, tree_nodes
 from hetsim.graph.reading.onnx_types import bytes_of, has_rank, has_type, without_values
-from hetsim.graph.reading.structure import bodies, captures, replace
+from hetsim.graph.reading.structure import bodies, captures, replace, stated_types
 from hetsim.graph.shapes.binding import bindable
 
 PARTS_FROM = 10_000
@@ -113,12 +113,8 @@ def _found(
             raise short from error
         # Its failures differ by version and say little; the probe's are explained to the user.
         return None
-    return {
-        value.name: value.type
-        for values in (result.graph.value_info, result.graph.output)
-        for value in values
-        if value.name in wanted and has_type(value.type)
-    }
+    types = stated_types(result.graph.value_info, result.graph.output)
+    return {name: kind for name, kind in types.items() if name in wanted and has_type(kind)}
 
 
 def _is_settled(kind: onnx.TypeProto) -> bool:
@@ -135,11 +131,7 @@ def _is_long_list(kind: onnx.TypeProto) -> bool:
 
 
 def skeleton(proto: onnx.ModelProto, *, values: bool = False) -> onnx.ModelProto:
-    """The same model without its trees, its large constants reduced to type and shape.
-
-    Inference takes a serialised copy, and their contents do not matter to it; with `values` they
-    stay.
-    """
+    """The model without its trees and, but for `values`, contents of its large constants."""
     light = onnx.ModelProto(ir_version=proto.ir_version)
     light.opset_import.extend(proto.opset_import)
     light.functions.extend(proto.functions)
@@ -189,11 +181,7 @@ _LABELS = {
 
 
 def replace_fragile(proto: onnx.ModelProto) -> None:
-    """Let operators of the same result stand for these in place, for inference to see.
-
-    A Cast has the shape of its input, as most of these have. Where the type is not told by the
-    node, the operator becomes one that inference does not know: ONNX Runtime is asked. O(nodes).
-    """
+    """Let operators of the same result stand for those that inference breaks on, in place."""
     hidden = False
     for node in _nodes(proto):
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -259,11 +247,7 @@ def is_ensemble(node: onnx.NodeProto) -> bool:
 
 
 def add_stand_in(graph: onnx.GraphProto, node: onnx.NodeProto) -> bool:
-    """Add nodes of standard ops that write what an ensemble writes, of the same types and shapes.
-
-    A classifier of E classes writes a label a sample, [N], and scores [N, E]; a regressor of T
-    targets [N, T]. False where the number of columns is not stated, and nothing is added.
-    """
+    """Add standard nodes of an ensemble's types and shapes; False if its columns are unknown."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     texts = attributes.get("classlabels_strings")
     numbers = attributes.get("classlabels_int64s")
@@ -300,11 +284,7 @@ _FIRST_SCAN_WITHOUT_BATCH = 9
 
 
 def body_types(node: onnx.NodeProto, kinds: Kinds, version: int) -> list[onnx.TypeProto | None]:
-    """Types of the inputs of the body of `node`; None where what it states holds.
-
-    `kinds` are those of the inputs of the node, `version` that of the standard operator set. A
-    value that is carried on is typed as it starts. A scanned one loses its scanned axis.
-    """
+    """Types of the inputs of the body of `node`; None where what it states holds."""
     if node.op_type == "Loop":
         scalars = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
         return [*(helper.make_tensor_type_proto(kind, []) for kind in scalars), *kinds[2:]]
@@ -349,11 +329,7 @@ def check_in_parts(
     where: str,
     libraries: Sequence[str] = (),
 ) -> None:
-    """Raise ModelError where ONNX Runtime refuses any part of the model.
-
-    `known` has the type of each value that a node writes; what a part reads of another is its
-    input. Nodes must be in topological order. O(V + E) and a session for each PART nodes.
-    """
+    """Raise ModelError where ONNX Runtime refuses any part of PART nodes of the model. O(V + E)."""
     graph = proto.graph
     types = {**known, **{value.name: value.type for value in graph.input}}
     stored = {tensor.name: tensor for tensor in graph.initializer}

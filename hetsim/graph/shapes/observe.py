@@ -164,10 +164,7 @@ def observe(
 def _prepared(
     proto: onnx.ModelProto, graph: Graph, values: Collection[str], found: list[_Body]
 ) -> Iterator[dict[str, str]]:
-    """Let `proto` put out the shapes of `values` alone, by the names that are given.
-
-    Nodes in bodies get names of their own, random ones a seed.
-    """
+    """Let `proto` put out shapes of `values` alone, inner nodes named, random ones seeded."""
     model = proto.graph
     kept_nodes = len(model.node)
     outputs = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in model.output]

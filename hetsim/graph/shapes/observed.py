@@ -16,29 +16,17 @@ Shape = tuple[int, ...]
 class Observed:
     """One run of the whole model.
 
-    A node of control flow is named by its path: its name; within a body the path of the node
-    that holds the body, the body's attribute, and the name, joined by ``/``
-    (``outer/then_branch/inner``). The path of a body ends at the attribute. Nodes without a
-    name are called ``{op_type}_{position in their body}``.
+    A node of control flow is named by its path: its name; within a body the path of the node that
+    holds the body, the body's attribute, and the name, joined by ``/``
+    (``outer/then_branch/inner``). The path of a body ends at the attribute. Nodes without a name
+    are called ``{op_type}_{position in their body}``.
 
-    Attributes
-    ----------
-    source : str
-        What was run: ``random inputs``, ``the inputs given``, or the file they are from.
-    given : bool
-        Whether the caller gave the inputs: only then they are the ones that matter.
-    inputs : mapping of str to shape
-        Of every input that is a tensor.
-    shapes : mapping of str to shape
-        Of the graph's values that inference leaves open.
-    branches : mapping of str to str
-        By path of each If that was run: ``then_branch`` or ``else_branch``, the one it took
-        more often.
-    trips : mapping of str to float
-        By path of each Loop and Scan that was run: iterations, on average over its runs.
-    inner : mapping of str to mapping of str to shape
-        By path of each body that was run: shapes of the values that its nodes write, the
-        largest where iterations differ.
+    `source` is ``random inputs``, ``the inputs given``, or the file they are from; only if `given`
+    are they the ones that matter. `inputs` has the shape of every tensor among them, `shapes` of
+    the graph's values that inference leaves open. `branches` has ``then_branch`` or
+    ``else_branch``, the one taken more often, by path of each If that was run; `trips` the mean
+    iterations of each Loop and Scan; `inner` by path of each body the shapes that its nodes write,
+    the largest of all turns.
     """
 
     source: str

@@ -111,11 +111,7 @@ RANDOM = frozenset(
 
 
 def shaped_by_data(graph: Graph) -> frozenset[str]:
-    """Return the values of `graph` whose shape depends on the contents of its inputs.
-
-    A value whose shape `graph` states in numbers does not. The others are judged by what
-    their ops are defined to do; an op of a foreign domain may do anything. O(V + E).
-    """
+    """Return the values whose shape depends on contents of inputs. O(V + E)."""
     fixed = {name for name, tensor in graph.tensors.items() if tensor.is_static}
     fixed.update(graph.inputs)
     known = set(graph.constants)

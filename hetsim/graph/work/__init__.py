@@ -290,10 +290,7 @@ def graph_work(graph: Graph) -> tuple[Work, ...]:
 
 
 def uncosted(graph: Graph) -> tuple[str, ...]:
-    """Return the op types in `graph` of which some node has no rule, sorted.
-
-    Outside the standard domain they are written ``domain:OpType``.
-    """
+    """Return the op types in `graph`, sorted, of which some node has no rule."""
     return tuple(sorted({op_key(n) for n in graph.nodes if not node_work(graph, n).rule}))
 
 

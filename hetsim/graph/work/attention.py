@@ -36,11 +36,9 @@ class _Sizes:
 
 
 def _flops(sizes: _Sizes, pairs: int, *, added: int = 0, softcap: bool = False) -> int:
-    """FLOP of softmax(Q K^T) V for `pairs` of query and key a head.
+    """FLOP of softmax(Q K^T) V for `pairs` of query and key a head, each with `added` terms.
 
-    A pair takes a MAC an element of the key, one of the value, a scale factor, what is
-    `added` to it (masks, biases), and a softmax. What a causal mask hides is counted too, but
-    not at the least: kernels differ in whether they skip it.
+    What a causal mask hides is counted, but not at the least: kernels differ in skipping it.
     """
     each = 2 * sizes.key_width + 2 * sizes.value_width + 1 + added + EXP + 4
     return sizes.heads * pairs * (each + (TANH + 2 if softcap else 0))
@@ -218,11 +216,7 @@ def _linear_attention(view: NodeView) -> int:
 
 
 def _recurrent(gates: int, pointwise: int, peepholes: int = 0) -> Rule:
-    """`gates` products of input and state a step and direction, then `pointwise` FLOP a cell.
-
-    The activations are counted as the op's default ones. Sequences count at full length where
-    lengths come with the data; they may be empty then.
-    """
+    """`gates` products of input and state a step and direction, then `pointwise` FLOP a cell."""
 
     def flops(view: NodeView) -> int:
         lengths = view.constant(4)

@@ -19,12 +19,7 @@ _ELEMENTS = "how long its sequence is is not known: --canonical basic makes a Lo
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """What a node with graphs inside may do.
-
-    It runs one of the graphs of `runs`, that many times; what it takes is counted by the dearest.
-    `instead` is what it may do instead: a lower bound counts the cheapest of all. `unknown` says
-    why these are not all.
-    """
+    """The graphs that a node `runs`, how often, or `instead`; `unknown` says why not all."""
 
     runs: tuple[tuple[Graph, float], ...]
     instead: tuple[tuple[Graph, float], ...] = ()

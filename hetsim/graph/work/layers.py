@@ -157,10 +157,7 @@ def fft_flops(length: int) -> int:
 
 
 def _dft(view: NodeView) -> int:
-    """One transform for every row along the axis, real inputs counted as complex ones.
-
-    An axis that comes with the data may be any of them: the dearest counts.
-    """
+    """One transform a row along the axis, reals as complex; an unknown axis is the dearest."""
     return max(_dft_by_axis(view), default=0)
 
 

@@ -52,10 +52,7 @@ def _dropout_bytes(view: NodeView) -> tuple[int, int, int]:
 
 
 def _resize(view: NodeView) -> int:
-    """One MAC for each neighbour that an output element is made of, in the resized dims.
-
-    Nearest takes none, linear 2, cubic 4 a dim. A dim of unchanged size is not resampled.
-    """
+    """One MAC for each neighbour of an output: nearest 0, linear 2, cubic 4 a resized dim."""
     neighbours = {"nearest": 0, "linear": 2, "bilinear": 2, "cubic": 4}
     taps = neighbours.get(view.text("mode", "nearest"), 4)
     out = view.output().static_shape
@@ -80,11 +77,7 @@ def _affine_grid(view: NodeView) -> int:
 
 
 def _roi_align(view: NodeView) -> int:
-    """Samples of 4 neighbours (8 FLOP) and their sum.
-
-    With ``sampling_ratio`` 0 the number of samples depends on each region's size: at most that
-    of the whole map, at least one sample for each element of the result.
-    """
+    """Samples of 4 neighbours (8 FLOP) and their sum; ``sampling_ratio`` 0 bounds their number."""
     ratio = view.integer("sampling_ratio", 0)
     if ratio > 0:
         return 9 * ratio * ratio * view.out_elements()

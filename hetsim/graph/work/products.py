@@ -274,9 +274,8 @@ def _labels(view: NodeView) -> Labels:
 def _einsum(view: NodeView) -> int:
     """Operands contracted pair by pair from the left.
 
-    A pair takes one product for each combination of the indices it has, and one sum where
-    an index ends there; a lone operand takes sums alone. Dims of an ellipsis are indices
-    counted from the right; a dim of one broadcasts.
+    A pair takes one product for each combination of the indices it has, and one sum where an index
+    ends there; a lone operand takes sums alone.
     """
     terms, kept, sizes = _labels(view)
     total = 0

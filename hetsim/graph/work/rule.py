@@ -26,28 +26,12 @@ resampling, indexed reads, and the rest."""
 class Product:
     """The product that a node computes, biases and activations left out.
 
-    Attributes
-    ----------
-    form : str
-        One of `FORMS`: a product, or pooling and resize, which have a window alone.
-    rows : int
-        Positions that share the weights of a group: batch times places. Of attention the queries.
-    columns : int
-        Results at each of them, a group: output channels. Of attention the keys.
-    depth : int
-        Terms of each sum: input channels a group, times the window. Of attention the width of a
-        key and that of a value together.
-    groups : int
-        Products of that size, each with operands of its own.
-    window, strides, dilations : tuple of int
-        Of a convolution, by spatial dim; empty for a matrix product.
-    operand_elements : int
-        Elements of the operand that the rows are taken from, each once: of a convolution its
-        input.
-    steps : int
-        Times that all of it is done, one after the other: the length of a sequence.
-    positions : int
-        Of a convolution: `rows` of one sample.
+    `form` is one of `FORMS`. Each of `groups` products has `rows` positions that share its weights
+    (batch times places; the queries of attention), `columns` results at each (output channels of a
+    group; keys) and sums of `depth` terms (input channels of a group times the window; the width
+    of a key and a value). `window`, `strides`, `dilations` are by spatial dim, empty for a matrix
+    product. `operand_elements` has the rows' operand, each element once; `steps` how often all is
+    done in a row (the length of a sequence); `positions` a convolution's `rows` of one sample.
     """
 
     form: str
@@ -70,36 +54,20 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one node does.
+    """What one node does, in FLOP and bytes.
 
-    Attributes
-    ----------
-    flops : int
-    read_bytes, write_bytes, weight_bytes : int
-        Of values read that are no constants, of values written, of constants.
-    op_class : str
-        One of ``hetsim.hardware.spec.OP_CLASSES``.
-    dtype : str
-        Element type of the arithmetic: that of the first floating-point input, else output;
-        for integer products ``int8`` or ``int4`` by their first operand, whatever its sign;
-        else that of the first plain operand.
-    rule : bool
-        False where what it computes is not known, or not in full; `why` says why.
-    least : Work or None
-        What it does at the least, where data decide and that is less.
-    integer_bytes : int
-        Those of `weight_bytes` that are of integers, which stay as they are stored on a device
-        that computes floats in another type.
-    form : str
-        Form of its kernel, one of `FORMS`.
-    product : Product or None
-        Sizes of the product that it computes, or of the windows that it pools.
-    exp_elements : int
-        Elements that pass a function without a machine instruction (exp, erf, a root); those of
-        softmax, attention and recurrent layers are part of their form.
-    unsized : str
-        Why `product` has the FLOP of what it computes and not its sizes, or why its arithmetic
-        is in none.
+    `read_bytes` are of values that are no constants, `weight_bytes` of constants, `integer_bytes`
+    of those that are integers and stay so on a device that computes floats in another type.
+    `op_class` is one of ``hetsim.hardware.spec.OP_CLASSES``, `form` one of `FORMS`.
+
+    `dtype` is the type of the arithmetic: that of the first floating-point input, else output; for
+    integer products ``int8`` or ``int4`` by their first operand, whatever its sign; else that of
+    the first plain operand. `rule` is False where what it computes is not known in full, and `why`
+    says why. `least` is what it does at the least, where data decide and that is less.
+
+    `product` has the sizes of a product, or of windows that it pools; `unsized` says why it has its
+    FLOP alone, or is None. `exp_elements` pass a function without a machine instruction (exp, erf,
+    a root); softmax, attention and recurrent layers have theirs in their form.
     """
 
     flops: int
@@ -120,11 +88,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node with its tensors and attributes, by position and name.
-
-    ModelError where an input or output that is asked for is absent; UnboundDimension where its
-    shape is not known in numbers.
-    """
+    """A node by position and name; ModelError and UnboundDimension for what is not there."""
 
     graph: Graph
     node: Node
@@ -241,24 +205,11 @@ def no_flops(view: NodeView) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How nodes of one op type are costed.
+    """How nodes of one op type are costed: their class of ``OP_CLASSES``, FLOP and bytes.
 
-    Attributes
-    ----------
-    op_class : str
-        One of ``hetsim.hardware.spec.OP_CLASSES``.
-    flops, bytes : callable
-    integer_input : int or None
-        Position of the input whose integer type the arithmetic is done in; None where it
-        is done in the type of the first floating-point value.
-    least : callable or None
-        FLOP at the least, where data decide; None where `flops` says all.
-    dtype : callable or None
-        Type of the arithmetic where the node says another; None of it: as above.
-    product : callable or None
-        Sizes of the product that a node computes; None of it where it is none.
-    form : str
-        Form of the kernel, where neither class nor product tells it.
+    `integer_input` is the position of the input whose integer type the arithmetic is done in;
+    `least` FLOP where data decide; `dtype` of the arithmetic where the node says another;
+    `product` its sizes; `form` that of the kernel, where neither class nor product tells it.
     """
 
     op_class: str

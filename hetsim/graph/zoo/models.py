@@ -38,12 +38,7 @@ _FAMILIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ZooEntry:
-    """One model of the zoo.
-
-    `nodes` are those of the filled model before any optimisation, `parameters` the elements of its
-    floating-point constants, `inputs` what the caller provides. `source` and `licence` are of the
-    graph: the weights are random in every case.
-    """
+    """One graph of the zoo, with counts of nodes and of floating-point constants."""
 
     name: str
     family: str
@@ -92,10 +87,7 @@ def materialise(name: str) -> Path:
 
 
 def source_path(name: str) -> Path:
-    """Return the path of the unfilled graph of zoo model `name`.
-
-    Raises UsageError where there is no such name, ModelError where onnx is not installed.
-    """
+    """Path of the unfilled graph of `name`; UsageError, or ModelError without onnx."""
     if name not in _FAMILIES:
         raise UsageError(f"there is no zoo model '{name}'", hint=nearest(name, _FAMILIES))
     if name not in _FROM_ONNX:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hetsim.graph.graph import Tensor
 from hetsim.graph.reading.onnx_types import to_tensor
+from hetsim.graph.reading.structure import replace
 
 _SEED = "hetsim zoo 1"
 _ALIGNMENT = 4096
@@ -51,11 +52,7 @@ class FilledTensor:
 
 @dataclass(frozen=True, slots=True)
 class FillPlan:
-    """What a filled model is made of.
-
-    Large filled constants of `proto` refer to the weights file, of which `external` has what it
-    holds at which byte offset, ascending. `parameters` counts elements of floating-point constants.
-    """
+    """A filled model: its large constants, by offset in the weights file, and its parameters."""
 
     proto: onnx.ModelProto
     external: tuple[tuple[int, FilledTensor], ...]
@@ -64,11 +61,7 @@ class FillPlan:
 
 
 def fill(source: onnx.ModelProto, model_path: Path, weights_path: Path) -> None:
-    """Write `source` with random weights to `model_path` and `weights_path`.
-
-    Draws from a generator of its own for every tensor, seeded by the tensor's name, in
-    blocks: memory stays at a few MiB however large the model is.
-    """
+    """Write `source` with random weights seeded by name to both paths, in a few MiB of memory."""
     plan = plan_fill(source, weights_path.name)
     with weights_path.open("wb") as file:
         for offset, tensor in plan.external:
@@ -79,11 +72,10 @@ def fill(source: onnx.ModelProto, model_path: Path, weights_path: Path) -> None:
 
 
 def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
-    """Return the filled form of `source`, its large weights not yet drawn.
+    """Return the filled form of `source`, its large weights not yet drawn. O(V + E).
 
-    Filled are the outputs of ConstantOfShape nodes (which vanish), float initializers
-    without data, and float initializers that play the role of a weight. Numbers that are
-    part of the computation (limits, exponents, scalars) stay. O(V + E).
+    Filled are outputs of ConstantOfShape nodes (which vanish), float initializers without data, and
+    those in the role of a weight; limits, exponents and scalars stay.
     """
     graph = source.graph
     roles = _Roles(graph)
@@ -124,7 +116,21 @@ def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
             for key, value in told.items():
                 proto.external_data.add(key=key, value=str(value))
         constants.append(proto)
-    return _assemble(source, nodes, constants, tuple(external))
+    known = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in known]
+    model = onnx.ModelProto()
+    model.CopyFrom(source)
+    # Below IR 4 an initializer must be a graph input too, which a caller could override.
+    model.ir_version = max(4, source.ir_version)
+    replace(model.graph.node, nodes)
+    replace(model.graph.initializer, constants)
+    replace(model.graph.input, inputs)
+    return FillPlan(
+        proto=model,
+        external=tuple(external),
+        parameters=sum(math.prod(t.dims) for t in constants if t.data_type == t.FLOAT),
+        inputs=tuple(to_tensor(value.name, value.type) for value in inputs),
+    )
 
 
 def draw(tensor: FilledTensor) -> Iterator[NDArray[np.float32]]:
@@ -142,31 +148,6 @@ def draw(tensor: FilledTensor) -> Iterator[NDArray[np.float32]]:
         if tensor.exponential:
             np.exp(block, out=block)
         yield block
-
-
-def _assemble(
-    source: onnx.ModelProto,
-    nodes: Sequence[onnx.NodeProto],
-    constants: Sequence[onnx.TensorProto],
-    external: tuple[tuple[int, FilledTensor], ...],
-) -> FillPlan:
-    known = {tensor.name for tensor in source.graph.initializer}
-    inputs = [value for value in source.graph.input if value.name not in known]
-    proto = onnx.ModelProto()
-    proto.CopyFrom(source)
-    # Below IR 4 an initializer must be a graph input too, which a caller could override.
-    proto.ir_version = max(4, source.ir_version)
-    del proto.graph.node[:], proto.graph.initializer[:], proto.graph.input[:]
-    proto.graph.node.extend(nodes)
-    proto.graph.initializer.extend(constants)
-    proto.graph.input.extend(inputs)
-    floats = (t for t in constants if t.data_type == onnx.TensorProto.FLOAT)
-    return FillPlan(
-        proto=proto,
-        external=external,
-        parameters=sum(math.prod(t.dims) for t in floats),
-        inputs=tuple(to_tensor(value.name, value.type) for value in inputs),
-    )
 
 
 @dataclass(frozen=True, slots=True)
