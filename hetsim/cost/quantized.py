@@ -15,7 +15,7 @@ from hetsim.device.support.quantized import (
     integer_units,
 )
 from hetsim.device.support.rules import Support
-from hetsim.graph.contraction import Contraction
+from hetsim.graph.dag import Contraction
 from hetsim.graph.graph import Graph, Node, Tensor
 from hetsim.graph.work import Work, graph_work, op_key
 from hetsim.graph.work.layers import DEQUANTIZE as SHIFT_AND_SCALE

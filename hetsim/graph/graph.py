@@ -89,32 +89,17 @@ class Tensor:
 class Node:
     """One operator application.
 
-    Attributes
-    ----------
-    id : int
-        Position in ``Graph.nodes``, which is a topological order.
-    name : str
-        Unique in the graph; made from the op type and position where the file had none.
-    op_type, domain : str
-        Domain ``""`` is the ONNX standard.
-    inputs, outputs : tuple of str
-        Tensor names by position; ``""`` for an optional one that is absent.
-    captures : tuple of str
-        Outer values that its bodies read and `inputs` lacks; edges like any input.
-    attributes : mapping
-        Plain Python values (int, float, str, tuples of them); no tensors and graph bodies.
-    origins : tuple of str
-        Names of the nodes of the user's file that this one stands for. Never empty.
-    body : Graph or None
-        What a call of a function does, or the standard says that the operator does.
-    custom, whole : bool
-        Whether a library has its kernel; whether one kernel does all of `body`.
-    branches : mapping of str to Graph or None
-        The graphs of a control-flow node by attribute; None where types cannot be inferred.
-    held : tuple of Tensor
-        Constants in its branches, body or lists of numbers, named after it.
-    reads, writes : tuple of str
-        Values that it reads, inputs first, unique, and produces; absent ones left out.
+    `id` is the position in ``Graph.nodes``; `name` is unique in the graph, made from the op type
+    and position where the file had none; domain ``""`` is the ONNX standard. `inputs` and `outputs`
+    are names by position, ``""`` for an absent one; `captures` are outer values that its bodies
+    read and `inputs` lacks, edges like any input; `reads` and `writes` are all of them, unique.
+
+    `attributes` are plain Python values (int, float, str, tuples of them), no tensors and graphs.
+    `origins` are the names of the nodes of the user's file that this one stands for, never none.
+    `body` is what a call of a function does, or the standard says that the operator does; `custom`
+    says whether a library has its kernel, `whole` whether one kernel does all of `body`. `branches`
+    has the graphs of a control-flow node by attribute, None where types cannot be inferred. `held`
+    are constants in its branches, body or lists of numbers, named after it.
     """
 
     id: int
@@ -148,11 +133,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the control flow of a graph did in a run.
-
-    By If the branch, by Loop and Scan the turns; `sure` where every request does so: the caller
-    gave the inputs, and no Loop is around.
-    """
+    """What control flow did in a run: branches by If, turns by Loop; `sure` if all requests do."""
 
     branches: Mapping[str, str]
     trips: Mapping[str, float]

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileNode:
-    """A node as the user's file has it.
-
-    Where the file has no name, or has it twice, it is one that was given. `op` has its domain
-    outside the ONNX standard; ``""`` in `outputs` stands for one that is absent.
-    """
+    """A node as the user's file has it, or named anew; ``""`` in `outputs` is an absent one."""
 
     name: str
     op: str
@@ -39,10 +35,8 @@ class Model:
 
     Attributes
     ----------
-    name : str
-        Stem of the file, or the name in the zoo.
-    source : str
-        Path or ``zoo:NAME`` as it was given.
+    name, source : str
+        Stem of the file, or the name in the zoo; path or ``zoo:NAME`` as it was given.
     graph : Graph
         The canonical graph.
     proto : onnx.ModelProto
@@ -53,29 +47,22 @@ class Model:
         Absolute; None where no external data is left.
     sha256 : str
         Of the file; external data counts by name and size, and extensions with it.
-    canonical : str
-        ``none``, ``basic`` or ``extended``.
+    canonical, unoptimised : str
+        ``none``, ``basic`` or ``extended``, and why it is ``none`` where nobody asked for that.
     dims, shapes : mapping
         What was bound, as it was given.
     file_nodes : tuple of FileNode
         The file's nodes, those of op type Constant too, in topological order.
     folded : tuple of str
         Those of them that became constants or vanished: no canonical node stands for them.
-    device_notes : tuple of DeviceNote
-        Devices that the file notes on its nodes.
-    extensions : tuple of Extension
-        Custom operators that it was read with.
+    device_notes, extensions : tuple
+        Devices that the file notes on its nodes; custom operators that it was read with.
     frozen : mapping of str to array
         Inputs that were made constants.
     lowering : Lowering or None
-        What runs in the place of the graph, where ONNX Runtime's CPU kernels lack some for
-        its 16-bit floats; None: the graph itself.
-    observed : Observed or None
-        What one run showed, where one was needed: shapes that depend on data hold for it.
-    unmeasured : str or None
-        Why there was no run, where shapes are open without one.
-    unoptimised : str or None
-        Why `canonical` is ``none``, where nobody asked for that.
+        What runs for the graph, where CPU kernels lack some for its 16-bit floats.
+    observed, unmeasured : Observed or None, str or None
+        What one run showed, where one was needed, for shapes hold for it; why there was none.
     """
 
     name: str

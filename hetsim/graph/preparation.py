@@ -240,7 +240,7 @@ def _bound(file: Opened, options: Options) -> tuple[Canonical, Graph, ModelError
         refused = error
     else:
         return result, result.graph, None
-    sizes = _input_shapes(file.proto.graph)
+    stated = {value.name: to_tensor(value.name, value.type) for value in file.proto.graph.input}
     undo(binding)
     try:
         result = canonicalise(file, level)
@@ -256,8 +256,9 @@ def _bound(file: Opened, options: Options) -> tuple[Canonical, Graph, ModelError
         result = replace(result, graph=result.with_shapes({}, file.custom, None))
         return result, result.graph, None
     tensors = dict(result.graph.tensors)
-    for name, shape in sizes.items():
-        tensors[name] = replace(tensors[name], shape=shape)
+    for name, tensor in stated.items():
+        if tensor.shape is not None:
+            tensors[name] = replace(tensors[name], shape=tensor.shape)
     return result, replace(result.graph, tensors=tensors), refused
 
 
@@ -272,11 +273,6 @@ def _bind(graph: onnx.GraphProto, source: str, options: Options) -> Undo:
     elif options.observed is not None and options.observed.given:
         given = dict(options.observed.inputs)
     return bind(graph, options.dims, options.shapes, source, given)
-
-
-def _input_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int | str | None, ...]]:
-    found = {value.name: to_tensor(value.name, value.type).shape for value in graph.input}
-    return {name: shape for name, shape in found.items() if shape is not None}
 
 
 def _observed(

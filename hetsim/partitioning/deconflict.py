@@ -9,7 +9,7 @@ import numpy as np
 
 from hetsim.core import checks
 from hetsim.errors import UnsupportedNode, UsageError, nearest
-from hetsim.graph.contraction import Contraction
+from hetsim.graph.dag import Contraction
 from hetsim.hardware.spec import numbered
 from hetsim.partitioning.regions import Region, Regions, annotate
 from hetsim.problem.parts import FusedKernel

@@ -9,7 +9,7 @@ import numpy as np
 
 from hetsim.core import checks
 from hetsim.errors import InvalidInput, UnsupportedNode, UsageError
-from hetsim.graph.contraction import Contraction
+from hetsim.graph.dag import Contraction
 from hetsim.partitioning.affinity import Affinity, Asked, Exclusion, with_wishes
 from hetsim.partitioning.deconflict import Choose, Resolution, device_order, resolve
 from hetsim.partitioning.housekeeping import Housekeeping, follow, strip

@@ -11,8 +11,7 @@ from operator import add
 import numpy as np
 
 from hetsim.core import deadline
-from hetsim.graph.contraction import Contraction
-from hetsim.graph.dag import joined
+from hetsim.graph.dag import Contraction, joined
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.problem.groups import Group, order_groups
 from hetsim.problem.parts import GRAPH_INPUT, Constant, FusedKernel, Value

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import dags
-from hetsim.graph.contraction import Contraction
-from hetsim.graph.dag import Dag
+from hetsim.graph.dag import Contraction, Dag
 from sweeps import examples
 
 

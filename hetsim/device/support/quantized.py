@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hetsim.graph.contraction import Contraction
-from hetsim.graph.dag import Dag
+from hetsim.graph.dag import Contraction, Dag
 from hetsim.graph.graph import ITEM_BITS, Graph, Node, Tensor
 from hetsim.graph.work import op_key, ops_of
 from hetsim.hardware.spec import FLOATS, DeviceSpec

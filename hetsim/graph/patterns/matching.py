@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hetsim.graph.contraction import Contraction
+from hetsim.graph.dag import Contraction
 from hetsim.graph.graph import Graph
 from hetsim.graph.patterns.pattern import Pattern
 from hetsim.graph.patterns.search import Fit, GraphIndex, Layout, Search, lay_out

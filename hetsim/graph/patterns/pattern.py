@@ -204,10 +204,9 @@ class _Rules:
 
 
 def check_names(pattern: Pattern) -> None:
-    """Refuse ops and attributes that ONNX does not have, in any version.
+    """Refuse ops and attributes that no version of ONNX has, in domains that it defines.
 
-    Only for domains that ONNX itself defines. `parse_pattern` does not ask for it, as loading ONNX
-    takes half a second. Raises UsageError with the nearest name that exists.
+    Raises UsageError with the nearest name. It loads ONNX, which takes half a second.
     """
     where = f"pattern '{pattern.name}'"
     pending = list(reversed(pattern.ends))

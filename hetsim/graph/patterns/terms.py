@@ -116,22 +116,12 @@ class Constant:
 class Op:
     """A node, by what it is and what it reads, and one of the values that it writes.
 
-    Attributes
-    ----------
-    types : tuple of str
-        Allowed op types, as ``hetsim.graph.work.op_key`` writes them; a single string may be given.
-    inputs : tuple of terms
-        By port; further ports of the node are free.
-    label : str
-        Terms of one label are equal and stand for one node; all others for different nodes.
-    attributes : tuple of AttributeTest
-        All must hold, and so must `condition`, a callable.
-    dtypes : frozenset of str, optional
-        Allowed element types of the value read, which is output `port`; None allows all.
-    any_order : bool, optional
-        Whether `inputs` may stand at any ports; None: where the op is in `SYMMETRIC`.
-    shared : bool
-        Whether nodes outside of the match may read what the node writes, as they may of a last one.
+    `types` are allowed op types, as ``hetsim.graph.work.op_key`` writes them, or one as a string;
+    `attributes` and `condition` must hold. `inputs` are terms by port, further ports are free; in
+    `any_order` they may stand at any (None: where the op is in `SYMMETRIC`). `dtypes`, None for
+    all, are allowed element types of the value read, output `port`. Terms of one `label` are equal
+    and stand for one node, all others for different nodes. Nodes outside of the match may read
+    what a `shared` node, or one that the pattern ends in, writes.
     """
 
     types: tuple[str, ...]

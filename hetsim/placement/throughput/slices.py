@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
 from hetsim.core.machine_code import machine_code
-from hetsim.graph.contraction import Contraction
-from hetsim.graph.dag import Dag, topological_order
+from hetsim.graph.dag import Contraction, Dag, topological_order
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
 from hetsim.problem.groups import order_groups
