@@ -271,20 +271,11 @@ def pays_to_coarsen(problem: Problem) -> bool:
 def coarsen(problem: Problem, most_tasks: int = MOST_TASKS) -> Coarse:
     """Join nodes into tasks of which no strategy would want to split one.
 
-    1. The members of a fused kernel or composite, kernels that overlap together, where that
-       closes no cycle and leaves a device that takes all of them.
-    2. Chains: a node and the only reader of all it makes, that reads nothing else, where on
-       no pair of devices a split would be quicker than both on one of them.
-    3. Above `most_tasks`: chains and single readers all the same, the largest tensors first,
-       as long as a device takes both.
+    First members of kernels and composites, then chains where no split on any pair of devices
+    would be quicker; above `most_tasks` neighbours all the same, the largest tensors first. A plan
+    costs the same on tasks and nodes; memory inside a task is left out. O((V + E) P^2 + V log V).
 
-    A task takes as long as the kernels of its members launched together, so that a plan of
-    the coarse problem and the same plan of the fine one cost the same. Memory inside a task
-    is left out, and a device's composite that could not be joined is left out with it.
-
-    Complexity: O((V + E) P^2 + V log V), a few times over. Source: the steps are those of
-    multilevel partitioning, G. Karypis, V. Kumar, SIAM J. Sci. Comput. 20(1), 1998; what is
-    joined is decided by time here, not by edge weight alone.
+    Source: multilevel partitioning, G. Karypis, V. Kumar, SIAM J. Sci. Comput. 20(1), 1998.
     """
     labels = contract_chains(problem, _joined_kernels(problem), most_tasks)
     parts = order_groups(problem.dag, labels)

@@ -248,11 +248,7 @@ HOT = 0.02
 
 
 def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
-    """Return an assignment near to one given whose weights fit; None where moves one by one fail.
-
-    While a device has too much, the node that costs least a byte that it frees goes to a device
-    with room. O(n P) a move.
-    """
+    """Return an assignment near one given whose weights fit; None where single moves fail."""
     problem, capacity = footprint.problem, footprint.capacity
     seconds = problem.shared_seconds.tolist()
     filling = Filling(footprint)
@@ -278,10 +274,7 @@ def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | Non
 
 
 def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
-    """Return an assignment in which full devices give up the last of their nodes; None if stuck.
-
-    Run by run they go to the quickest other with room, so that few tensors cross. O(n P).
-    """
+    """Return an assignment in which full devices give up the last of their nodes; None if stuck."""
     problem = footprint.problem
     seconds = problem.shared_seconds.tolist()
     count = len(problem.devices)
@@ -361,24 +354,12 @@ MOST_LAID_OUT = 20_000
 def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
     """Return a plan of `problem` that the clock accepts, close to those of `near` where it can be.
 
-    1. Bounds: an assignment for which weights, and what each node reads and makes, fit
-       (``weights``); where there is none, that is proven.
-    2. `near` as it is, with its least dear nodes moved off full devices, and with the last of
-       their nodes moved, each grouped in several ways, over several orders: the quickest that
-       fits. Then the same of that assignment, and of devices filled one after another.
-    3. Moves from what misses by least (``moves``).
-    4. Every plan there is, where those are few (``exhaustive``): complete, so that no problem up to
-       about eight nodes is refused that has a plan.
+    Tried are `near` and few moves from it, an assignment whose weights fit, devices filled one
+    after another; then annealing from what misses by least, and every plan where those are few:
+    complete up to about eight nodes.
 
-    Memory is what one request holds, by ``clock.memory``; of several in flight ``simulate``
-    tells.
-
-    Raises
-    ------
-    UnsupportedNode
-        Where a node runs nowhere.
-    OutOfMemory
-        With ``proven`` in its text where there is no plan; otherwise with what the closest lacks.
+    Raises UnsupportedNode where a node runs nowhere, and OutOfMemory: with ``proven`` in its text
+    where there is no plan; otherwise with what the closest lacks.
     """
     footprint = Footprint.of(problem)
     try:

@@ -112,11 +112,7 @@ def label_runs(
     opened: Array,
     labels: Array,
 ) -> None:
-    """Label nodes by runs: a node joins its device's open run if no later run feeds it. O(V + E).
-
-    `order` and `device` [n] are the schedule; `cuts` [n] says whether a run ends with a node;
-    `opened` [devices], -1, is room to work in; `labels` [n] come out.
-    """
+    """Label nodes by runs: a node joins its device's open run if no later run feeds it."""
     count = 0
     for node in order:
         run = opened[device[node]]
@@ -166,15 +162,10 @@ def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_ex
 def best_grouping(
     problem: Problem, assignment: Sequence[int], order: Sequence[int], *, may_miss: bool = False
 ) -> tuple[tuple[Group, ...], str]:
-    """Group an assignment in several ways and keep the one that the clock likes best.
+    """Return the grouping of an assignment that the clock likes best, and the name of the way.
 
-    A merge saves a dispatch and transfers, but holds outputs back to the end of the
-    group; which weighs more only the clock knows. Tried are: the groups of ``compact``;
-    runs of nodes in schedule order; such runs cut wherever a tensor leaves the device;
-    and every node alone. Ties go to the fewest groups, then to the first in this order.
-    `order` is topological. Returns the groups and the name of the way, after four simulations
-    of one request; none is needed where a merge can win nothing: dispatch, fusion, contention
-    and memory play no part.
+    Of the groups of ``compact``, runs in schedule `order`, runs cut where a tensor leaves the
+    device, and single nodes: four simulations at most. Ties go to the fewest groups.
 
     Raises OutOfMemory where no way fits the devices: of the one that does by the fewest bytes,
     which is returned where it `may_miss`.
@@ -307,10 +298,7 @@ def merge_where_it_pays(
 ) -> tuple[Group, ...]:
     """Merge neighbouring groups of a device as long as the latency does not grow.
 
-    The pairs are those that follow each other on a device, smallest first: there a dispatch
-    weighs most. One pair at a time; of MANY groups a batch of disjoint pairs, twice as many after
-    each that is kept and a quarter after each that is not. At most `trials` simulations, fewer
-    where there are many groups, and O(V + E) each.
+    The smallest first, pair by pair, or in batches of MANY groups; at most `trials` simulations.
     """
     owned = Owned.of(problem, groups)
     latency_s = _latency(problem, owned)
@@ -409,11 +397,8 @@ WORK = 100_000
 def refine(plan: Plan, objective: Objective, cost: float) -> Plan:
     """Move nodes on a border between devices into the subgraph across, where the clock gains.
 
-    Coarsening keeps chains whole, and the best place to cut one may be within it. Moves are tried
-    by the bytes that cross the border, the most first, but those like a refused one later: the
-    layers of a model are alike. After a gain those are tried that are new. `cost` is that of
-    `plan`, in seconds; a plan that is never worse is returned, the same one where nothing gains.
-    At most TRIALS simulations of one request, fewer where they would exceed WORK nodes.
+    By the bytes that cross the border, the most first. `cost` is that of `plan`, which is returned
+    where nothing gains. At most TRIALS simulations, fewer where they would exceed WORK nodes.
     """
     problem = plan.problem
     kept = begun = Owned.of(problem, plan.groups)

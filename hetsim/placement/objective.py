@@ -103,9 +103,8 @@ def memory_binds(problem: Problem) -> bool:
 def kept_s(plan: Plan) -> float:
     """Return the seconds a request that `plan` takes when requests are always waiting.
 
-    By the clock, with all requests there at once: how much later the last of twice as many
-    requests ends, which leaves the way in and out of account. At least ``bottleneck``, and above
-    it where links serve requests in an order that leaves the busiest device or link idle.
+    By the clock: how much later the last of twice as many requests ends. At least ``bottleneck``,
+    and above it where links serve requests in an order that leaves the busiest device or link idle.
     O(PLAYED tasks), or SHORTEST periods, or FEWEST requests.
     """
     plan_tasks = tasks_of_plan(plan, plan.problem.contention)

@@ -104,20 +104,14 @@ def for_objective(strategy: str, objective: Objective) -> dict[str, Objective]:
 
 
 def again(made: Plan, problem: Problem, **changes: Any) -> Plan:
-    """Plan `problem` as `made` was planned: its strategy and options, but for `changes`.
-
-    Raises as ``plan`` does.
-    """
+    """Plan `problem` as `made` was planned, but for `changes`; raises as ``plan`` does."""
     if not made.options:
         return plan(problem, made.strategy, **changes)
     return plan(problem, made.strategy, **read_options(made.strategy, made.options) | changes)
 
 
 def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) -> Plan:
-    """Plan `problem` within `limits`, by a strategy that may know nothing of them.
-
-    Of `options`, those that the strategy has are set. Raises as ``plan`` does.
-    """
+    """Plan `problem` within `limits`, by a strategy that may know nothing of them."""
     given = options | limits.given()
     takes = option_types(strategy)
     taken = {key: value for key, value in given.items() if key in takes}

@@ -55,12 +55,8 @@ def insert_nodes(
     """Place nodes in `order`; return when the last has ended and what leaves has arrived.
 
     A second more than on the quickest device (`least` [n]) counts for `price` seconds beside the
-    end; of devices that are as good, a node goes where it begins first, then to the first.
-    `seconds`, `early` and `late` [n, P] are of each node, inf where a device does not take it;
-    before it may begin; and after its end until its outputs are where they leave. `fed` are those
-    that feed a node, `row` where the rows [P, P] of `travel` begin for each. `ready` [P], `last`
-    [streams] and `before` [n] are room to work in: arrivals, the last node of each stream, the one
-    before each there. `device`, `begin` and `end` [n] come out.
+    end. `early` and `late` [n P] are seconds before a node may begin, and from its end until its
+    outputs are where they leave. `ready`, `last` and `before` are room to work in.
     """
     count = len(lane_at) - 1
     for k in range(len(last)):
@@ -131,10 +127,7 @@ _Floats = NDArray[np.float64]
 
 
 class BothWays:
-    """Schedules of one problem, whose nodes some device supports alone.
-
-    Contention, dispatch and memory are left out; transfers may be told to take longer.
-    """
+    """Schedules along falling ranks and back, contention, dispatch and memory left out."""
 
     def __init__(self, problem: Problem, work: int, *, machine_code: bool | None = None) -> None:
         """`work`: nodes that are going to be placed, by which it is compiled where not told."""
@@ -280,17 +273,12 @@ class _Best:
 def priced_start(coarse: Coarse) -> Start | None:
     """Return the best plan of ``BothWays`` met; None where a node runs on no device alone.
 
-    What takes longest where is told by a price: where devices differ by node, a node that goes
-    where it ends first often takes long, and keeps others from that device. A few passes are made
-    at each of several prices, and where links are contended for, with transfers that take
-    longer than alone; more at the best.
+    A few passes are made at each of several prices of a second more than on the quickest device,
+    with contention also with longer transfers; more at the best. Where a deadline passes, the best
+    until then is returned, if any. O(E P + n^2) for each of 90 schedules, 200 with contention.
 
-    Where a deadline passes, the best until then is returned; None where there is none, or too
-    little time to compile for many tasks.
-
-    Complexity: O(E P + n^2) for each of 90 schedules, 200 with contention. Source: forward and
-    backward passes, K. Y. Li, R. J. Willis, An iterative scheduling technique for
-    resource-constrained project scheduling, EJOR 56, 1992; the price is own.
+    Source: forward and backward passes, K. Y. Li, R. J. Willis, An iterative scheduling technique
+    for resource-constrained project scheduling, EJOR 56, 1992; the price is own.
     """
     problem = coarse.problem
     if not problem.n or not problem.supported.any(axis=1).all():

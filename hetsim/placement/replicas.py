@@ -232,13 +232,9 @@ def replicated(
 ) -> Replicated | None:
     """Return the best way found to deal requests out to replicas; None where nothing has several.
 
-    Tried are: copies of the whole model on all devices that can run it; where like devices
-    cannot, for want of memory or support, plans on two, three and so on of them, the same
-    on each such set; and a mixture of all these and of `plans`, the best first, with `search` and
-    up to PRICED also of plans made for it by column generation: the linear program that shares
-    requests out puts a price on each device's and link's second, and a minimum cut finds the
-    assignment that is cheapest at these prices; it joins the mixture, until none is below the
-    bottleneck. A simpler way stays unless another saves more than GAIN by the clock.
+    Tried are copies of the whole model; plans on sets of like devices; and a mixture of these and
+    of `plans`, with `search` also of plans made for it by column generation. A simpler way stays
+    unless another saves more than GAIN by the clock.
 
     Source: P. C. Gilmore, R. E. Gomory, A linear programming approach to the cutting-stock
     problem, Operations Research 9(6), 1961 (columns made as prices ask for them).

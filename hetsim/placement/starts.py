@@ -212,10 +212,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
 
 
 def quick_start(problem: Problem, objective: Objective) -> Start | None:
-    """Return a plan that takes little to make; None where none such fits. O(n P) and a simulation.
-
-    The whole model on the device where it takes least, or each node on the device where that does.
-    """
+    """Return a plan on one device, or of each node where it takes least; None where none fits."""
     if not problem.n or problem.unpriced:
         return None
     total_s = np.where(problem.runnable, problem.shared_seconds, np.inf).sum(axis=0)

@@ -52,12 +52,8 @@ def check_time() -> None:
 def relaxed(rows: Rows, *, sign: bool = False) -> tuple[Floats, Floats]:
     """Minimize t over fractional assignments of the nodes; return the assignment and prices.
 
-    Prices of the rows are what proves: for any y >= 0 with sum of y slope = 1, t is at least the
-    sum over nodes of the least of y-weighed times, less the sum of y room. With `sign` they need
-    only prove that t is above 0, or the assignment show that nothing does; once they do, the
-    assignment may be of some nodes' parts alone.
-
-    O(CUTS rows n P) where there are LARGE pairs or more; otherwise one linear program.
+    With `sign` the prices need only prove that t is above 0, or the assignment show that nothing
+    does. O(CUTS rows n P) where there are LARGE pairs or more; otherwise one linear program.
     """
     check_time()
     if int(np.isfinite(rows.scaled).sum()) < LARGE:
@@ -181,13 +177,7 @@ Window = tuple[int, float, float]
 
 
 def balanced(shares: Floats, streams: tuple[int, ...]) -> float:
-    """Return the least makespan of fractional assignments, in seconds; inf where one is impossible.
-
-    Minimize T where node v is split over devices, x[v, p] >= 0 with sums 1, and the work of
-    each device fits T times its streams. What is returned is computed from the prices y of the
-    optimum, sum over v of min over p of y[p] shares[v, p] where sum of y[p] streams[p] is 1: a
-    bound for any prices (Lagrange), so that the solver's tolerance cannot make it too large.
-    """
+    """Return the least makespan of fractional assignments in seconds; inf where impossible."""
     if len(shares) == 0:
         return 0.0
     able = np.isfinite(shares)
@@ -228,12 +218,7 @@ def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_
 
     If a plan does, a node on device p runs within [head, limit - tail], so for all a and b with
     a + b < limit the nodes with head >= a and tail >= b that p takes fit streams[p] (limit - a
-    - b) seconds. The fractional assignments under these limits contain the plan's. Windows are
-    added where the present fractional assignment breaks them most, until none is broken or
-    `True` is proven: by prices, not by the solver's word. A node's shares are inf where its
-    window on a device is too short.
-
-    O(ROUNDS) programs of ``area.relaxed``, and O(P n log n) time to look for windows.
+    - b) seconds. Windows are added where the present fractional assignment breaks them most.
     """
     n, count = shares.shape
     scaled = np.where(np.isfinite(shares), shares, np.inf) / limit_s
@@ -339,12 +324,8 @@ def fullest(
 ) -> int:
     """Find by head the window that holds most beyond its room; return how many heads there are.
 
-    From the latest head on, nodes are added to a tree over what remains behind them: a leaf has
-    the work of those with at least so much, and what the room lacks for it; a branch has the
-    largest leaf of those under it (`top`), and what was added to all of them (`late`), both
-    [4 m]. `head` [n] falls; `rest` is the place of a node's tail in `remains` [m], which rises;
-    `work` is in shares of the limit. `excess`, `starts` and `ends` come out by head: excess,
-    head and tail of the window that is fullest. O((n + m) log m).
+    From the latest head on, nodes are added to a tree over what remains behind them: a leaf is
+    one window, a branch has the largest of its leaves (`top`), and what all got (`late`).
     """
     n, m = len(head), len(remains)
     size = 1

@@ -136,31 +136,8 @@ class Crossing:
 def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Crossing:
     """Return both by gap, whatever lies where in between.
 
-    Let c and d be the two nodes, on devices p and q. If one group has both it has all nodes
-    between, as groups are in no circle, and runs them one after another: that is `within`. If
-    group C has c and D has d, another one, then C ends before any other group that has nodes
-    between begins, and D begins after all of these have ended. So let X be the work of the
-    nodes between that C has, Y that of those that D has, and M the time from the end of C to
-    where D could begin. C and D run theirs one by one, so the time is at least
-    X + M + dispatch(q) + Y, and
-
-    - M is at least the travel from p to q;
-    - for each device r that has nodes of other groups, M is at least o(r) = travel(p, r) +
-      dispatch(r) + travel(r, q), and their work is at most streams(r) (M - o(r));
-    - M is at least the least o(r) and what those of one path take that are in other groups.
-
-    Travel is of the smallest tensor of the gap, by whatever devices, with a dispatch at each.
-    For a set S of devices at work and shares l(r), k >= 0 of a price of 1 that sum to at most 1,
-
-        sum over v of min(time on p, time on q, min over r of (l(r) / streams(r) + k if v is on
-        the path) time on r) + sum over r of l(r) o(r) + k min of o(r)
-        + (1 - k - sum of l(r)) max of o(r)
-
-    is at most X + M + Y (Lagrange): the largest of some dealings counts for each S, and the
-    least over all S. The path is one of most work. The devices of a kind are one with all their
-    streams, and o(r) the least of theirs; of more than four kinds S is all of them, and each o(r)
-    the least.
-
+    Prices of the devices' seconds prove `across`: decision 9 has the argument. The devices of a
+    kind are one with all their streams; of more than four kinds all are at work at once.
     O(2^K prices) operations on arrays of n P^2 numbers for K kinds.
     """
     count = setting.shares.shape[1]
@@ -172,12 +149,9 @@ def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[G
 
 
 def through(setting: Setting, gap: Gap, p: int, q: int) -> float:
-    """Return the least time by the ways across a gap, where two groups have its ends.
+    """Return the least time by the ways across a gap, where two groups have its ends. O(E P^2).
 
-    The sweep of ``paths`` over devices of which some stand for a group: the first for the
-    group on p that has the first node, the last for that on q that has the last one, and between
-    the two all P for groups in between. None of these sends anything to the first or has
-    anything from the last, as groups are in no circle. O(E P^2).
+    The sweep of ``paths`` with a device of its own for the first group and for the last.
     """
     count = setting.shares.shape[1]
     nodes = list(gap.nodes)

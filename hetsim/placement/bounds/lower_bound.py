@@ -37,25 +37,14 @@ def bound_of(
 ) -> float:
     """Return seconds that no plan of `problem` can go below; inf where none is feasible.
 
-    0, which claims nothing, where ``problem.unpriced`` names nodes. Less the largest rounding
-    error that the sums can have, so that a plan which meets the bound is not reported below it.
+    0, which claims nothing, where ``problem.unpriced`` names nodes. Latency is the larger of the
+    area bound and the critical path with the join rule (``paths.heads``, ``chain.lifted``), raised
+    by halving: a limit is refuted where a node has no device left that ends it in time, or
+    ``area.crowded``. Throughput is the area bound alone: no deal among replicas is below it.
+    From `met_s`, the latency of a known plan, no limit is tried. Where a deadline passes, what is
+    proven until then is returned.
 
-    Latency is the larger of the area bound and the device-indexed critical path with the join
-    rule (``paths.heads``) and what leaving a group costs along a chain (``chain.lifted``), raised
-    by halving: a limit is refuted where, once no node is
-    offered to a device on which it would end too late, some node has no device left or the
-    windows of ``area.crowded`` are too small for the work. Throughput is the area bound
-    alone, which lets a node run here for one request and there for another: no deal among
-    replicas is below it. Where memory could run out, no node is offered to a device that cannot
-    hold it, and the area bound has the weights within the memory (``bound_memory``).
-
-    `met_s` is the latency of a plan that is known: no limit from there on can be refuted, so none
-    is tried. The bound is the same, sooner.
-
-    Where a deadline passes, what is proven until then is returned.
-
-    Complexity: O(STEPS (E P^2 + P n log n)) and about ten programs of ``area.relaxed`` a step;
-    memory O(E + n P).
+    O(STEPS (E P^2 + P n log n)) and about ten programs of ``area.relaxed`` a step.
     """
     fitting = _open(problem)
     if fitting is None:

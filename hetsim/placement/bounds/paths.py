@@ -138,30 +138,8 @@ def _to_and_from(problem: Problem, host: int, nbytes: int, *, inward: bool) -> F
 def heads(setting: Setting, shares: Floats) -> Floats:
     """Return [n, P]: the earliest start of node v if it runs on device p, in any plan.
 
-    `shares` are those of `setting`, perhaps with inf where a device is ruled out.
-
-    Why it holds. Take any plan as the clock plays it, and within each subgraph let its nodes
-    run one after another in graph order behind the dispatch, each for its share. The shares of
-    a subgraph's nodes add up to no more than its time: a fused kernel's shares sum to the
-    kernel's time, and alone a node takes no less. So this is a schedule in which nodes are
-    intervals on streams, disjoint on one stream, none ends later than its subgraph does, and:
-
-    - v starts after each of its producers on its own device has ended;
-    - if a producer u is on another device q, v's subgraph starts when the tensor that ended
-      with u's subgraph at the earliest has travelled, so v starts no sooner than u's end +
-      travel(q, p) + dispatch(p);
-    - v starts no sooner than dispatch(p) after the arrival of the model's inputs that it reads.
-
-    The join rule. For v on p, let A be its producers on p and B the others. Every u in B costs
-    off(u) = min over q != p of end(u, q) + travel + dispatch. Those in A occupy p's streams
-    before v, so for every r they end no sooner than r + (sum of shares of those in A with a
-    head of at least r) / streams, nor than each one's own end. The larger A is, the larger this
-    is; so if v starts before T, exactly those with off(u) > T need to be in A, and the least
-    T is found among the producers sorted by off(u). A node with one producer waits for the
-    smaller of off(u) and its end on p. By induction along the graph every entry is a lower
-    bound, whichever devices the other nodes take.
-
-    O(E (P^2 + d P)) for d neighbours a node.
+    `shares` are those of `setting`, perhaps with inf where a device is ruled out. Why it holds,
+    and the join rule: decision 9. O(E (P^2 + d P)) for d neighbours a node.
     """
     enter_s = setting.latency_s + setting.dispatch_s[None, :]
     before = setting.before
@@ -172,11 +150,7 @@ def heads(setting: Setting, shares: Floats) -> Floats:
 
 
 def tails(setting: Setting, shares: Floats) -> Floats:
-    """Return [n, P]: the least time from the end of node v on device p to the end of the request.
-
-    The mirror image of ``heads``: a reader on another device q starts travel(p, q) +
-    dispatch(q) later at the earliest; those on p share its streams after v.
-    """
+    """Return [n, P]: the least time from the end of node v on device p to the request's end."""
     enter_s = (setting.latency_s + setting.dispatch_s[None, :]).T
     after = setting.after
     return swept(
@@ -229,12 +203,7 @@ def sweep_nodes(
     rank: Array,
     inside: Array,
 ) -> None:
-    """Find the starts of ``heads`` in the order given; `found` [n P] begins as the least there is.
-
-    `near` and `nbytes` are the neighbours of each node; `shares` [n P], `enter` and `per_byte`
-    [P P], `streams` [P]; `ends` [n P], `off` [neighbours P], `rank` and `inside` are room to work
-    in.
-    """
+    """Find the starts of ``heads`` in the order given; `found` begins as the least there is."""
     count = len(streams)
     for node in order:
         first, size = near_at[node], near_at[node + 1] - near_at[node]

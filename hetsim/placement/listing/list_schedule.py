@@ -108,10 +108,8 @@ def remove(
 class Room:
     """Memory that is left for weights, by device; a constant counts once a device.
 
-    A node that is not placed yet may have a home, where room is kept for it: a node that one
-    device alone takes is at home there. Nothing goes where it would take that room, so that
-    where all nodes have a home that fits, the rest can always be placed. See ``needs`` for `at`,
-    `of`, `nbytes` and `readers`; `left` are bytes that neither weights nor kept room take.
+    A node that is not placed yet may have a home, where room is kept for it; one that a single
+    device takes is at home there. Where all homes fit, the rest can always be placed.
     """
 
     def __init__(self, problem: Problem, homes: Sequence[int] | None = None) -> None:
@@ -337,13 +335,10 @@ def _compiled() -> Callable[..., int]:
 class Listing:
     """A schedule in the making: one node is placed at a time, after all that feed it.
 
-    Times are estimates without contention. A tensor travels once a destination device as
-    soon as it exists; inputs start and outputs end on the host. A node pays its device's
-    dispatch where none of its predecessors runs there. A device whose free memory the
-    node's weights exceed does not take it. A node may fill a gap left before. `homes` are devices
-    by node, or -1, for whose weights room is kept until they are placed: where all fit, none is
-    ever left over; absent: where one device alone supports the node. With `compiled` nodes are
-    placed by machine code, through ``place_in_order`` alone.
+    Times are estimates without contention. A node pays its device's dispatch where none of its
+    predecessors runs there; a device without room for its weights does not take it; it may fill a
+    gap left before. `homes` are as in ``Room``. With `compiled` nodes are placed by machine code,
+    through ``place_in_order`` alone.
     """
 
     def __init__(

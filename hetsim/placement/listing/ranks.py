@@ -135,10 +135,7 @@ def upward_ranks(problem: Problem) -> list[float]:
 
 
 def downward_ranks(problem: Problem) -> list[float]:
-    """Return the downward rank of each node in seconds: its longest mean way in, itself left out.
-
-    O(V + E + n P).
-    """
+    """Return the downward rank of each node in seconds: its longest mean way in, without it."""
     weights = mean_seconds(problem)
     latency_s, per_byte_s = mean_route(problem)
     ranks = [0.0] * problem.n

@@ -35,10 +35,8 @@ def schedule_pairs(
 ) -> Schedule:
     """Place pairs until nothing is left; no gap is filled. O(n W P) for W ready nodes at once.
 
-    Estimates, memory and errors are those of ``Listing``; ties go to the lower node, then to
-    the lower device. The pair whose end less its node's `worth` is least is next, or with `rank`
-    the pair that ends first, of equals that of the least rank. `machine_code` says whether numba
-    compiles it; absent: where there are many nodes. The schedule is the same.
+    The pair whose end less its node's `worth` is least is next, or with `rank` the pair that ends
+    first, of equals that of the least rank; ties go to the lower node, then to the lower device.
     """
     n, dag = problem.n, problem.dag
     compiled = n >= COMPILE_FROM if machine_code is None else machine_code
@@ -73,14 +71,9 @@ def place_pairs(
     lane_of: Array,
     queue: Array,
 ) -> int:
-    """Place the best pair of ready node and device until nothing is left.
+    """Place the best pair of ready node and device until nothing is left; see ``schedule_pairs``.
 
-    With `earliest` the best pair ends first, of equals that of the least `rank`; otherwise its
-    end less the node's `worth` is least. Ties go to the lower node, then to the lower device.
-    `waits` (changed) and `followers` say how many nodes each waits for, and who waits for it;
-    `lane_free`, by stream, `lane_of`, by device, and `queue`, by node, are zeros to work in.
-
-    Returns -1, or the node that found no device. O(n W count) for W ready nodes at once.
+    Returns -1, or the node that found no device.
     """
     n, count, lane_at, left = len(waits), lists.devices, lists.lane_at, lists.left
     seconds, near, dispatch, arrival = lists.seconds, lists.near, lists.dispatch, lists.ready

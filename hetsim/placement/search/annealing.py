@@ -250,11 +250,7 @@ def _compiled() -> Callable[..., Any]:
 
 
 class Walk:
-    """Anneals from `groups`, round after round; what it draws goes on from round to round.
-
-    `holds` says, where memory counts, whether the clock finds room for groups; `compiled` whether
-    machine code does it.
-    """
+    """Anneals from `groups`, round after round; what it draws goes on from round to round."""
 
     def __init__(
         self,

@@ -106,17 +106,9 @@ class Terms:
 def expand(terms: Terms, assignment: Sequence[int], target: int) -> list[int]:
     """Return the assignment after the best change of any set of nodes to device `target`.
 
-    A node on the source's side of the cut keeps its device, one on the sink's side changes. A
-    tensor from u on p to readers that keep q costs matrix[p, q] or, if u changes,
-    matrix[target, q]; where the former is larger it is charged in both cases, since costs of
-    two nodes that both keep have no cut: never too low, and right where nothing changes. On two
-    devices with all nodes on the other one there is no such q, and the cut is the best
-    assignment of all.
-
-    Capacities are rounded to multiples of a power of two, about 2^-29 of their sum: sums of
-    times that are such multiples are exact, and any other is off by at most half of one a term.
-
-    Complexity: one maximum flow on n + 2 values nodes (Dinic).
+    One minimum cut (Dinic) on n + 2 values nodes. A tensor from u on p to readers that keep q costs
+    matrix[p, q] or, if u changes, matrix[target, q]; the larger is charged: right where nothing
+    changes, never too low. Capacities are rounded to about 2^-29 of their sum.
     """
     n = len(assignment)
     nodes, tails, heads, capacities = _network(terms, assignment, target)
@@ -240,7 +232,6 @@ def lay_out(
 ) -> int:
     """Lay out the network of ``expand``; return how many arcs it has. O(n + readers P).
 
-    `seconds` [n count], `producer` to `travel` as in ``Terms``; `near` [count] is room to work in.
     `tails`, `heads` and `capacities` come out: what it costs, above 0, where the tail keeps and
     the head changes; and `nodes` [1], how many nodes the network has.
     """
@@ -338,10 +329,8 @@ def saturate(
 ) -> None:
     """Send a maximum flow from `source` to `sink`; `level` tells whom the source still reaches.
 
-    By the algorithm of E. A. Dinic, Soviet Mathematics Doklady 11, 1970. `most` is the largest
-    capacity, and that of all arcs between the same two nodes; `tails`, `heads` and `capacities`
-    [m] are overwritten, the rest is room to work in: `at`, `level`, `queue`, `now` [nodes + 1],
-    `place`, `ends`, `room`, `mate` [2 m]. O(nodes^2 m), far less where ways are short.
+    By E. A. Dinic, Soviet Mathematics Doklady 11, 1970. `most` is the largest capacity; `tails`,
+    `heads` and `capacities` [m] are overwritten. O(nodes^2 m), far less where ways are short.
     """
     nodes, arcs = len(at) - 1, len(tails)
     # Those between the same two nodes become one: sorted by tail, each head is met once.

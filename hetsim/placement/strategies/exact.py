@@ -57,15 +57,10 @@ def solve_makespan(
 ) -> Proof:
     """Solve the contention-free relaxation of `problem`, in which nodes need not be grouped.
 
-    A node waits for its inputs and, where one of them comes from another device or from
-    nowhere, for a dispatch; a stream runs one node at a time; weights fit. Every plan obeys
-    that, so the bound holds for every plan. Where links are free of contention and dispatch
-    costs nothing, the schedule is a plan. `horizon_s` is a makespan that is known to be possible,
-    `lower_s` a known bound, `time_limit_s` of the wall clock, the model's making included; `beside`
-    [n][P] the bytes that a device needs beside its weights while it runs a node; the assignments
-    `forbidden` are not given again.
-
-    Raises NotInstalled without OR-tools, and OutOfTime where no time is left for the solver.
+    Every plan obeys it, so the bound holds for every plan. `horizon_s` is a makespan known to be
+    possible, `lower_s` a known bound, `time_limit_s` of the wall clock; `beside` [n][P] the bytes
+    that a device needs beside its weights while it runs a node; the assignments `forbidden` are
+    not given again. Raises NotInstalled without OR-tools, and OutOfTime.
     """
     end_s = deadline.now_s() + time_limit_s
     cp_model = load_cp_model()

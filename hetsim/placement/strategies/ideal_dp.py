@@ -47,12 +47,8 @@ def search(  # type: ignore[no-untyped-def]
     """Fill `best` with the least bottleneck by (ideal, devices used); return steps or -1.
 
     Ideal i plus node ``lattice_node[k]`` is ideal ``lattice_to[k]``, for k from
-    ``lattice_at[i]`` to ``lattice_at[i + 1]``; ideals are numbered by size. Values that a node
-    reads and makes, constants and kernels stand in rows by node, `readers` is a count by value,
-    and `compute_s` to `capacity` are as in ``costs.Costs``. States number multisets of kinds
-    used; one more of kind k adds ``stride[k]`` where ``room[state, k]``. Loads above `ceiling`
-    are not followed, and more than `budget` sets not looked at. ``best[0, 0]`` is 0 and the rest
-    inf when called; `came_from` and `came_by` [ideals, states] come out, too.
+    ``lattice_at[i]`` to ``lattice_at[i + 1]``. States number multisets of kinds used; one more of
+    kind k adds ``stride[k]`` where ``room[state, k]``. Loads above `ceiling` are not followed.
     """
     ideals = len(lattice_at) - 1
     n, kinds = compute_s.shape

@@ -132,11 +132,7 @@ def look_ahead(
     table: Array,
     through: Array,
 ) -> None:
-    """Fill in `table` [n count], zeros before, from the last node to the first. O(E count).
-
-    It is the longest way out behind a node on a device where later nodes choose freely, and
-    `through` that with the node itself; `latency_s` and `per_byte_s` are means of transfers.
-    """
+    """Fill in `table` and `through` [n count], the longest ways out, from the last node on."""
     for node in range(len(made_at) - 2, -1, -1):
         row = node * count
         for value in range(made_at[node], made_at[node + 1]):

@@ -98,11 +98,7 @@ def search(  # type: ignore[no-untyped-def]
     host, latency_s, per_byte_s, route_at, route, links, staged, fetch_s, store_s,
     weight, rest, twin, ordered, budget, reached, best,
 ):  # fmt: skip
-    """Lower `reached` and fill `best`; return the steps taken, -1 where they did not suffice.
-
-    The arguments up to `store_s` are the arrays of ``Network``; `weight` is the price of a
-    device's second, and `rest` what the nodes from one on cost at least at these prices.
-    """
+    """Lower `reached` and fill `best`; return the steps taken, -1 where they did not suffice."""
     n, devices = compute_s.shape
     values = len(producer)
     resources = devices + links

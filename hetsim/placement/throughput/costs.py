@@ -33,11 +33,8 @@ class Kernel:
 class Costs:
     """A lower bound on the load of a stage that knows nothing of where the other nodes are.
 
-    With staged tensors the load is compute + fetching + storing, which is exact. Where routes
-    carry the tensors, links work beside the devices: the load is the largest of compute, of
-    what comes in and of what goes out. What comes in counts the fastest route of each tensor,
-    shared over as many links as it takes to meet every way in (``_fan``); exact where one link
-    leads to the device and all ways through it are alike, and too low elsewhere.
+    Exact with staged tensors: compute + fetching + storing. Where routes carry the tensors, the
+    largest of compute, of what comes in by the fastest routes (``_fan``) and of what goes out.
     """
 
     dag: Dag
@@ -234,14 +231,9 @@ class Contracted:
 def contract(costs: Costs) -> Contracted:
     """Join nodes that cost nothing to a neighbour where that never makes a load larger.
 
-    A node without compute time on any kind goes to its only producer if its one input is read
-    by nothing else and is no cheaper to move than its one output, or if its outputs are free to
-    move; it goes to its only reader under the mirrored condition. In any contiguous solution it
-    can then be moved there: its new device moves what is no dearer than what it moved before,
-    its old one moves less, and since the node has one neighbour on that side no set stops being
-    convex and no cycle of sets is closed. Members of a kernel stay as they are, and nothing is
-    done where memory may not suffice. This holds for the loads of ``Costs``, which know nothing
-    of where a tensor comes from; the clock may tell the two apart. O(rounds (V + E)).
+    A node without compute goes to its only producer, or its only reader, where what that device
+    then moves is no dearer: no set stops being convex. Members of kernels stay, and nothing is done
+    where memory may not suffice. O(rounds (V + E)).
     """
     label = list(range(costs.n))
     if not costs.memory_binds:

@@ -148,11 +148,8 @@ def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
 def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[Plan, float]:
     """Return the plan that `solve` finds, made again where live activations do not fit; its cost.
 
-    Searches know the memory of weights alone. Where the clock finds too little, the device has
-    so much less in the next attempt, up to ATTEMPTS times; at last it is closed. Where none
-    fits, the first plan is returned, which others may mend, and its cost is infinite. What
-    `solve` claims holds for its problem: no claim is kept where that was changed, or the plan
-    does not fit.
+    The device that has too little has so much less in the next attempt. Where none fits, the first
+    plan is returned at infinite cost. What `solve` claims is kept for its own problem alone.
     """
     first = made = solve(problem)
     left = problem
@@ -192,13 +189,9 @@ def search_stages(
 ) -> Plan:
     """Return the plan that moves of nodes between any stages find.
 
-    They begin with the best of the plans `known` and of the stages cut from `orders` orders, a
-    share of them each; and where all assignments of a small problem can be searched, with the
-    best of these.
-
-    `moves` gives, from the moves tried, how many to try next; 0 ends the search. Where a deadline
-    passes, the best until then is returned. Raises Infeasible where nothing was met that is
-    supported and whose weights fit the memory.
+    They begin with the best of the plans `known`, of the stages cut from `orders` orders, and of a
+    small problem of all assignments. `moves` gives, from the moves tried, how many to try next; 0
+    ends the search. Raises Infeasible where nothing was met that is supported and fits.
     """
     check_runnable(problem)
     search = StageMoves(problem, contiguous=False, by_device=by_device)

@@ -23,11 +23,7 @@ from hetsim.problem.problem import Problem
 
 
 class Orders:
-    """Orders of the nodes of `costs` in which the members of a kernel stand together.
-
-    Without that a cut could hardly avoid them: kernels are contracted, the largest first, as
-    long as that closes no cycle, and the orders are of what is left.
-    """
+    """Orders of the nodes of `costs` in which the members of a kernel stand together."""
 
     def __init__(self, costs: Costs) -> None:
         labels = list(range(costs.n))
@@ -249,11 +245,8 @@ def follow_devices(
 ) -> None:
     """Find, place by place, from which device each is reached in the least time. O(n count^2).
 
-    `table` [n count] has the seconds of what stands at each place; `number` and `nbytes` [n + 1]
-    the values that cross the cut before it; `latency`, `per_byte` and `enter` [count count] what
-    changing device costs a value, a byte and once. `best` [count] is changed from the seconds up
-    to the first place to those up to the last; `came` [n count] comes out. Of ways that take as
-    long, staying goes first, then the first device.
+    `best` [count] is changed from the seconds up to the first place to those up to the last; `came`
+    [n count] comes out. Of ways that take as long, staying goes first, then the first device.
     """
     count = len(best)
     for at in range(1, len(came) // count):

@@ -24,10 +24,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Arrays for the kernels that move nodes between stages.
-
-    Rows of varying length are an array of offsets, ``*_at``, and one of entries.
-    """
+    """Arrays for the kernels that move nodes between stages, and rows from ``*_at`` on."""
 
     compute_s: Floats  # [n, P]: alone, over the streams as all times here; 0 where not supported
     lacks: NDArray[np.bool_]  # [n, P]: Whether a node is not supported alone
@@ -144,11 +141,7 @@ def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def waiting_in_vain(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
-    """Return how many vertices a cycle keeps from ever starting: 0 where there is none.
-
-    `feeds` [k, k] is above 0 where the row feeds the column, the diagonal aside; `waits` [k] is
-    room to work in. O(k^3) at worst, O(k^2) where the order is nearly that of the indices.
-    """
+    """Return how many vertices a cycle keeps from ever starting: 0 where there is none. O(k^3)."""
     count = len(waits)
     for v in range(count):
         waits[v] = 0
@@ -413,19 +406,10 @@ class Layout:
 class StageMoves:
     """Simulated annealing over moves of nodes between the stages of one problem.
 
-    Loads are those of the clock: what each device computes, starts and stages, and what each
-    link carries. Weights fit the memory, kernels go whole where that saves time, and the graph
-    of stages has no cycle, so that a stage is one subgraph. Where starting a subgraph is free
-    and nothing fuses or is staged, nodes may as well be subgraphs of their own: then, with
-    `contiguous` off, any assignment counts.
-
-    Attributes
-    ----------
-    contiguous : bool
-        Whether a device has one stage at most; else it has up to three.
-    by_device : bool
-        Whether a staged tensor may count once a device, as ``max_load`` has it, however many
-        subgraphs the device has. The clock counts it once a subgraph, which is no less.
+    Loads are those of the clock; weights fit the memory, and the graph of stages has no cycle. A
+    device has one stage, or without `contiguous` up to three; there, where starting a subgraph is
+    free and nothing fuses or is staged, any assignment counts. `by_device`: a staged tensor may
+    count once a device, as ``max_load`` has it; the clock counts it once a subgraph, no less.
     """
 
     def __init__(self, problem: Problem, *, contiguous: bool, by_device: bool = False) -> None:
