@@ -99,13 +99,13 @@ _OWN: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
         _LATENCY,
     ),
     "mincut": (
-        "mincut:Mincut",
+        "cuts:Mincut",
         "",
         "least total of compute and transfers, exact on two devices",
         _LATENCY,
     ),
     "chain-dp": (
-        "chain_dp:ChainDp",
+        "cuts:ChainDp",
         "[:latency|throughput]",
         "runs of a topological order, for latency or for throughput",
         _BOTH,
@@ -117,7 +117,7 @@ _OWN: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
         ("throughput", "proof"),
     ),
     "slice": (
-        "slice:Slice",
+        "cuts:Slice",
         "",
         "for throughput: stages cut from many topological orders, on graphs of any size",
         ("throughput",),

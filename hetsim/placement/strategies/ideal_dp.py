@@ -15,12 +15,13 @@ from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.placement.constraints import Constrained, check_runnable
 from hetsim.placement.objective import Objective
-from hetsim.placement.throughput.assignments import EQUAL, best_assignment
 from hetsim.placement.throughput.costs import Contracted, Costs
 from hetsim.placement.throughput.search import (
+    EQUAL,
     Stages,
     as_plan,
     assigned,
+    best_assignment,
     bound_of_one_copy,
     claim,
     layouts,

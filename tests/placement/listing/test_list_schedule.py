@@ -34,8 +34,7 @@ from hetsim.placement.listing.ranks import (
     static_levels,
     upward_ranks,
 )
-from hetsim.placement.listing.ready_pairs import schedule_pairs
-from hetsim.placement.strategies.list_scheduling import Cpop, optimistic_costs
+from hetsim.placement.strategies.list_scheduling import Cpop, optimistic_costs, schedule_pairs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
 from placement_instances import constructive, model_like

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hetsim
 from hetsim.errors import Infeasible
 from hetsim.placement.objective import bottleneck, max_load, measure
-from hetsim.placement.throughput.assignments import EQUAL, best_assignment
+from hetsim.placement.throughput.search import EQUAL, best_assignment
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.groups import Group
 from hetsim.problem.plan import Plan

@@ -1,10 +1,11 @@
-"""Strategy ``chain-dp``: a topological order cut into runs, each on one device."""
+"""Strategies by cuts: ``mincut`` of the graph, ``chain-dp`` and ``slice`` of orders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,13 +13,18 @@ from hetsim.errors import Infeasible, OutOfMemory, UsageError
 from hetsim.graph.dag import topological_order
 from hetsim.placement.coarsening import uncoarsened
 from hetsim.placement.constraints import Constrained, check_runnable
-from hetsim.placement.grouping import best_grouping, plan_of_stages
+from hetsim.placement.grouping import best_grouping, merge_where_it_pays, plan_of_stages
 from hetsim.placement.listing.ranks import orders_by_rule
 from hetsim.placement.objective import Objective, check_objective, latency_of_groups
+from hetsim.placement.search.cuts import least_serial
 from hetsim.placement.starts import prepared
 from hetsim.placement.throughput.search import (
+    STARTS,
     as_plan,
+    first_supported,
     layouts,
+    nothing_met,
+    search_stages,
     views,
     within_memory,
 )
@@ -26,6 +32,52 @@ from hetsim.placement.throughput.slices import Run, changed, fastest_runs, faste
 from hetsim.placement.throughput.stage_moves import StageMoves
 from hetsim.problem.plan import Plan
 from hetsim.problem.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Mincut(Constrained):
+    """The least total serial latency: nodes one after another, and transfers one at a time.
+
+    The total is the sum of every node's time on its device and of every transfer's time, once
+    a destination device, to the host and back included; staging counts, dispatch does not. On
+    two devices the assignment is the best there is, up to how finely capacities are scaled
+    (``cuts.expand``). On more, alpha-expansion: device by device, the best set of
+    nodes to move there at once, until none helps. What a move would save on transfers from it to
+    a third device is left out of its choice, so that the total never rises; else it is exact.
+    Grouping is by the clock, which runs devices side by side: the latency is at most the total
+    and what dispatch adds. Memory is not weighed; a plan that misses it is changed until it fits.
+
+    Attributes
+    ----------
+    rounds : int
+        Most times that every device is tried as the target, with more than two devices.
+
+    Sources: H. S. Stone, Multiprocessor scheduling with the aid of network flow algorithms,
+    IEEE TSE 3(1), 1977; Y. Boykov, O. Veksler, R. Zabih, Fast approximate energy minimization
+    via graph cuts, IEEE TPAMI 23(11), 2001. Beyond Stone: a tensor is paid once a destination,
+    by a node of the network for each tensor and direction.
+    """
+
+    rounds: int = 10
+
+    name: ClassVar[str] = "mincut"
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan: one maximum flow on two devices, else rounds x P of them."""
+        if self.rounds < 1:
+            raise UsageError(f"{self.rounds} rounds", hint="allow 1 or more")
+        return self.within(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Plan:
+        coarse = prepared(problem)
+        assignment = least_serial(coarse.problem, self.rounds)
+        groups, how = best_grouping(
+            coarse.problem, assignment, range(coarse.problem.n), may_miss=True
+        )
+        groups = merge_where_it_pays(coarse.problem, groups)
+        reason = f"least total of compute and transfers, grouped by {how}"
+        return Plan(problem, self.name, coarse.spread(groups), reason)
+
 
 WORK = 8_000
 """Nodes cut in all, by which the default number of orders is set."""
@@ -180,3 +232,69 @@ def _spread(problem: Problem, order: Sequence[int], runs: Sequence[Run]) -> list
     for first, end, device in runs:
         assignment[list(order[first:end])] = device
     return [int(device) for device in assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Constrained):
+    """The largest load of contiguous stages, one a device, on graphs of any size.
+
+    An order is cut exactly by dynamic programming over the loads of ``costs.Costs``;
+    the orders are the node ids, depth first from either end, and then changes of the best one.
+    Simulated annealing then moves nodes, chains and kernels between the stages, with every
+    device and link counted as the clock counts it.
+
+    Attributes
+    ----------
+    orders : int
+        Orders that are cut.
+    seed : int
+        Of the orders and of the search beside them.
+    contiguous : bool
+        False: in that search a device may have several subgraphs. Where only staging makes
+        these dearer, loads are those of ``max_load``, which the clock may exceed.
+    moves : int
+        Steps of that search.
+
+    Source: A. Archer, M. Fahrbach, K. Liu, P. Prabhu, Practical performance guarantees for
+    pipelined DNN inference, ICML 2024, section 3, where orders come from a genetic algorithm
+    on random keys; here from hill climbing on them.
+    """
+
+    objective: ClassVar[Objective] = "throughput"
+
+    orders: int = 50
+    seed: int = 0
+    contiguous: bool = True
+    moves: int = 200_000
+
+    def solve(self, problem: Problem) -> Plan:
+        """Return the plan. O(orders n^2 K S + moves d P), d the neighbours of a node."""
+        if self.orders < 1 or self.moves < 0:
+            raise UsageError(
+                f"{self.orders} orders and {self.moves} moves", hint="cut one order or more"
+            )
+        return self.within(problem, self._solve)
+
+    def _solve(self, problem: Problem) -> Plan:
+        return within_memory(problem, self._stages)[0]
+
+    def _stages(self, problem: Problem) -> Plan:
+        reason = f"slices of {self.orders} orders, then {self.moves} moves of nodes between "
+        if not self.contiguous:
+            made = search_stages(
+                problem,
+                (),
+                self.orders,
+                lambda tried: min(self.moves // STARTS, self.moves - tried),
+                self.seed,
+                by_device=True,
+            )
+            return replace(made, strategy="slice", reason=reason + "subgraphs")
+        check_runnable(problem)
+        moves = StageMoves(problem, contiguous=True)
+        found = layouts(moves, views(problem), self.orders, self.seed) or [first_supported(moves)]
+        start = min(found, key=lambda layout: layout.load_s)
+        best = moves.improved(start, self.moves, self.seed)
+        if best.load_s == float("inf"):
+            raise nothing_met(problem)
+        return as_plan(moves, "slice", best, reason + "contiguous stages")
