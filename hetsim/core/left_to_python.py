@@ -8,7 +8,7 @@ use on a machine. So each caller states the work that takes plain Python about a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hetsim.core import deadline
@@ -61,3 +61,18 @@ def pays(
     if function not in _kept:
         _kept[function] = compiled.__wrapped__().kept if kept is None else kept()
     return _kept[function]
+
+
+def called(
+    compiled: Any,
+    function: Callable[..., Any],
+    first: Sequence[Any],
+    columns: Sequence[Any],
+    *,
+    as_arrays: bool,
+) -> tuple[Any, Sequence[Any]]:
+    """Call machine code on arrays, or `function` on lists; return what it returns, and those."""
+    if as_arrays:
+        return compiled()(*first, *columns), columns
+    rows = [column.tolist() for column in columns]
+    return function(*first, *rows), rows

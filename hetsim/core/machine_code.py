@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -104,6 +105,13 @@ def machine_code(
     process makes it anew. Of processes that need the same function at once, one makes it.
     """
     return Compiled(function, parts, inline, forced)
+
+
+def lazily(
+    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
+) -> functools._lru_cache_wrapper[Compiled]:
+    """Return what gives ``machine_code``, made when it is first asked for."""
+    return functools.cache(lambda: machine_code(function, *parts, inline=inline))
 
 
 class Compiled:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.flow import as_resolution, partition
@@ -129,15 +128,7 @@ def label_runs(
             opened[device[node]] = -1
 
 
-@functools.cache
-def _runs() -> Callable[..., None]:
-    """Return ``label_runs`` as machine code for int64 arrays."""
-    return machine_code(label_runs)
-
-
-def pays(nodes: int) -> bool:
-    """Whether runs of so many nodes are for machine code."""
-    return left_to_python.pays(_runs, label_runs, nodes, LEAST, COMPILE_FROM)
+_runs = lazily(label_runs)
 
 
 def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool) -> Ints:
@@ -151,12 +142,9 @@ def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_ex
         np.asarray(order, dtype=np.int64), device, dag.pred_rows.at, dag.pred_rows.node, cuts,
         np.full(int(device.max(initial=0)) + 1, -1), np.empty(dag.n, dtype=np.int64),
     )  # fmt: skip
-    if pays(dag.n):
-        _runs()(*columns)
-        return columns[-1]
-    rows = [column.tolist() for column in columns]
-    label_runs(*rows)
-    return np.array(rows[-1], dtype=np.int64)
+    many = left_to_python.pays(_runs, label_runs, dag.n, LEAST, COMPILE_FROM)
+    _, rows = left_to_python.called(_runs, label_runs, (), columns, as_arrays=many)
+    return np.asarray(rows[-1], dtype=np.int64)
 
 
 def best_grouping(

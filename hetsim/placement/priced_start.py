@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import deadline
 from hetsim.core.deadline import may_compile
-from hetsim.core.machine_code import is_kept, machine_code
+from hetsim.core.machine_code import is_kept, lazily
 from hetsim.errors import Infeasible
 from hetsim.placement.coarsening import Coarse
 from hetsim.placement.grouping import best_grouping
@@ -112,10 +111,7 @@ def insert_nodes(
     return latest
 
 
-@functools.cache
-def _insertion() -> Callable[..., float]:
-    """Return ``insert_nodes`` as machine code for int64 and float64 arrays."""
-    return machine_code(insert_nodes)
+_insertion = lazily(insert_nodes)
 
 
 COMPILE_FROM, COMPILE_ANEW_FROM = 5_000, 150_000

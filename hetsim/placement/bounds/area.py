@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.placement.bounds.paths import INFINITY, Array, Floats, Setting
 from hetsim.placement.constraints import narrowed
 from hetsim.placement.footprint import Footprint
@@ -129,41 +127,39 @@ def _master(cuts: Floats, slope: Floats) -> tuple[float, Floats, Floats] | None:
 
 
 def _whole(rows: Rows) -> tuple[Floats, Floats]:
+    node, device = np.nonzero(np.isfinite(rows.scaled))
+    counted = rows.inside[:, node] & (rows.device[:, None] == device[None, :])
+    work = counted * rows.scaled[node, device]
+    split = np.zeros(rows.scaled.shape)
+    shares, price = _dealt(len(split), node, work, rows.slope, rows.room, least_t=-np.inf)
+    split[node, device] = shares
+    return split, price
+
+
+def _dealt(
+    n: int, node: NDArray[np.intp], work: Floats, slope: Floats, room: Floats, *, least_t: float
+) -> tuple[Floats, Floats]:
+    """Minimize t where a node's shares sum to 1, and shares of work fit room + slope t.
+
+    `work` is [rows, pairs]. Returns shares and prices: zeros, which claim nothing, where unsolved.
+    """
     from scipy.optimize import linprog
     from scipy.sparse import coo_matrix
 
-    n, count = rows.scaled.shape
-    able = np.isfinite(rows.scaled)
-    node, device = np.nonzero(able)
-    pairs = len(node)
-    counted = rows.inside[:, node] & (rows.device[:, None] == device[None, :])
-    work = counted * rows.scaled[node, device]
-    r, c = np.nonzero(work)
-    height = len(rows.room)
-    a_ub = coo_matrix(
-        (
-            np.concatenate([work[r, c], -rows.slope]),
-            (np.concatenate([r, np.arange(height)]), np.concatenate([c, np.full(height, pairs)])),
-        ),
-        shape=(height, pairs + 1),
-    ).tocsr()
-    a_eq = coo_matrix((np.ones(pairs), (node, np.arange(pairs))), shape=(n, pairs + 1)).tocsr()
-    cost = np.zeros(pairs + 1)
-    cost[-1] = 1.0
-    bounds = np.zeros((pairs + 1, 2))
-    bounds[:, 1] = np.inf
-    bounds[-1, 0] = -np.inf
+    height, pairs = work.shape
+    table = coo_matrix(np.hstack([work, -slope[:, None]])).tocsr()
+    sums = coo_matrix((np.ones(pairs), (node, np.arange(pairs))), shape=(n, pairs + 1)).tocsr()
+    bounds = np.tile([0.0, np.inf], (pairs + 1, 1))
+    bounds[-1, 0] = least_t
     # The stubs know dense arrays only.
     minimize: Any = linprog
     found = minimize(
-        cost, A_ub=a_ub, b_ub=rows.room, A_eq=a_eq, b_eq=np.ones(n), bounds=bounds, method="highs"
-    )
-    split = np.zeros((n, count))
+        np.append(np.zeros(pairs), 1.0), A_ub=table, b_ub=room,
+        A_eq=sums, b_eq=np.ones(n), bounds=bounds, method="highs",
+    )  # fmt: skip
     if found.status != 0:
-        # Without a solution there are no prices: nothing is claimed.
-        return split, np.zeros(height)
-    split[node, device] = found.x[:-1]
-    return split, np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+        return np.zeros(pairs), np.zeros(height)
+    return found.x[:-1], np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
 
 
 ROUNDS = 12
@@ -385,9 +381,7 @@ def fullest(
     return heads
 
 
-@functools.cache
-def _compiled_fullest() -> Callable[..., int]:
-    return machine_code(fullest)
+_compiled_fullest = lazily(fullest)
 
 
 def within_memory(problem: Problem) -> Problem | None:
@@ -445,38 +439,10 @@ def _prices(
 ) -> tuple[Floats, Floats]:
     """Minimize t where work is at most width t and weights are at most room; return the prices."""
     check_time()
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_matrix
-
-    n, count = scaled.shape
+    count = scaled.shape[1]
     node, device = np.nonzero(able)
-    pairs = len(node)
-    column = np.arange(pairs)
-    a_ub = coo_matrix(
-        (
-            np.concatenate([scaled[node, device], weight[node], -width]),
-            (
-                np.concatenate([device, count + device, np.arange(count)]),
-                np.concatenate([column, column, np.full(count, pairs)]),
-            ),
-        ),
-        shape=(2 * count, pairs + 1),
-    ).tocsr()
-    a_eq = coo_matrix((np.ones(pairs), (node, column)), shape=(n, pairs + 1)).tocsr()
-    cost = np.zeros(pairs + 1)
-    cost[-1] = 1.0
-    # The stubs know dense arrays only.
-    minimize: Any = linprog
-    found = minimize(
-        cost,
-        A_ub=a_ub,
-        b_ub=np.concatenate([np.zeros(count), room]),
-        A_eq=a_eq,
-        b_eq=np.ones(n),
-        bounds=(0.0, None),
-        method="highs",
-    )
-    if found.status != 0:
-        return np.zeros(count), np.zeros(count)
-    price = np.maximum(-np.asarray(found.ineqlin.marginals), 0.0)
+    on = device == np.arange(count)[:, None]
+    work = np.vstack([on * scaled[node, device], on * weight[node]])
+    slope, offered = np.append(width, np.zeros(count)), np.append(np.zeros(count), room)
+    _, price = _dealt(len(able), node, work, slope, offered, least_t=0.0)
     return price[:count], price[count:]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.machine_code import machine_code
+from hetsim.core.left_to_python import called
+from hetsim.core.machine_code import lazily
 from hetsim.placement.listing.ranks import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -178,14 +177,9 @@ def swept(
         np.array(streams), least.flatten(), np.empty(least.size), np.empty(most * len(streams)),
         *np.empty((2, most), dtype=np.int64),
     ]  # fmt: skip
-    found: Floats = columns[8]
-    if len(order) >= COMPILE_FROM:
-        _compiled_sweep()(*columns)
-    else:
-        rows = [column.tolist() for column in columns]
-        sweep_nodes(*rows)
-        found = np.array(rows[8])
-    return found.reshape(least.shape)
+    many = len(order) >= COMPILE_FROM
+    _, rows = called(_compiled_sweep, sweep_nodes, (), columns, as_arrays=many)
+    return np.asarray(rows[8]).reshape(least.shape)
 
 
 def sweep_nodes(
@@ -263,6 +257,4 @@ def sweep_nodes(
             ends[node * count + p] = found[node * count + p] + shares[node * count + p]
 
 
-@functools.cache
-def _compiled_sweep() -> Callable[..., None]:
-    return machine_code(sweep_nodes)
+_compiled_sweep = lazily(sweep_nodes)

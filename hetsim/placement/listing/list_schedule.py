@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.errors import OutOfMemory, UnsupportedNode
 from hetsim.placement.listing.ranks import columns_of
 from hetsim.problem.problem import Problem
@@ -327,9 +327,7 @@ def place_all(lists: Lists, ahead: Array, order: Array, only: Array) -> int:
 _PARTS = (earliest, take, needs, add, remove, takes, look, choose, commit, put)
 
 
-@functools.cache
-def _compiled() -> Callable[..., int]:
-    return machine_code(place_all, *_PARTS, inline=True)
+_compiled = lazily(place_all, *_PARTS, inline=True)
 
 
 class Listing:

@@ -5,15 +5,14 @@ One telling, which makes no arrays; where the budget is in moves the answer is t
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import is_kept, machine_code
+from hetsim.core.machine_code import is_kept, lazily
 from hetsim.core.progress import say
 from hetsim.placement.listing.list_schedule import Room, add, needs, remove
 from hetsim.placement.search.drafts import (
@@ -243,10 +242,7 @@ PARTS = (
 )  # fmt: skip
 
 
-@functools.cache
-def _compiled() -> Callable[..., Any]:
-    """Return ``anneal`` as machine code. The first call in a process loads numba."""
-    return machine_code(anneal, *PARTS, inline=True)
+_compiled = lazily(anneal, *PARTS, inline=True)
 
 
 class Walk:

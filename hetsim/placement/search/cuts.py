@@ -5,8 +5,7 @@ Networks and flows are told for lists of numbers, and compiled where there are m
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.graph.dag import Ints
 from hetsim.placement.listing.ranks import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
@@ -138,12 +137,9 @@ def _network(
         np.zeros(count, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
         np.empty(most), np.zeros(1, np.int64),
     )  # fmt: skip
-    if left_to_python.pays(_layout, lay_out, size, LAID_OUT_FROM, COMPILE_LAYOUT_FROM):
-        arcs = _layout()(count, terms.host, target, *columns)
-        found: Any = columns
-    else:
-        found = [column.tolist() for column in columns]
-        arcs = lay_out(count, terms.host, target, *found)
+    many = left_to_python.pays(_layout, lay_out, size, LAID_OUT_FROM, COMPILE_LAYOUT_FROM)
+    first = (count, terms.host, target)
+    arcs, found = left_to_python.called(_layout, lay_out, first, columns, as_arrays=many)
     *_, tails, heads, capacities, nodes = found
     return (
         int(nodes[0]),
@@ -203,13 +199,10 @@ def source_side(
         tails.copy(), heads.copy(), capacities.copy(),
         at, *np.empty((4, 2 * arcs), dtype=np.int64), level, queue, now,
     ]  # fmt: skip
-    if left_to_python.pays(_flow, saturate, arcs, CUT_FROM, COMPILE_CUT_FROM):
-        _flow()(source, sink, MOST, *columns)
-    else:
-        rows = [column.tolist() for column in columns]
-        saturate(source, sink, MOST, *rows)
-        level = np.array(rows[-3])
-    reached: NDArray[np.bool_] = level[:size] >= 0
+    many = left_to_python.pays(_flow, saturate, arcs, CUT_FROM, COMPILE_CUT_FROM)
+    first = (source, sink, MOST)
+    _, rows = left_to_python.called(_flow, saturate, first, columns, as_arrays=many)
+    reached: NDArray[np.bool_] = np.asarray(rows[-3])[:size] >= 0
     return reached
 
 
@@ -429,11 +422,7 @@ def saturate(
                 now[u] += 1
 
 
-@functools.cache
-def _layout() -> Callable[..., int]:
-    return machine_code(lay_out)
+_layout = lazily(lay_out)
 
 
-@functools.cache
-def _flow() -> Callable[..., None]:
-    return machine_code(saturate)
+_flow = lazily(saturate)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.placement.constraints import Constrained, check_runnable
@@ -199,10 +197,7 @@ def search(  # type: ignore[no-untyped-def]
     return looked
 
 
-@functools.cache
-def compiled() -> Callable[..., int]:
-    """Return ``search`` as machine code; the first call in a process loads numba."""
-    return machine_code(search)
+compiled = lazily(search)
 
 
 MOST_ENTRIES = 10_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.graph.dag import topological_order
 from hetsim.placement.listing.list_schedule import (
     INFINITY,
@@ -161,9 +161,7 @@ def place_pairs(
     return -1
 
 
-@functools.cache
-def _compiled() -> Callable[..., int]:
-    return machine_code(place_pairs, needs, add, remove, commit, inline=True)
+_compiled = lazily(place_pairs, needs, add, remove, commit, inline=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,15 +294,7 @@ def look_ahead(
             through[row + p] = table[row + p] + seconds[row + p]
 
 
-@functools.cache
-def _look_ahead() -> Callable[..., None]:
-    """Return ``look_ahead`` as machine code for int64 and float64 arrays."""
-    return machine_code(look_ahead)
-
-
-def pays(work: int) -> bool:
-    """Whether so many readers times devices are for machine code."""
-    return left_to_python.pays(_look_ahead, look_ahead, work, LEAST, COMPILE_FROM)
+_look_ahead = lazily(look_ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +337,11 @@ def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
         np.zeros(problem.n * count), np.empty(problem.n * count),
     )  # fmt: skip
     host = -1 if problem.host is None else problem.host
-    if pays(len(columns.readers) * count):
-        _look_ahead()(count, host, latency_s, per_byte_s, *given)
-        return given[-2].reshape(problem.n, count)
-    rows = [column.tolist() for column in given]
-    look_ahead(count, host, latency_s, per_byte_s, *rows)
-    return np.array(rows[-2], dtype=np.float64).reshape(problem.n, count)
+    first = (count, host, latency_s, per_byte_s)
+    work = len(columns.readers) * count
+    many = left_to_python.pays(_look_ahead, look_ahead, work, LEAST, COMPILE_FROM)
+    _, rows = left_to_python.called(_look_ahead, look_ahead, first, given, as_arrays=many)
+    return np.asarray(rows[-2], dtype=np.float64).reshape(problem.n, count)
 
 
 @dataclass(frozen=True, slots=True)

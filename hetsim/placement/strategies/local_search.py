@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hetsim.core import deadline
 from hetsim.errors import Infeasible, OutOfMemory, UsageError
@@ -206,7 +207,7 @@ class LocalSearch(Constrained):
         problem = coarse.problem
         if problem.n == 0 or (len(problem.devices) == 1 and not any(problem.dispatch_s)):
             return start.groups, start.cost, 0
-        holds = _Memory(coarse).holds if memory_binds(coarse.fine) else None
+        holds = partial(_holds, coarse) if memory_binds(coarse.fine) else None
         if self.moves is None and self.time_limit_s is None:
             default = Budget(min(MOST_MOVES, max(LEAST_MOVES, WORK // max(problem.n, 1))))
             way = walk(problem, start.groups, self.seed, holds, default)
@@ -245,16 +246,10 @@ class _Judge:
             self.groups, self.cost = groups, cost
 
 
-class _Memory:
-    """Whether drafts fit the devices, nodes within tasks included."""
-
-    def __init__(self, coarse: Coarse) -> None:
-        self._coarse = coarse
-
-    def holds(self, groups: tuple[Group, ...]) -> bool:
-        """Whether the clock finds room for `groups`."""
-        try:
-            latency_of(Plan(self._coarse.fine, "draft", self._coarse.spread(groups)))
-        except Infeasible:
-            return False
-        return True
+def _holds(coarse: Coarse, groups: tuple[Group, ...]) -> bool:
+    """Whether groups of tasks fit the devices, nodes within tasks included."""
+    try:
+        latency_of(Plan(coarse.fine, "draft", coarse.spread(groups)))
+    except Infeasible:
+        return False
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from random import Random
 import numpy as np
 
 from hetsim.core import deadline
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.area import prices
@@ -233,10 +232,7 @@ def search(  # type: ignore[no-untyped-def]
     return steps
 
 
-@functools.cache
-def compiled() -> Callable[..., int]:
-    """Return ``search`` as machine code; the first call in a process loads numba."""
-    return machine_code(search, waiting_in_vain)
+compiled = lazily(search, waiting_in_vain)
 
 
 ATTEMPTS = 8

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import lazily
 from hetsim.graph.dag import Contraction, Dag, topological_order
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
@@ -264,15 +263,7 @@ def follow_devices(
             best[q] = least + table[at * count + q]
 
 
-@functools.cache
-def _follow() -> Callable[..., None]:
-    """Return ``follow_devices`` as machine code for int64 and float64 arrays."""
-    return machine_code(follow_devices)
-
-
-def pays(steps: int) -> bool:
-    """Whether so many steps are for machine code."""
-    return left_to_python.pays(_follow, follow_devices, steps, LEAST, COMPILE_FROM)
+_follow = lazily(follow_devices)
 
 
 Run = tuple[int, int, int]
@@ -328,13 +319,9 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
             np.zeros((n, count), dtype=np.int64),
         )
     ]  # fmt: skip
-    if pays(n * count * count):
-        _follow()(*columns)
-    else:
-        rows = [column.tolist() for column in columns]
-        follow_devices(*rows)
-        columns = [np.array(row) for row in rows]
-    best, came = columns[-3], columns[-1].reshape(n, count)
+    many = left_to_python.pays(_follow, follow_devices, n * count * count, LEAST, COMPILE_FROM)
+    _, rows = left_to_python.called(_follow, follow_devices, (), columns, as_arrays=many)
+    best, came = np.asarray(rows[-3]), np.asarray(rows[-1]).reshape(n, count)
     device, end = int(best.argmin()), n
     if not np.isfinite(best[device]):
         return None

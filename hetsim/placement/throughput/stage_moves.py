@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.machine_code import is_kept, machine_code
+from hetsim.core.machine_code import is_kept, lazily
 from hetsim.placement.listing.ranks import depth_first
 from hetsim.placement.throughput.costs import Floats, moving_values
 from hetsim.problem.parts import GRAPH_INPUT
@@ -373,10 +372,7 @@ def anneal(  # type: ignore[no-untyped-def]
     return best_load
 
 
-@functools.cache
-def compiled() -> Callable[..., float]:
-    """Return ``anneal`` as machine code; the first call in a process loads numba."""
-    return machine_code(anneal, waiting_in_vain)
+compiled = lazily(anneal, waiting_in_vain)
 
 
 LONGEST = 64

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetsim.core import left_to_python
 from hetsim.placement.listing.ranks import depth_first
-from hetsim.placement.throughput import slices as chain_runs
 from hetsim.placement.throughput.costs import Costs, contract, costs_of
 from hetsim.placement.throughput.search import cut_stages
 from hetsim.placement.throughput.slices import Run, cut, fastest_runs, fastest_staged_runs
@@ -266,7 +266,7 @@ def test_no_devices_take_less_along_the_order(seed: int) -> None:
     found: list[list[Run] | None] = []
     for machine_code in (True, False):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(chain_runs, "pays", lambda _, way=machine_code: way)
+            patch.setattr(left_to_python, "pays", lambda *_, way=machine_code: way)
             found.append(fastest_runs(problem, range(problem.n)))
     runs = found[0]
     assert runs is not None
