@@ -56,10 +56,9 @@ def test_drafts_that_do_not_fit_are_held_back() -> None:
         dispatch_s=0.25,
     )
     coarse = uncoarsened(problem)
-    memory = local_search._Memory(coarse)
     apart = (Group("d0", (0,)), Group("d1", (1,)), Group("d0", (2,)))
-    assert memory.holds(apart)
-    assert not memory.holds((Group("d0", (0, 1, 2)),))
+    assert local_search._holds(coarse, apart)
+    assert not local_search._holds(coarse, (Group("d0", (0, 1, 2)),))
     start = Start("mine", Plan(problem, "mine", apart), apart, 99.0)
     judge = local_search._Judge(problem, start, 9)
     judge((Group("d0", (0, 1, 2)),), last=False)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hetsim
-from hetsim.core import deadline
-from hetsim.core.machine_code import machine_code
+from hetsim.core import deadline, left_to_python
 from hetsim.placement import grouping as best
 from hetsim.placement import starts
 from hetsim.placement.bounds import lower_bound
@@ -214,7 +214,9 @@ def test_a_deadline_goes_by_one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_compiled_shortly_before_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(virtual_time, "compiled", functools.cache(machine_code))
+    new = functools.cache(lambda: SimpleNamespace(kept=False))
+    monkeypatch.setattr(virtual_time, "compiled", new)
+    monkeypatch.setattr(left_to_python, "_kept", {})
     many = 10 * virtual_time.COMPILE_FROM
     assert virtual_time.pays(many)
     with deadline.until(deadline.now_s() + deadline.COMPILE_S / 2):
