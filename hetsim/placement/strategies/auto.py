@@ -59,6 +59,10 @@ TIE = 1e-9
 """Relative difference of costs that is none: the plan with fewer subgraphs is taken."""
 
 
+TINY = 12
+"""Nodes up to which contiguous stages are tried for latency, too: they may cut within tasks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Auto(Constrained):
     """Every strategy's plan is played on the clock, and the best for the objective is kept.
@@ -195,7 +199,8 @@ class Auto(Constrained):
             return affordable(name, coarse.problem)
         if name in LOADS:
             most, _ = LOADS[name]
-            return self.objective == "throughput" and self.search and coarse.fine.n <= most
+            loads = self.objective == "throughput" or (name == "ideal-dp" and coarse.fine.n <= TINY)
+            return loads and self.search and coarse.fine.n <= most
         if name in SEARCHES:
             return self.search and tasks <= SEARCHES[name]
         return tasks <= DEAREST.get(name, tasks)
