@@ -43,8 +43,8 @@ def format_seconds(seconds: float) -> str:
         return "0 s"
     for step, unit in _TIME_STEPS:
         if abs(seconds) >= step:
-            return f"{_three_digits(seconds / step)} {unit}"
-    return f"{_three_digits(seconds / 1e-9)} ns"
+            return f"{three_digits(seconds / step)} {unit}"
+    return f"{three_digits(seconds / 1e-9)} ns"
 
 
 def format_bytes(count: float) -> str:
@@ -55,7 +55,7 @@ def format_bytes(count: float) -> str:
     """
     for step, unit in _BYTE_STEPS:
         if abs(count) >= step:
-            return f"{_three_digits(count / step)} {unit}"
+            return f"{three_digits(count / step)} {unit}"
     return f"{count:.0f} B"
 
 
@@ -67,11 +67,16 @@ def format_flops(count: float) -> str:
     """
     for step, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(count) >= step:
-            return f"{_three_digits(count / step)} {unit}FLOP"
+            return f"{three_digits(count / step)} {unit}FLOP"
     return f"{count:.0f} FLOP"
 
 
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
+    """Return a number below a thousand with three significant digits.
+
+    >>> three_digits(9.5)
+    '9.50'
+    """
     magnitude = abs(value)
     if magnitude >= 99.95:
         return f"{value:.0f}"

@@ -129,19 +129,3 @@ def test_a_kind_stands_for_all_of_its_devices() -> None:
     assert device_order(problem, "gpu,cpu") == (0, 1, 2)
     assert device_order(problem, "gpu.1,gpu") == (1, 0)
     assert hetsim.plan(problem, "hetero:gpu,cpu").groups[0].device == "gpu.0"
-
-
-def test_housekeeping_alone_is_left_to_the_host() -> None:
-    nodes = (
-        Node(0, "first", "Identity", "", ("x",), ("a",), origins=("first",)),
-        Node(1, "erf", "Erf", "", ("a",), ("b",), origins=("erf",)),
-        Node(2, "second", "Identity", "", ("b",), ("c",), origins=("second",)),
-        Node(3, "relu", "Relu", "", ("c",), ("d",), origins=("relu",)),
-    )
-    tensors = {name: Tensor(name, "float32", (2,)) for name in "xabcd"}
-    graph = Graph("g", nodes, tensors, ("x",), ("d",), frozenset(), {"": 20})
-    support = SimulatedDevice("npu", SPEC).query_model(graph)
-    assert support.supported == (False, False, True, True)
-    assert support.reasons[0] == "no node that computes is joined to it there"
-    cpu = hetsim.load_device("rockchip-rk3588-cpu")
-    assert all(SimulatedDevice("cpu", cpu).query_model(graph).supported)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from hetsim.core.text import fields, plain
-from hetsim.core.units import format_bytes, format_seconds
+from hetsim.core.units import format_bytes, format_seconds, three_digits
 from hetsim.errors import HetsimError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def ratio(value: float | None) -> str:
         return ABSENT
     if math.isinf(value):
         return "infx"
-    return f"{_digits(value)}x"
+    return f"{three_digits(value)}x"
 
 
 def percent(share: float | None, *, sign: bool = False) -> str:
@@ -97,8 +97,8 @@ def joules(energy: float) -> str:
         return "0 J"
     for step, unit in ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ")):
         if abs(energy) >= step:
-            return f"{_digits(energy / step)} {unit}"
-    return f"{_digits(energy / 1e-9)} nJ"
+            return f"{three_digits(energy / step)} {unit}"
+    return f"{three_digits(energy / 1e-9)} nJ"
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:
@@ -110,15 +110,15 @@ def rate(value: float, unit: str) -> str:
     """Return a rate with an SI prefix, e.g. ``25.6 GB/s``."""
     for step, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= step:
-            return f"{_digits(value / step)} {prefix}{unit}"
-    return f"{_digits(value)} {unit}"
+            return f"{three_digits(value / step)} {prefix}{unit}"
+    return f"{three_digits(value)} {unit}"
 
 
 def big(number: int) -> str:
     """Return a large count in short, e.g. ``25.6 M``; exact below ten thousand."""
     for step, prefix in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
         if abs(number) >= step:
-            return f"{_digits(number / (1000 if prefix == 'k' else step))} {prefix}"
+            return f"{three_digits(number / (1000 if prefix == 'k' else step))} {prefix}"
     return str(number)
 
 
@@ -128,13 +128,6 @@ def listed(counts: Mapping[str, int], limit: int = 4) -> str:
     if len(counts) > limit:
         shown.append(f"+{len(counts) - limit} more")
     return ", ".join(shown)
-
-
-def _digits(value: float) -> str:
-    magnitude = abs(value)
-    if magnitude >= 99.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
 
 
 def percentile_lines(one: Percentile | None) -> list[str]:
