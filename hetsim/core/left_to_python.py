@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hetsim.core import deadline
+from hetsim.core.machine_code import Compiled
 
 LOADING, LOADING_MORE = 0.5, 0.1
 """Part of the work that is compiled from which what is kept is loaded: with numba, and after it."""
@@ -24,33 +25,31 @@ _kept: dict[Callable[..., Any], bool] = {}
 
 
 def pays(
-    compiled: Any,
-    function: Callable[..., Any],
+    compiled: Compiled,
     work: float,
     least: float,
     compile_from: float,
-    kept: Callable[[], bool] | None = None,
+    others: Sequence[Compiled] = (),
 ) -> bool:
     """Return whether so much work is for machine code; where it is not, it is left to Python.
 
     Parameters
     ----------
-    compiled : callable
-        What gives the machine code, cached; loaded where it has been asked before.
-    function : callable
-        What is left to Python else: work is added up by it.
+    compiled : Compiled
+        The machine code; work is added up by what is left to Python in its place.
     work, least, compile_from : float
         In one unit: what is asked for now, what it must be to outweigh handing over arrays, and
         what is compiled, of all that this process has asked for. What is kept from another process
         is loaded from a part of that on.
-    kept : callable, optional
-        Says whether it is kept; absent: what `compiled` gives says it.
+    others : sequence of Compiled
+        The same function with other parts, any of which may be called in its place.
 
     Where a deadline leaves no time to compile, nothing new is.
     """
     if work < least:
         return False
-    if compiled.cache_info().currsize > 0:
+    function, ways = compiled.plain, (compiled, *others)
+    if any(one.loaded for one in ways):
         return True
     done = _done[function] = _done.get(function, 0.0) + work
     if done >= compile_from and deadline.may_compile():
@@ -59,20 +58,15 @@ def pays(
     if done < compile_from * loading or deadline.left_s() < deadline.LOAD_S:
         return False
     if function not in _kept:
-        _kept[function] = compiled.__wrapped__().kept if kept is None else kept()
+        _kept[function] = any(one.kept for one in ways)
     return _kept[function]
 
 
 def called(
-    compiled: Any,
-    function: Callable[..., Any],
-    first: Sequence[Any],
-    columns: Sequence[Any],
-    *,
-    as_arrays: bool,
+    compiled: Compiled, first: Sequence[Any], columns: Sequence[Any], *, as_arrays: bool
 ) -> tuple[Any, Sequence[Any]]:
-    """Call machine code on arrays, or `function` on lists; return what it returns, and those."""
+    """Call machine code on arrays or plain Python on lists; return what it says, and those."""
     if as_arrays:
-        return compiled()(*first, *columns), columns
+        return compiled(*first, *columns), columns
     rows = [column.tolist() for column in columns]
-    return function(*first, *rows), rows
+    return compiled.plain(*first, *rows), rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import shutil
@@ -18,15 +17,6 @@ from warnings import warn
 from hetsim.core.files import private_folder
 
 NAME = "machine-code"
-
-
-def is_kept(function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False) -> bool:
-    """Return whether machine code of a function is most likely kept, without loading numba.
-
-    What was made by another numba, or for another processor, counts as well; then it is made anew.
-    """
-    folder = folder_of(function, *parts, inline=inline)
-    return folder is not None and any(folder.glob(f"*/*{function.__name__}-*.nbi"))
 
 
 def folder_of(
@@ -107,13 +97,6 @@ def machine_code(
     return Compiled(function, parts, inline, forced)
 
 
-def lazily(
-    function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
-) -> functools._lru_cache_wrapper[Compiled]:
-    """Return what gives ``machine_code``, made when it is first asked for."""
-    return functools.cache(lambda: machine_code(function, *parts, inline=inline))
-
-
 class Compiled:
     """A function as machine code, for arguments of any types that numba takes."""
 
@@ -135,10 +118,24 @@ class Compiled:
         return 0 if self._made is None else sum(self._made.stats.cache_hits.values())
 
     @property
+    def plain(self) -> Callable[..., Any]:
+        """The function as it stands."""
+        return self._of[0]
+
+    @property
+    def loaded(self) -> bool:
+        """Whether this process has called it."""
+        return self._made is not None
+
+    @property
     def kept(self) -> bool:
-        """Whether it is most likely kept, and only to be loaded."""
+        """Whether it is most likely kept on disk; says so without loading numba.
+
+        What was made by another numba, or for another processor, counts; then it is made anew.
+        """
         function, parts, inline = self._of
-        return is_kept(function, *parts, inline=inline)
+        folder = folder_of(function, *parts, inline=inline)
+        return folder is not None and any(folder.glob(f"*/*{function.__name__}-*.nbi"))
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it. The first call with arguments of their types loads or makes it."""

@@ -5,8 +5,7 @@ Large graphs go through machine code.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.graph.dag import Dag, Rows
 from hetsim.partitioning.condensed import (
     BETWEEN,
@@ -262,24 +261,12 @@ def walked(
     return _contracted(_WALK, dag, None, order, rows, kind, room, budget)
 
 
-@dataclass(frozen=True)
-class _Code:
-    """A function as it stands and compiled."""
-
-    plain: Callable[..., Any]
-    compiled: Callable[[], Callable[..., Any]]
-
-    def pays(self, nodes: int) -> bool:
-        """Whether it is to be compiled for so many nodes."""
-        return left_to_python.pays(self.compiled, self.plain, nodes, LEAST, COMPILE_FROM)
-
-
-_SCAN = _Code(scan, functools.cache(lambda: machine_code(scan, *PARTS, inline=True)))
-_WALK = _Code(walk, functools.cache(lambda: machine_code(walk, *WALK_PARTS, inline=True)))
+_SCAN = machine_code(scan, *PARTS, inline=True)
+_WALK = machine_code(walk, *WALK_PARTS, inline=True)
 
 
 def _contracted(
-    code: _Code,
+    code: Compiled,
     dag: Dag,
     groups: Sequence[int] | None,
     order: Sequence[int],
@@ -290,9 +277,9 @@ def _contracted(
 ) -> tuple[list[int], bool]:
     """Call `code` on the graph of groups; the groups that it leaves, and what it says."""
     state = graph_of_groups(dag, groups)
-    if code.pays(dag.n):
+    if left_to_python.pays(code, dag.n, LEAST, COMPILE_FROM):
         nodes, kinds = np.array(order, dtype=np.int64), np.array(kind, dtype=np.int64)
-        within = code.compiled()(*state, nodes, near.at, near.node, kinds, *room, *more)
+        within = code(*state, nodes, near.at, near.node, kinds, *room, *more)
         found = state[0]
         while not np.array_equal(above := found[found], found):
             found = above

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.graph.dag import Dag, Ints, Rows
 from hetsim.partitioning.flow import as_resolution, partition
@@ -128,7 +128,7 @@ def label_runs(
             opened[device[node]] = -1
 
 
-_runs = lazily(label_runs)
+_runs = machine_code(label_runs)
 
 
 def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_exits: bool) -> Ints:
@@ -142,8 +142,8 @@ def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_ex
         np.asarray(order, dtype=np.int64), device, dag.pred_rows.at, dag.pred_rows.node, cuts,
         np.full(int(device.max(initial=0)) + 1, -1), np.empty(dag.n, dtype=np.int64),
     )  # fmt: skip
-    many = left_to_python.pays(_runs, label_runs, dag.n, LEAST, COMPILE_FROM)
-    _, rows = left_to_python.called(_runs, label_runs, (), columns, as_arrays=many)
+    many = left_to_python.pays(_runs, dag.n, LEAST, COMPILE_FROM)
+    _, rows = left_to_python.called(_runs, (), columns, as_arrays=many)
     return np.asarray(rows[-1], dtype=np.int64)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import deadline
 from hetsim.core.deadline import may_compile
-from hetsim.core.machine_code import is_kept, lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible
 from hetsim.placement.coarsening import Coarse
 from hetsim.placement.grouping import best_grouping
@@ -111,7 +111,7 @@ def insert_nodes(
     return latest
 
 
-_insertion = lazily(insert_nodes)
+_insertion = machine_code(insert_nodes)
 
 
 COMPILE_FROM, COMPILE_ANEW_FROM = 5_000, 150_000
@@ -156,8 +156,8 @@ class BothWays:
         self._edges = [_edges(rows, count) for rows in (fed, feeds)]
         self._ends = early, late
         if machine_code is None:
-            loaded = _insertion.cache_info().currsize > 0
-            kept = loaded or is_kept(insert_nodes)
+            loaded = _insertion.loaded
+            kept = loaded or _insertion.kept
             machine_code = work >= (COMPILE_FROM if kept else COMPILE_ANEW_FROM)
             machine_code = machine_code and (kept or may_compile())
         self.compiled = machine_code
@@ -216,7 +216,7 @@ class _Way:
             )
         ]
         if self._compiled:
-            _insertion()(order, self._price, *self._asked, *room)
+            _insertion(order, self._price, *self._asked, *room)
         else:
             room = [part.tolist() for part in room]
             insert_nodes(order.tolist(), self._price, *self._asked, *room)

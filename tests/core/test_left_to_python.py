@@ -19,11 +19,8 @@ def two() -> None:
     pass
 
 
-def compiled(loaded: int, *, kept: bool = False) -> Any:
-    return SimpleNamespace(
-        cache_info=lambda: SimpleNamespace(currsize=loaded),
-        __wrapped__=lambda: SimpleNamespace(kept=kept),
-    )
+def made(function: Any, *, loaded: bool = False, kept: bool = False) -> Any:
+    return SimpleNamespace(plain=function, loaded=loaded, kept=kept)
 
 
 @pytest.fixture(autouse=True)
@@ -34,27 +31,29 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_much_work_is_compiled_at_once_and_little_once_it_adds_up() -> None:
-    assert pays(compiled(0), one, 100, 10, 100)
-    assert [pays(compiled(0), two, 30, 10, 100) for _ in range(5)] == [False] * 3 + [True] * 2
+    assert pays(made(one), 100, 10, 100)
+    assert [pays(made(two), 30, 10, 100) for _ in range(5)] == [False] * 3 + [True] * 2
 
 
 def test_what_does_not_outweigh_handing_over_arrays_stays_in_python() -> None:
-    assert not any(pays(compiled(loaded), one, 9, 10, 20) for loaded in (0, 1) for _ in range(9))
+    assert not any(
+        pays(made(one, loaded=loaded), 9, 10, 20) for loaded in (False, True) for _ in range(9)
+    )
 
 
 def test_what_is_loaded_is_used_for_all_else() -> None:
-    assert pays(compiled(1), one, 10, 10, 100)
+    assert pays(made(one, loaded=True), 10, 10, 100)
 
 
 def test_a_deadline_leaves_time_to_compile_or_nothing_new_is() -> None:
     with deadline.until(deadline.now_s() + deadline.COMPILE_S / 2):
-        assert not pays(compiled(0), one, 100, 10, 100)
-        assert pays(compiled(1), one, 100, 10, 100)
+        assert not pays(made(one), 100, 10, 100)
+        assert pays(made(one, loaded=True), 100, 10, 100)
 
 
 def test_what_is_kept_is_loaded_from_half_the_work_on() -> None:
-    assert [pays(compiled(0, kept=True), one, 20, 10, 100) for _ in range(3)] == [
+    assert [pays(made(one, kept=True), 20, 10, 100) for _ in range(3)] == [
         False, False, True,
     ]  # fmt: skip
     with deadline.until(deadline.now_s() + deadline.LOAD_S / 2):
-        assert not pays(compiled(0, kept=True), two, 100, 10, 100)
+        assert not pays(made(two, kept=True), 100, 10, 100)

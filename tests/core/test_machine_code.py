@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hetsim.core import records
 from hetsim.core.files import cache_dir, private_folder
-from hetsim.core.machine_code import is_kept, machine_code
+from hetsim.core.machine_code import machine_code
 from hetsim.core.records import Record, typeof_record
 
 SOURCE = "def triple(x):\n    return 3.0 * x / x * 1.0\n"
@@ -50,10 +50,10 @@ def files(folder: Path) -> list[Path]:
 def test_it_is_kept_in_the_users_cache_and_not_beside_the_source(
     cache: Path, triple: Callable[..., float], tmp_path: Path
 ) -> None:
-    assert not is_kept(triple)
+    assert not machine_code(triple).kept
     made = machine_code(triple)
     assert made(2.0) == 3.0
-    assert is_kept(triple)
+    assert machine_code(triple).kept
     assert np.isnan(made(0.0))
     kept = files(cache / "machine-code")
     assert {path.suffix for path in kept} == {".nbi", ".nbc"}

@@ -199,7 +199,7 @@ def _run_as_it_stands() -> None:
             with numpy.errstate(all="ignore"):
                 return linked[function.__name__](*arguments)
 
-        called.kept = False  # type: ignore[attr-defined]
+        vars(called).update(plain=function, loaded=False, kept=False)
         return called
 
     machine_code.machine_code = uncompiled

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -119,8 +119,10 @@ def test_machine_code_is_taken_where_the_work_of_all_rows_is_large(
 
     for name in ("COMPILE_FROM", "LEAST"):
         monkeypatch.setattr(virtual_time, name, 30)
-    monkeypatch.setattr(virtual_time, "compiled", functools.cache(virtual_time.compiled))
-    monkeypatch.setattr(left_to_python, "_done", {})
+    new = SimpleNamespace(plain=virtual_time.advance, loaded=False, kept=False)
+    monkeypatch.setattr(virtual_time, "compiled", lambda: new)
+    for noted in ("_done", "_kept"):
+        monkeypatch.setattr(left_to_python, noted, {})
     monkeypatch.setattr(runs, "VirtualTime", Noted)
     finishes(plan, np.ones((rows, 1)), np.ones((rows, 1, 1)), np.zeros(5))
     assert asked == [compiled]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.bounds.paths import INFINITY, Array, Floats, Setting
 from hetsim.placement.constraints import narrowed
 from hetsim.placement.footprint import Footprint
@@ -297,7 +297,7 @@ def _fullest(
     remains, to = np.unique(tail[order], return_inverse=True)
     top, late = np.zeros((2, 4 * len(remains)))
     excess, starts, ends = np.zeros((3, len(head)))
-    heads = _compiled_fullest()(
+    heads = _compiled_fullest(
         head[order], to, work[order], remains, float(width), limit_s, top, late,
         excess, starts, ends,
     )  # fmt: skip
@@ -381,7 +381,7 @@ def fullest(
     return heads
 
 
-_compiled_fullest = lazily(fullest)
+_compiled_fullest = machine_code(fullest)
 
 
 def within_memory(problem: Problem) -> Problem | None:

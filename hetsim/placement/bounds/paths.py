@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core.left_to_python import called
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.listing.ranks import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.problem import Problem
@@ -178,7 +178,7 @@ def swept(
         *np.empty((2, most), dtype=np.int64),
     ]  # fmt: skip
     many = len(order) >= COMPILE_FROM
-    _, rows = called(_compiled_sweep, sweep_nodes, (), columns, as_arrays=many)
+    _, rows = called(_compiled_sweep, (), columns, as_arrays=many)
     return np.asarray(rows[8]).reshape(least.shape)
 
 
@@ -257,4 +257,4 @@ def sweep_nodes(
             ends[node * count + p] = found[node * count + p] + shares[node * count + p]
 
 
-_compiled_sweep = lazily(sweep_nodes)
+_compiled_sweep = machine_code(sweep_nodes)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import OutOfMemory, UnsupportedNode
 from hetsim.placement.listing.ranks import columns_of
 from hetsim.problem.problem import Problem
@@ -327,7 +327,7 @@ def place_all(lists: Lists, ahead: Array, order: Array, only: Array) -> int:
 _PARTS = (earliest, take, needs, add, remove, takes, look, choose, commit, put)
 
 
-_compiled = lazily(place_all, *_PARTS, inline=True)
+_compiled = machine_code(place_all, *_PARTS, inline=True)
 
 
 class Listing:
@@ -388,7 +388,7 @@ class Listing:
         worth = given(np.zeros(0) if ahead is None else ahead.ravel())
         forced = given(np.full(n, -1) if only is None else np.asarray(only, dtype=np.int64))
         nodes = given(np.asarray(order, dtype=np.int64))
-        place = _compiled() if self.compiled else place_all
+        place = _compiled if self.compiled else place_all
         for first in range(0, n, LOOK):
             if first:
                 deadline.check()
@@ -490,7 +490,7 @@ def scheduled(
     only: Sequence[int] | None = None,
 ) -> Schedule:
     """Return the schedule of nodes placed in `order`; compiled where there are many."""
-    pays = left_to_python.pays(_compiled, place_all, problem.n, LEAST, COMPILE_FROM)
+    pays = left_to_python.pays(_compiled, problem.n, LEAST, COMPILE_FROM)
     listing = Listing(problem, homes, compiled=pays)
     listing.place_in_order(order, ahead=ahead, only=only)
     return listing.schedule()

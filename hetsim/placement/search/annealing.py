@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import is_kept, lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.core.progress import say
 from hetsim.placement.listing.list_schedule import Room, add, needs, remove
 from hetsim.placement.search.drafts import (
@@ -242,7 +242,7 @@ PARTS = (
 )  # fmt: skip
 
 
-_compiled = lazily(anneal, *PARTS, inline=True)
+_compiled = machine_code(anneal, *PARTS, inline=True)
 
 
 class Walk:
@@ -279,7 +279,7 @@ class Walk:
         figures[SCALE] = figures[NOW] or 1.0
         figures[SPENT] = figures[NEXT_LOOK] = budget.spent(0)
         keep(search)
-        advance = _compiled() if self.compiled else anneal
+        advance = _compiled if self.compiled else anneal
         moves = 0 if budget.moves is None else max(budget.moves, 1)
         least = 16 if self.compiled else 1
         chunk = max(least, FIRST_WORK // max(problem.n, 1)) if self.compiled else least
@@ -320,12 +320,12 @@ def walk(
 ) -> Walk:
     """Return what anneals from `groups`: as machine code where that pays."""
     if budget.moves is None:
-        kept = _compiled.cache_info().currsize > 0 or is_kept(anneal, *PARTS, inline=True)
+        kept = _compiled.loaded or _compiled.kept
         least_s = COMPILE_FROM_S if kept else COMPILE_ANEW_FROM_S
         pays = budget.until_s - deadline.now_s() >= least_s
     else:
         work = budget.moves * problem.n * (GROUPED if estimates_groups(problem) else 1)
-        pays = left_to_python.pays(_compiled, anneal, work, LEAST, COMPILE_FROM)
+        pays = left_to_python.pays(_compiled, work, LEAST, COMPILE_FROM)
     return Walk(problem, groups, seed, holds, compiled=pays)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Ints
 from hetsim.placement.listing.ranks import transfer_costs
 from hetsim.problem.parts import GRAPH_INPUT
@@ -137,9 +137,9 @@ def _network(
         np.zeros(count, np.int64), np.empty(most, np.int64), np.empty(most, np.int64),
         np.empty(most), np.zeros(1, np.int64),
     )  # fmt: skip
-    many = left_to_python.pays(_layout, lay_out, size, LAID_OUT_FROM, COMPILE_LAYOUT_FROM)
+    many = left_to_python.pays(_layout, size, LAID_OUT_FROM, COMPILE_LAYOUT_FROM)
     first = (count, terms.host, target)
-    arcs, found = left_to_python.called(_layout, lay_out, first, columns, as_arrays=many)
+    arcs, found = left_to_python.called(_layout, first, columns, as_arrays=many)
     *_, tails, heads, capacities, nodes = found
     return (
         int(nodes[0]),
@@ -199,9 +199,9 @@ def source_side(
         tails.copy(), heads.copy(), capacities.copy(),
         at, *np.empty((4, 2 * arcs), dtype=np.int64), level, queue, now,
     ]  # fmt: skip
-    many = left_to_python.pays(_flow, saturate, arcs, CUT_FROM, COMPILE_CUT_FROM)
+    many = left_to_python.pays(_flow, arcs, CUT_FROM, COMPILE_CUT_FROM)
     first = (source, sink, MOST)
-    _, rows = left_to_python.called(_flow, saturate, first, columns, as_arrays=many)
+    _, rows = left_to_python.called(_flow, first, columns, as_arrays=many)
     reached: NDArray[np.bool_] = np.asarray(rows[-3])[:size] >= 0
     return reached
 
@@ -422,7 +422,7 @@ def saturate(
                 now[u] += 1
 
 
-_layout = lazily(lay_out)
+_layout = machine_code(lay_out)
 
 
-_flow = lazily(saturate)
+_flow = machine_code(saturate)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible, UsageError
 from hetsim.graph.dag import Dag
 from hetsim.placement.constraints import Constrained, check_runnable
@@ -197,7 +197,7 @@ def search(  # type: ignore[no-untyped-def]
     return looked
 
 
-compiled = lazily(search)
+compiled = machine_code(search)
 
 
 MOST_ENTRIES = 10_000_000
@@ -378,7 +378,7 @@ def _search(
         [np.array(part, dtype=np.int64) for table in tables for part in flat(table)]
         for tables in ((reads, makes), (holds,), (within,))
     )
-    looked = compiled()(
+    looked = compiled(
         lattice.at, lattice.node, lattice.to, *rows,
         np.array([producer for producer, _, _ in costs.values], dtype=np.int64),
         np.array([len(consumers) for _, consumers, _ in costs.values], dtype=np.int64),

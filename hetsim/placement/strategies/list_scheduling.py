@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import topological_order
 from hetsim.placement.listing.list_schedule import (
     INFINITY,
@@ -70,7 +70,7 @@ def schedule_pairs(
         np.zeros(len(problem.devices), dtype=np.int64),
         np.zeros(n, dtype=np.int64),
     )
-    place = _compiled() if compiled else place_pairs
+    place = _compiled if compiled else place_pairs
     lost = place(listing.lists, bool(rank), *map(listing.given, columns))
     if lost >= 0:
         listing.refuse(lost)
@@ -161,7 +161,7 @@ def place_pairs(
     return -1
 
 
-_compiled = lazily(place_pairs, needs, add, remove, commit, inline=True)
+_compiled = machine_code(place_pairs, needs, add, remove, commit, inline=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ def look_ahead(
             through[row + p] = table[row + p] + seconds[row + p]
 
 
-_look_ahead = lazily(look_ahead)
+_look_ahead = machine_code(look_ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +339,8 @@ def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
     host = -1 if problem.host is None else problem.host
     first = (count, host, latency_s, per_byte_s)
     work = len(columns.readers) * count
-    many = left_to_python.pays(_look_ahead, look_ahead, work, LEAST, COMPILE_FROM)
-    _, rows = left_to_python.called(_look_ahead, look_ahead, first, given, as_arrays=many)
+    many = left_to_python.pays(_look_ahead, work, LEAST, COMPILE_FROM)
+    _, rows = left_to_python.called(_look_ahead, first, given, as_arrays=many)
     return np.asarray(rows[-2], dtype=np.float64).reshape(problem.n, count)
 
 

@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 
 from hetsim.core import deadline
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.errors import Infeasible, OutOfMemory
 from hetsim.partitioning.flow import partition
 from hetsim.placement.bounds.area import prices
@@ -59,7 +59,7 @@ def best_assignment(
     rest = np.concatenate([np.cumsum(least[::-1])[::-1], [0.0]])
     best = np.full(n, -1, dtype=np.int64)
     reached = np.array([ceiling_s * (1.0 - EQUAL)])
-    steps = compiled()(
+    steps = compiled(
         net.compute_s, net.lacks, net.shares_s, net.dispatch_s, net.capacity,
         net.touch_at, net.touch, net.producer, net.leaves, net.nbytes,
         net.hold_at, net.hold, net.constant_bytes,
@@ -232,7 +232,7 @@ def search(  # type: ignore[no-untyped-def]
     return steps
 
 
-compiled = lazily(search, waiting_in_vain)
+compiled = machine_code(search, waiting_in_vain)
 
 
 ATTEMPTS = 8

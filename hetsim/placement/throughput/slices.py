@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline, left_to_python
-from hetsim.core.machine_code import lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.graph.dag import Contraction, Dag, topological_order
 from hetsim.placement.listing.ranks import travel_matrices
 from hetsim.placement.throughput.costs import Costs, Floats, costs_of
@@ -263,7 +263,7 @@ def follow_devices(
             best[q] = least + table[at * count + q]
 
 
-_follow = lazily(follow_devices)
+_follow = machine_code(follow_devices)
 
 
 Run = tuple[int, int, int]
@@ -319,8 +319,8 @@ def fastest_runs(problem: Problem, order: Sequence[int]) -> list[Run] | None:
             np.zeros((n, count), dtype=np.int64),
         )
     ]  # fmt: skip
-    many = left_to_python.pays(_follow, follow_devices, n * count * count, LEAST, COMPILE_FROM)
-    _, rows = left_to_python.called(_follow, follow_devices, (), columns, as_arrays=many)
+    many = left_to_python.pays(_follow, n * count * count, LEAST, COMPILE_FROM)
+    _, rows = left_to_python.called(_follow, (), columns, as_arrays=many)
     best, came = np.asarray(rows[-3]), np.asarray(rows[-1]).reshape(n, count)
     device, end = int(best.argmin()), n
     if not np.isfinite(best[device]):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import deadline
-from hetsim.core.machine_code import is_kept, lazily
+from hetsim.core.machine_code import machine_code
 from hetsim.placement.listing.ranks import depth_first
 from hetsim.placement.throughput.costs import Floats, moving_values
 from hetsim.problem.parts import GRAPH_INPUT
@@ -372,7 +372,7 @@ def anneal(  # type: ignore[no-untyped-def]
     return best_load
 
 
-compiled = lazily(anneal, waiting_in_vain)
+compiled = machine_code(anneal, waiting_in_vain)
 
 
 LONGEST = 64
@@ -467,10 +467,10 @@ class StageMoves:
 
 def _fitting() -> Callable[..., float]:
     """Return ``anneal`` as machine code, or as it stands where there is no time to compile it."""
-    if compiled.cache_info().currsize > 0 or deadline.may_compile():
-        return compiled()
-    kept = deadline.left_s() >= LOAD_S and is_kept(anneal, waiting_in_vain)
-    return compiled() if kept else anneal
+    if compiled.loaded or deadline.may_compile():
+        return compiled
+    kept = deadline.left_s() >= LOAD_S and compiled.kept
+    return compiled if kept else anneal
 
 
 def _chains(problem: Problem) -> list[tuple[int, ...]]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import left_to_python
-from hetsim.core.machine_code import machine_code
+from hetsim.core.machine_code import Compiled, machine_code
 from hetsim.errors import PlanError
 from hetsim.simulation.clock import heaps, rules
 from hetsim.simulation.clock.heaps import Floats, Ints, with_room
@@ -236,7 +236,7 @@ Lines = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 
 
 @functools.cache
-def compiled(function: Callable[..., Any] = advance) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any] = advance) -> Compiled:
     """Return a function of the driver as machine code, for int64 and float64 arrays.
 
     The first call in a process loads it, or has numba make it.
@@ -246,7 +246,7 @@ def compiled(function: Callable[..., Any] = advance) -> Callable[..., Any]:
 
 def pays(events: float) -> bool:
     """Whether so many task events are for machine code; see ``left_to_python.pays``."""
-    return left_to_python.pays(compiled, advance, events, LEAST, COMPILE_FROM)
+    return left_to_python.pays(compiled(), events, LEAST, COMPILE_FROM)
 
 
 class VirtualTime:

@@ -507,7 +507,8 @@ _IN_TURNS = (
 )  # fmt: skip
 
 
-def _compiled(*, turns: bool = False, queues: bool = True) -> Compiled:
+@functools.cache
+def compiled(*, turns: bool, queues: bool) -> Compiled:
     """Machine code of ``driver.advance``, which the first call in a process loads or makes.
 
     `turns`: whether models take turns in memory; `queues`: whether requests ever wait in one.
@@ -522,13 +523,7 @@ def _compiled(*, turns: bool = False, queues: bool = True) -> Compiled:
     return machine_code(driver.advance, *parts, inline=True, forced=False)
 
 
-compiled = functools.cache(_compiled)
-
-
 def pays(events: float) -> bool:
     """Return whether so many task events are for machine code; see ``left_to_python.pays``."""
-    return left_to_python.pays(compiled, driver.advance, events, LEAST, COMPILE_FROM, _kept)
-
-
-def _kept() -> bool:
-    return any(_compiled(queues=queues).kept for queues in (False, True))
+    usual, short = compiled(turns=False, queues=True), compiled(turns=False, queues=False)
+    return left_to_python.pays(usual, events, LEAST, COMPILE_FROM, (short,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -214,8 +213,8 @@ def test_a_deadline_goes_by_one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_compiled_shortly_before_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    new = functools.cache(lambda: SimpleNamespace(kept=False))
-    monkeypatch.setattr(virtual_time, "compiled", new)
+    new = SimpleNamespace(plain=virtual_time.advance, loaded=False, kept=False)
+    monkeypatch.setattr(virtual_time, "compiled", lambda: new)
     monkeypatch.setattr(left_to_python, "_kept", {})
     many = 10 * virtual_time.COMPILE_FROM
     assert virtual_time.pays(many)
