@@ -14,6 +14,7 @@ from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
+from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.schema import Figure
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
@@ -232,6 +233,8 @@ def checked_line(checked: Checked) -> str:
         what = ", ".join(found.kernels)
     elif isinstance(found, KinModel):
         what = found.runtime
+    elif isinstance(found, PricesModel):
+        what = count(len(found.offers), "offer")
     else:
         what = "" if found is None else found.full_name
     return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"
