@@ -18,7 +18,7 @@ from cli_calls import Cli
         ("simulate {model} --platform {platform}", 0, ""),
         ("simulate {model} --platform {platform} --target-ms 1e6", 0, ""),
         (
-            "run {model} --platform {platform} --executor threads --timeout 1e-6",
+            "run {model} --platform {platform} --executor threads --timeout 1us",
             1,
             "did not answer",
         ),

@@ -84,7 +84,17 @@ def test_mean_times_say_how_often_devices_are_up(cli: Cli, model: str, platform:
 
 
 def test_capacity_and_run(cli: Cli, model: str, platform: Path) -> None:
-    words = ("capacity", model, "--platform", platform, "--slo", "p90=1s", "--requests", 20000)
+    words = (
+        "simulate",
+        "--max-rate",
+        model,
+        "--platform",
+        platform,
+        "--slo",
+        "p90=1s",
+        "--requests",
+        20000,
+    )
     code, found = answer(cli, *words, "--strategy", "single:npu", "--survive", 1)
     [row] = found["rows"]
     assert code == 0

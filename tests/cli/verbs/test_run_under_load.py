@@ -27,7 +27,7 @@ def on_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_measured_stands_beside_simulated(cli: Cli, tmp_path: Path, on_time: None) -> None:
     words = (
         "run", model_at(tmp_path, "batch", 32), *ON, "--strategy", "heft", "--emulate",
-        "--rate", "5000", "--requests", "50", "--batching", "4:100", "--slo", "p90=1ms",
+        "--rate", "5000", "--requests", "50", "--batching", "4:100us", "--slo", "p90=1ms",
     )  # fmt: skip
     shown = cli(*words)
     assert shown.exit_code == 0, shown.output
@@ -55,7 +55,7 @@ def test_its_trace_has_the_wall_clock_above_the_virtual_one(
     path = tmp_path / "trace.json"
     shown = cli(
         "run", model_at(tmp_path, "batch", 32), *ON, "--strategy", "heft", "--emulate",
-        "--rate", "5000", "--requests", "50", "--batching", "4:100", "--trace", path,
+        "--rate", "5000", "--requests", "50", "--batching", "4:100us", "--trace", path,
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     assert f"wrote the trace of 50 requests to {path}; open it" in shown.stderr

@@ -70,18 +70,18 @@ def test_until_it_is_precise(cli: Cli, model: Path, platform: Path) -> None:
 @pytest.mark.parametrize("kind", ["constant", "poisson", "gamma:2", "burst:4"])
 def test_kinds_of_arrivals(kind: str, cli: Cli, model: Path, platform: Path) -> None:
     words = ("simulate", model, "--platform", platform, "--rate", 50, "--arrivals", kind)
-    assert answer(cli, *words, "--duration", 2)["state"] == "stable"
+    assert answer(cli, *words, "--duration", "2s")["state"] == "stable"
 
 
 def test_clients(cli: Cli, model: Path, platform: Path) -> None:
     words = ("simulate", model, "--platform", platform, "--concurrency", 3, "--requests", 60)
-    assert answer(cli, *words, "--think-ms", 2)["requests"] == 60
+    assert answer(cli, *words, "--think", "2ms")["requests"] == 60
 
 
 def test_batches(cli: Cli, dynamic_model: Path, platform: Path) -> None:
     found = answer(
         cli, "simulate", dynamic_model, "--platform", platform, "--rate", 40000, "--requests", 500,
-        "--batching", "6:200", "--instances", 2, "--loading", "on_demand",
+        "--batching", "6:200us", "--instances", 2, "--loading", "on_demand",
     )  # fmt: skip
     [served] = found["served"]
     assert served["batch_sizes"] == [1, 2, 4, 6]
@@ -209,7 +209,7 @@ def test_prices_and_the_bad_end(cli: Cli, model: Path, platform: Path) -> None:
     assert worse["requests"] == stream["requests"]
     assert worse["latency_mean_s"] > stream["latency_mean_s"]
     assert worse["objectives"][0]["verdict"]
-    bought = ("--price", "*=100", "--lifetime", 3, "--tariff", 0.2)
+    bought = ("--price", "*=100", "--depreciation", "3y", "--tariff", 0.2)
     assert answer(cli, *words, *bought)["cost"]["usd"] > 0
     alone = answer(cli, *words, "--pessimistic")
     assert alone["bad_end"] is None

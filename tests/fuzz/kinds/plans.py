@@ -55,7 +55,7 @@ class Plans:
             ["simulate", PLAN, "--json"],
             ["simulate", PLAN, "--what-if", "cpu.speed x2"],
             ["nodes", PLAN],
-            ["run", PLAN, "--executor", "threads", "--timeout", "20"],
+            ["run", PLAN, "--executor", "threads", "--timeout", "20s"],
             ["compile", PLAN, "--out", "out"],
             ["report", PLAN, "--output", "out.html"],
             ["partition", name, "--platform", BOX, "--affinity", PLAN],
