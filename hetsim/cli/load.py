@@ -183,7 +183,7 @@ OF_PLAN = {
     "interval_ms": "give --rate and --arrivals constant for requests that come evenly",
     "draws": "leave it out, or give --pessimistic for the bad end of what figures may be off by",
     "sustained": "leave it out, or judge one plan so, without a rate",
-    "target_ms": "give --slo, e.g. --slo p99=50ms",
+    "target_s": "give --slo, e.g. --slo p99=50ms",
 }
 """Options that are of one plan, or not simulated under load, and what to do."""
 

@@ -34,7 +34,7 @@ CHOSEN = "chosen"
 
 OF_SEARCH = (
     "--catalog", "--max-devices", "--objective", "--price", "--tariff", "--lifetime", "--survive",
-    "--requests", "--draws", "--demand", "--certificate", "--out", "--faster",
+    "--requests", "--samples", "--demand", "--certificate", "--out", "--faster",
 )  # fmt: skip
 """Options of ``recommend`` that ``simulate`` does not have of its answer."""
 

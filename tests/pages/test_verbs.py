@@ -23,12 +23,12 @@ MARKUP = "</script><img src=x onerror=alert(1)>"
 
 WORDS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "--strategy", "single", "--strategy", "heft"),
-    "tried": ("compare", "--strategy", "heft", "--explain", "--sensitivities", "--draws", "20"),
+    "tried": ("compare", "--strategy", "heft", "--explain", "--sensitivities", "--samples", "20"),
     "supposed": ("compare", "--strategy", "heft", "--what-if", "npu.memory x2"),
     "throughput": ("compare", "--strategy", "multi", "--objective", "throughput", "--run",
                    "--executor", "threads"),
-    "simulate": ("simulate", "--requests", "3", "--target-ms", "1000"),
-    "many": ("simulate", "--requests", "1200", "--draws", "0"),
+    "simulate": ("simulate", "--requests", "3", "--target", "1000ms"),
+    "many": ("simulate", "--requests", "1200", "--samples", "0"),
     "failed": ("simulate", "--inject", "kill npu at 0.01ms for 1ms"),
     "run": ("run", "--executor", "threads"),
     "lint": ("lint", "--strategy", "heft"),

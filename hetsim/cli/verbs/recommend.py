@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from hetsim.provisioning.platforms.question import Aim
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim recommend --workload workload.yaml --catalog catalog.yaml",
+         "Which devices of the catalog serve the workload at the least cost?"),
+        ("hetsim recommend --workload workload.yaml --catalog rock-5b,laptop",
+         "Which of two platforms, and how many of each?"),
+        ("hetsim recommend --workload workload.yaml --catalog rock-5b --survive 1",
+         "The same with one device out of order."),
+    ),
+)  # fmt: skip
 @click.option(
     "--catalog",
     required=True,
@@ -48,7 +58,8 @@ if TYPE_CHECKING:
     help="After how many drawn ones a run ends undecided.  [default: 262144]",
 )
 @click.option(
-    "--draws",
+    "--samples",
+    "draws",
     type=click.IntRange(min=0, max=100_000),
     help="Monte Carlo samples of what figures may be off by, in which the answer and what is near "
     "it are asked again; 0: none.  [default: up to 30, of the answer alone]",
