@@ -33,8 +33,8 @@ CHOSEN = "chosen"
 """The folder of a recommendation's files in commands, where none was named."""
 
 OF_SEARCH = (
-    "--catalog", "--max-devices", "--objective", "--price", "--tariff", "--depreciation", "--survive",
-    "--requests", "--draws", "--demand", "--certificate", "--out", "--speedup",
+    "--catalog", "--max-devices", "--objective", "--price", "--tariff", "--depreciation",
+    "--survive", "--requests", "--samples", "--demand", "--certificate", "--out", "--speedup",
 )  # fmt: skip
 """Options of a search for hardware that ``simulate`` lacks or reads from its answer."""
 

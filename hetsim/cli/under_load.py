@@ -319,7 +319,7 @@ def _level(canonical: str) -> Canonical:
 
 
 def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
-    """Service of a workload for real: prints its figures beside simulated ones, writes its files."""
+    """Real service of a workload: prints measured beside simulated figures, writes its files."""
     from hetsim.cli.files import check_targets, leave_service
     from hetsim.cli.reports import report_of_load_test
     from hetsim.cli.running import require_equal

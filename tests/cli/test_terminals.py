@@ -11,7 +11,7 @@ from sweeps import sweep
 from terminals import ESCAPES, shown
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|[34]8;[25])[0-9;]*m")
-COMMAND = "compare zoo:squeezenet --platform laptop --strategy heft --draws 0"
+COMMAND = "compare zoo:squeezenet --platform laptop --strategy heft --samples 0"
 """Whose best row is green on a terminal."""
 
 

@@ -82,9 +82,10 @@ QUESTIONS = (
     f"simulate --workload {_EXAMPLES}/workload.yaml --platform dual-gpu"
     f" --deployment {_EXAMPLES}/deployment.yaml",
     f"simulate {_TWO} --platform jetson-orin-nano",
-    "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single --requests 50000",
-    "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single:cpu --target-rate 20"
+    "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single"
     " --requests 50000",
+    "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single:cpu"
+    " --target-rate 20 --requests 50000",
     f"simulate --max-rate {_TWO} --platform jetson-orin-nano",
     f"simulate --max-rate {_PHOTOS} --platform dual-gpu",
     f"recommend {_PHOTOS} --catalog {_EXAMPLES}/catalog.yaml --tariff 0.3 --depreciation 3y",

@@ -179,7 +179,7 @@ def test_speeds_of_devices_under_a_plan_that_is_kept(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pair.yaml").write_text(CPU_AND_NPU)
     onnx.save(unlike_branches(3), tmp_path / "branches.onnx")
-    words = ("branches.onnx", "--platform", "pair.yaml", "--strategy", "heft", "--draws", "0")
+    words = ("branches.onnx", "--platform", "pair.yaml", "--strategy", "heft", "--samples", "0")
     hetsim(verb, *words, "--report", "page.html")
     data = island_of(tmp_path / "page.html")["pictures"]["speeds"]
     assert data["leave"][-2:] == ["--out", "kept"]

@@ -79,7 +79,8 @@ def _by_device(
     """Read one time for all, or ``DEVICE=TIME`` values."""
     if not given:
         return None
-    from hetsim.workload.failure import TIME, parse_seconds
+    from hetsim.core.units import parse_seconds
+    from hetsim.workload.failure import TIME
 
     found: dict[str, float] = {}
     for text in given:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,18 @@ FORMS = {
 """Forms of the verb that have an option."""
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    rare="what-if dim strategy batching",
+    examples=(
+        ("hetsim recommend zoo:resnet50 --rate 500/s --slo p99=50ms",
+         "What should I buy or rent for this rate?"),
+        ("hetsim recommend --workload workload.yaml --catalog rock-5b,laptop",
+         "How many of which board serve several models at the least cost?"),
+        ("hetsim recommend --workload workload.yaml --platform rock-5b",
+         "Which model should run on which device of one platform?"),
+    ),
+)  # fmt: skip
 @click.argument("source", metavar="[MODEL]", required=False)
 @workload_option
 @click.option(
@@ -191,7 +202,10 @@ def recommend(source: str | None, **given: Any) -> None:
     check_form(form, FORMS)
     if source is not None and form != BUY:
         raise UsageError(f"MODEL belongs to '{BUY}', not to '{form}'", hint=f"leave {source} out")
-    {BUY: _buy, SEARCH: _search, PLACE: _place, VERIFY: _verify}[form](**given)
+    answer: Mapping[str, Callable[..., None]] = {
+        BUY: _buy, SEARCH: _search, PLACE: _place, VERIFY: _verify
+    }  # fmt: skip
+    answer[form](**given)
 
 
 def _verify(*, verify: str, events: int | None, **_: object) -> None:

@@ -48,7 +48,17 @@ FORMS = {
 """Forms of the verb that have an option; the others have all of them."""
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, rare="what-if survive",
+    examples=(
+        ("hetsim run zoo:inception_v1 --platform rock-5b --executor threads",
+         "Run the plan in this process, and compare outputs bit by bit."),
+        ("hetsim run zoo:inception_v1 --platform rock-5b --emulate",
+         "Run it on Ray with devices as slow as the platform's."),
+        ("hetsim run plan.json --input x=image.npy",
+         "Run a saved plan on one's own input."),
+    ),
+)  # fmt: skip
 @click.argument("source", metavar="[MODEL|PLAN.json|DIR]", required=False)
 @platform_options
 @strategy_options

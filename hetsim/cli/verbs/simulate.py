@@ -66,7 +66,18 @@ FIXES = {
 """Options to give instead."""
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    rare="survive",
+    examples=(
+        ("hetsim simulate zoo:resnet50 --platform laptop --strategy heft",
+         "How long does one request take, and what does each device do?"),
+        ("hetsim simulate zoo:resnet50 --platform laptop --rate 100 --slo p99=50ms",
+         "Which percentiles do 100 requests a second see?"),
+        ("hetsim simulate zoo:resnet50 --platform laptop --max-rate --slo p99=20ms",
+         "Which rate does the platform sustain with P99 below 20 ms?"),
+    ),
+)  # fmt: skip
 @click.argument("source", metavar="[MODEL|PLAN.json]", required=False)
 @click.option(
     "--max-rate",
@@ -77,7 +88,7 @@ FIXES = {
     "--target-rate",
     callback=per_second,
     metavar="RATE",
-    help="The same, with exit code 5 where nothing sustains this rate, e.g. 100/s.",
+    help="Like --max-rate, with exit code 5 where nothing sustains RATE, e.g. 100/s.",
 )
 @platform_options
 @click.option(

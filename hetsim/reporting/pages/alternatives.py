@@ -274,11 +274,11 @@ def _speed_latency_s(plan: Plan, change: str, contention: Contention | None) -> 
 
 def _speed_commands(command: Sequence[str], verb: str) -> Record:
     """Commands that leave the plan on disk, and that simulate it."""
-    words = without(command, verb, ("--draws",))
+    words = without(command, verb, ("--samples",))
     if any(word.endswith(".json") for word in words[2:3]):
         return {"leave": None, "play": words}
     return {
-        "leave": [*words, "--draws", "0", "--out", KEPT],
+        "leave": [*words, "--samples", "0", "--out", KEPT],
         "play": ["hetsim", "simulate", f"{KEPT}/plan.json"],
     }
 

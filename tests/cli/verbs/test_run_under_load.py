@@ -123,8 +123,8 @@ def test_a_machine_that_does_not_keep_up_says_so_in_one_line(
         ),
         (("--rate", "5", "--requests", "9", "--loading", "on_demand"), "take turns in memory"),
         (
-            ("--rate", "5", "--draws", "3"),
-            "--draws is not taken where a workload is served for real",
+            ("--rate", "5", "--samples", "3"),
+            "--samples is not taken where a workload is served for real",
         ),
         (("--rate", "5", "--concurrency", "2", "--requests", "3"), "a rate and a concurrency"),
         (("--workload", "w.yaml"), "and --workload, which names its own"),

@@ -146,7 +146,7 @@ BAD = [
     (("--rate", "3", "--batching", "x"), 2, "is not MAX[:MICROSECONDS]"),
     (("--rate", "3", "--batching", "0"), 3, "max_batch_size is 0"),
     (("--rate", "3", "--batching", "4"), 3, "cannot take batches of 1, 2, 4"),
-    (("--rate", "3", "--draws", "3"), 2, "--draws is of one plan alone"),
+    (("--rate", "3", "--samples", "3"), 2, "--samples is of one plan alone"),
     (("--rate", "3", "--inject", "kill gpu at 1ms"), 2, "there is no device 'gpu' to fail"),
     (("--rate", "3", "--mtbf", "2h"), 2, "--mtbf without --mttr"),
     (("--rate", "3", "--mtbf", "2h", "--mttr", "x=5min"), 2, "no device 'x' for mttr_s"),

@@ -59,7 +59,7 @@ class Compiled:
         return [
             ["run", FOLDER, "--executor", "threads", "--timeout", "20s"],
             ["run", FOLDER, "--executor", "threads", "--timeout", "20s", "--json"],
-            ["report", FOLDER, "--output", "out.html"],
+            ["report", FOLDER, "--out", "out.html"],
         ]
 
     def _json(self, rng: Random, to: Path, name: str) -> None:

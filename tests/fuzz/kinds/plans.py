@@ -57,6 +57,6 @@ class Plans:
             ["nodes", PLAN],
             ["run", PLAN, "--executor", "threads", "--timeout", "20s"],
             ["compile", PLAN, "--out", "out"],
-            ["report", PLAN, "--output", "out.html"],
+            ["report", PLAN, "--out", "out.html"],
             ["partition", name, "--platform", BOX, "--affinity", PLAN],
         ]
