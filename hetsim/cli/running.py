@@ -88,11 +88,10 @@ def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
         )
     if not record["injected"]:
         yield "no device failed: all requests ended before the first failure"
-    more_s = timeline.makespan_s - record["makespan_without_s"]
     yield (
-        f"the failures cost {format_seconds(more_s)} on top of "
-        f"{format_seconds(record['makespan_without_s'])}, and "
-        f"{format_seconds(record['lost_compute_s'])} of lost compute"
+        f"all requests end at {format_seconds(timeline.makespan_s)}, without the failures at "
+        f"{format_seconds(record['makespan_without_s'])}; "
+        f"{format_seconds(record['lost_compute_s'])} of compute is lost"
     )
 
 
