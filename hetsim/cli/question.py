@@ -262,7 +262,7 @@ def comparison_beside(
             problem,
             names,
             objective=comparison.objective,
-            draws=0,
+            samples=0,
             sustained=sustained,
             **with_affinity(options, problem),
         )

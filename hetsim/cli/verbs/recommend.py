@@ -287,7 +287,7 @@ def _search(
             terms=Prices(prices, tariff, lifetime),
             asked=asked,
             budget=most_requests or BUDGET,
-            draws=draws,
+            samples=draws,
             demand=factors,
             losses=survive or 0,
         )
