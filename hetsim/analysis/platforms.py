@@ -26,7 +26,8 @@ from hetsim.errors import UsageError, all_refused, nearest
 from hetsim.graph.model import Model
 from hetsim.graph.work import graph_work
 from hetsim.hardware.catalog import load_catalog_platforms, load_platform
-from hetsim.hardware.price import Price
+from hetsim.hardware.files.prices_schema import offers_by_name, sum_of_parts
+from hetsim.hardware.price import Offer, Price
 from hetsim.hardware.spec import Platform, unnumbered
 from hetsim.hardware.variants import (
     EVERY,
@@ -66,8 +67,8 @@ class PlatformRow:
         Whether it is one device of the catalog; where that is no CPU, its host is not counted.
     precisions : mapping of str to str
         By each device of the plan, the precision that it does most of the model's arithmetic in.
-    prices : tuple of Price
-        What it costs, bought or by the hour; empty where nothing says it.
+    offers : tuple of Offer
+        At most one to buy and one to rent it; empty where no price is known.
     busy_w : float or None
         Watts of all its devices busy, within the platform's power limit; None where a device
         states none.
@@ -83,7 +84,7 @@ class PlatformRow:
     taken: Row | None = field(repr=False)
     alone: bool
     precisions: Mapping[str, str]
-    prices: tuple[Price, ...]
+    offers: tuple[Offer, ...]
     busy_w: float | None
     integer_only: tuple[str, ...] = ()
     interval: Interval | None = None
@@ -130,9 +131,9 @@ class PlatformRow:
             return None
         return next((row.reason for row in self.comparison.rows if row.reason), None)
 
-    def price(self, *, rented: bool) -> Price | None:
-        """Return its price by the hour, or of purchase; None where nothing says it."""
-        return next((one for one in self.prices if one.rented == rented), None)
+    def offer(self, *, rented: bool) -> Offer | None:
+        """Return the offer to rent it, or to buy it; None where no price is known."""
+        return next((one for one in self.offers if one.price.rented == rented), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,8 @@ class PlatformComparison:
             for row in self.peers
             if row.cost_s is not None
             and row.cost_s <= most_s
-            and (price := row.price(rented=rented)) is not None
-            and (amount := price.usd_per_hour if rented else price.usd) is not None
+            and (offer := row.offer(rented=rented)) is not None
+            and (amount := offer.usd_per_hour if rented else offer.usd) is not None
         ]
         return min(priced, key=lambda one: one[:2])[2] if priced else None
 
@@ -301,7 +302,7 @@ def compare_platforms(
                 pessimistic=pessimistic,
             )
             lone = len(problem.devices) == 1
-            found = compare(problem, ("single",) if lone else names, objective=objective, draws=0)
+            found = compare(problem, ("single",) if lone else names, objective=objective, samples=0)
             rows.append(_row(found))
     with part(PLANNING, 1.0, f"{samples} samples"):
         rows = _sampled(rows, objective, 0 if pessimistic else samples, seed)
@@ -361,7 +362,7 @@ def _row(found: Comparison) -> PlatformRow:
         taken,
         alone=next(iter(specs.values())).name == platform.name,
         precisions=precisions,
-        prices=_prices(platform),
+        offers=_offers(platform),
         busy_w=min(sum(watts), platform.power_w or np.inf) if all(watts) else None,
         integer_only=tuple(
             name
@@ -373,20 +374,28 @@ def _row(found: Comparison) -> PlatformRow:
     )
 
 
-def _prices(platform: Platform) -> tuple[Price, ...]:
-    """What is stated of the platform, else the sum of its devices where each has a price."""
+def _offers(platform: Platform) -> tuple[Offer, ...]:
+    """At most one offer to buy and one to rent it.
+
+    First what the catalog lists or its file states, then the sum of its devices' prices.
+    """
+    known = list(offers_by_name().get(platform.name, ())) * (platform.source == platform.name)
     if platform.price is not None:
-        return (platform.price,)
-    each = [spec.price for spec in platform.devices.values() if spec.price is not None]
-    if len(each) < len(platform.devices):
-        return ()
-    if len(each) == 1:
-        return (each[0],)
-    bought = [one.usd for one in each if one.usd is not None]
-    if len(bought) < len(each):
-        return ()
-    source = "; ".join(dict.fromkeys(one.source for one in each))
-    return (Price(usd=sum(bought), of=min(one.of for one in each), source=source),)
+        known.append(_stated(platform.name, platform.name, platform.price))
+    parts = [
+        [] if spec.price is None else [_stated(spec.name, spec.full_name, spec.price)]
+        for spec in platform.devices.values()
+    ]
+    known += parts[0] if len(parts) == 1 else filter(None, [sum_of_parts(platform.name, parts)])
+    bought = [one for one in known if one.usd is not None][:1]
+    rented = sorted((one.usd_per_hour, at) for at, one in enumerate(known) if one.usd_per_hour)
+    return (*bought, *(known[at] for _, at in rented[:1]))
+
+
+def _stated(name: str, what: str, price: Price) -> Offer:
+    return Offer(
+        name, (), what, price.of, "list", "no", price.source, price.usd, price.usd_per_hour
+    )
 
 
 def _sampled(

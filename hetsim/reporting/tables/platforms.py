@@ -11,7 +11,7 @@ from rich.text import Text
 from hetsim.analysis.platforms import PlatformComparison, PlatformRow
 from hetsim.core.text import Record, fields, plain
 from hetsim.core.units import format_seconds, significant, three_digits
-from hetsim.hardware.price import Price
+from hetsim.hardware.price import Offer
 from hetsim.problem.record import weakest_of
 from hetsim.reporting.tables.comparison import interval_record, plan_name
 from hetsim.reporting.tables.question import shape_rows, unpriced_rows
@@ -105,10 +105,10 @@ def _cheapest(found: PlatformComparison, best: PlatformRow) -> list[str]:
         of = "rent" if rented else "buy"
         if near is not None:
             who = "it" if near is best else f"{near.name}, {time_text(near.cost_s)}"
-            price = price_text(near.price(rented=rented))
+            price = price_text(near.offer(rented=rented))
             told.append(f"Cheapest to {of} within {percent(NEAR)}: {who}, for {price}.")
         if least is not None and least is not near:
-            price = price_text(least.price(rented=rented))
+            price = price_text(least.offer(rented=rented))
             told.append(f"Cheapest to {of} of all: {least.name}, {price}, {_cost(found, least)}.")
     return told
 
@@ -154,13 +154,13 @@ def _by_precision(row: PlatformRow) -> list[tuple[str, str]]:
     return [(kind, ", ".join(folded(names))) for kind, names in found.items()]
 
 
-def price_text(price: Price | None) -> str:
-    """Return ``$249`` or ``$0.53/h``; a dash where nothing says it."""
-    if price is None:
+def price_text(offer: Offer | None) -> str:
+    """Return ``$249``, ``$0.53/h``, or ``$2,198+`` of its devices; a dash without an offer."""
+    if offer is None:
         return ABSENT
-    if price.usd_per_hour is not None:
-        return f"${price.usd_per_hour:.3g}/h"
-    return f"${price.usd:,.0f}"
+    if offer.usd_per_hour is not None:
+        return f"${offer.usd_per_hour:.3g}/h"
+    return f"${offer.usd or 0.0:,.0f}{'+' * (offer.kind == 'parts')}"
 
 
 def watts_text(watts: float) -> str:
@@ -199,7 +199,7 @@ def _table(
         yield [f"{names} {kind}" for kind, names in _by_precision(row)]
         if several:
             yield _single(row)
-        yield [price_text(one) for one in row.prices] or ABSENT
+        yield [price_text(one) for one in row.offers] or ABSENT
         yield ABSENT if row.busy_w is None else watts_text(row.busy_w)
         if wide:
             yield plan_name(row.taken.strategy)
@@ -249,9 +249,13 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     if as_if:
         lines.append(("as if", f"priced in another precision than the model's: {as_if}"))
     lines += _hints(found)
-    unknown = sum(not row.prices for row in rows)
-    priced = f"{unknown} of {len(rows)} have none in the catalog" if unknown else "of all known"
-    lines.append(("price", f"US dollars, to buy or an hour (/h); {priced}"))
+    unknown = sum(not row.offers for row in rows)
+    told = ["US dollars, to buy or an hour of rent (/h)"]
+    if any(offer.kind == "parts" for row in rows for offer in row.offers):
+        told.append("+: the sum of its devices' prices")
+    if unknown:
+        told.append(f"no price is known of {unknown} of {len(rows)}")
+    lines.append(("price", "; ".join(told)))
     lines.append(("busy W", "power of all devices busy, by their datasheets, within the limit of "
                   "the board"))  # fmt: skip
     if rows:
@@ -320,7 +324,7 @@ def _row_record(row: PlatformRow) -> Record:
         "speedup_over_best_single": row.speedup,
         "lower_bound_s": row.comparison.bound_s,
         "gap": None if taken is None else taken.gap,
-        "prices": [fields(price) for price in row.prices],
+        "offers": [fields(offer) for offer in row.offers],
         **fields(row, "busy_w energy_j integer_only"),
         "weakest": weakest_of(problem.evidence, problem.link_evidence),
         "platform": fields(row.platform, "source sha256 runtime"),
