@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim compare zoo:inception_v1 --platform rock-5b",
+         "Does splitting the model pay, and which strategy is fastest?"),
+        ("hetsim compare zoo:resnet50 --platform laptop --execute npu=int8,gpu=fp16",
+         "How fast is it with int8 on the NPU and fp16 on the GPU?"),
+        ("hetsim compare zoo:resnet50 --platform dual-gpu --objective throughput",
+         "Which strategy serves most requests a second?"),
+    ),
+)  # fmt: skip
 @click.argument("model")
 @platform_options
 @price_options
@@ -75,7 +85,7 @@ def compare(
     draws: int,
     strategies: tuple[str, ...],
     runs: bool,
-    target_ms: float | None,
+    target_s: float | None,
     explains: bool,
     sensitivities: bool,
     executor: Literal["ray", "threads"],
@@ -87,7 +97,7 @@ def compare(
 ) -> None:
     """Compare strategies for MODEL with every device alone, best first.
 
-    The first sentence says whether splitting pays, by the Monte Carlo samples (--draws), and which
+    The first sentence says whether splitting pays, by Monte Carlo --samples, and which
     plan to take. ``single`` stands for each device alone. --trace and --out keep the plan of the
     first row, which is the fastest by the point estimates; --report shows all of them.
     """
@@ -131,7 +141,6 @@ def compare(
             **options,
         )
     record = comparison_record(comparison)
-    target_s = None if target_ms is None else target_ms / 1e3
     if target_s is not None:
         record["target_s"] = target_s
     best = comparison.rows[0]

@@ -18,10 +18,20 @@ if TYPE_CHECKING:
     from hetsim.hardware.files.catalog_files import Sort
 
 
-SORTS = ("device", "link", "platform", "fitted", "kin")
+SORTS = ("device", "link", "platform", "fitted", "kin", "prices")
 
 
-@click.group(cls=Family)
+@click.group(
+    cls=Family,
+    examples=(
+        ("hetsim devices list",
+         "Which devices, links and platforms does the catalog have?"),
+        ("hetsim devices show rock-5b",
+         "Which figures does a platform have, and where do they come from?"),
+        ("hetsim devices query rockchip-rk3588-npu zoo:inception_v1",
+         "Which nodes does the NPU run, and why not the others?"),
+    ),
+)  # fmt: skip
 @common_options
 def devices() -> None:
     """The catalog's devices, links and platforms, and files that describe others."""
@@ -186,13 +196,13 @@ def validate_files(files: tuple[str, ...]) -> None:
 @devices.command("schema")
 @click.argument(
     "sort",
-    metavar="[device|link|platform|fitted|kin|catalog]",
+    metavar="[device|link|platform|fitted|kin|prices|catalog]",
     type=click.Choice([*SORTS, "catalog"]),
     required=False,
 )
 @common_options
 def show_schema(sort: Sort | Literal["catalog"] | None) -> None:
-    """Print the JSON Schema of a device, link, platform, fitted or kin file, or of all as one.
+    """Print the JSON Schema of one sort of file, or of all as one.
 
     That of a catalog is of what `hetsim recommend --catalog` reads.
 
