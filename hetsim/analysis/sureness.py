@@ -132,26 +132,26 @@ def spread(
     arrivals_s: Sequence[float] = (0.0,),
     *,
     contention: Contention | None = None,
-    draws: int = DRAWS,
+    samples: int = DRAWS,
     draw_seed: int = 0,
 ) -> Spread | None:
     """Play requests of `plan` on draws of what figures may be off by.
 
-    None where nothing is drawn: all is taken as exact or at the bad end, `draws` is 0, or it
+    None where nothing is drawn: all is taken as exact or at the bad end, `samples` is 0, or it
     would be more than EVENTS_MOST tasks.
 
     Raises what ``simulate`` raises, but for memory, which is not followed.
     """
     problem, arrival = plan.problem, np.asarray(arrivals_s, dtype=np.float64)
-    if problem.certain or not draws:
+    if problem.certain or not samples:
         return None
     widest = tasks_of_plan(plan, contention or problem.contention).widest
-    if len(arrival) * widest * draws > EVENTS_MOST:
+    if len(arrival) * widest * samples > EVENTS_MOST:
         return None
-    drawn = draw(problem.uncertainty, draws, draw_seed)
+    drawn = draw(problem.uncertainty, samples, draw_seed)
     finish = finishes(plan, drawn.of_devices(plan), drawn.routes, arrival, contention=contention)
     return Spread(
-        interval((finish - arrival).mean(axis=1)), interval(finish.max(axis=1)), draws, draw_seed
+        interval((finish - arrival).mean(axis=1)), interval(finish.max(axis=1)), samples, draw_seed
     )
 
 

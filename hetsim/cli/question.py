@@ -266,7 +266,7 @@ def comparison_beside(
             problem,
             names,
             objective=comparison.objective,
-            draws=0,
+            samples=0,
             sustained=sustained,
             **with_affinity(options, problem),
         )

@@ -50,7 +50,7 @@ def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
     assert record["sustained"] is True
     (row,) = (row for row in record["rows"] if row["strategy"] == "multi:cpu,gpu")
     expected = hetsim.compare(
-        problem(), ["multi:cpu,gpu"], objective="throughput", sustained=True, draws=0
+        problem(), ["multi:cpu,gpu"], objective="throughput", sustained=True, samples=0
     ).rows[0]
     assert row["cost_s"] == expected.cost_s
     assert row["slower"]["power"] > 1

@@ -313,7 +313,7 @@ def test_catalog_in_an_installed_package_goes_first(
 def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# ")
-    keys = {"fitted": "kernels", "kin": "likeness"}
+    keys = {"fitted": "kernels", "kin": "likeness", "prices": "offers"}
     key = keys.get(path.parent.name, "full_name")
     assert key in yaml.safe_load(text)
 
@@ -324,7 +324,13 @@ def test_every_file_opens_with_a_comment_that_says_what_it_is(path: Path) -> Non
 def test_every_file_is_valid_and_what_its_folder_says(path: Path) -> None:
     checked = check_file(str(path))
     assert checked.errors == ()
-    sorts = {"links": "link", "platforms": "platform", "fitted": "fitted", "kin": "kin"}
+    sorts = {
+        "links": "link",
+        "platforms": "platform",
+        "fitted": "fitted",
+        "kin": "kin",
+        "prices": "prices",
+    }
     assert checked.sort == sorts.get(path.parent.name, "device")
     assert checked.name == path.stem
     assert checked.found is not None

@@ -135,7 +135,7 @@ def compare(
             problem,
             names,
             objective=weighed,
-            draws=draws,
+            samples=draws,
             draw_seed=seed,
             sustained=sustained,
             **options,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hetsim.hardware.files.catalog_files import Sort
 
 
-SORTS = ("device", "link", "platform", "fitted", "kin")
+SORTS = ("device", "link", "platform", "fitted", "kin", "prices")
 
 
 @click.group(
@@ -196,13 +196,13 @@ def validate_files(files: tuple[str, ...]) -> None:
 @devices.command("schema")
 @click.argument(
     "sort",
-    metavar="[device|link|platform|fitted|kin|catalog]",
+    metavar="[device|link|platform|fitted|kin|prices|catalog]",
     type=click.Choice([*SORTS, "catalog"]),
     required=False,
 )
 @common_options
 def show_schema(sort: Sort | Literal["catalog"] | None) -> None:
-    """Print the JSON Schema of a device, link, platform, fitted or kin file, or of all as one.
+    """Print the JSON Schema of one sort of file, or of all as one.
 
     That of a catalog is of what `hetsim recommend --catalog` reads.
 

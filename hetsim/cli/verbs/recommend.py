@@ -157,7 +157,7 @@ def recommend(
             terms=Prices(prices, tariff, lifetime),
             asked=asked,
             budget=requests or BUDGET,
-            draws=draws,
+            samples=draws,
             demand=factors,
             losses=survive or 0,
         )

@@ -128,7 +128,7 @@ def run(
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    drawn_over = spread(plan, draws=draws, draw_seed=seed)
+    drawn_over = spread(plan, samples=draws, draw_seed=seed)
     record = run_record(plan, done, drawn_over)
     leave(
         plan,

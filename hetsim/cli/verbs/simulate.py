@@ -142,7 +142,7 @@ def simulate(
     if not failures:
         with invocation.progress(f"drawing {draws} times what figures may be off by"):
             drawn_over = spread(
-                plan, arrivals_s, contention=contention, draws=draws, draw_seed=seed
+                plan, arrivals_s, contention=contention, samples=draws, draw_seed=seed
             )
         if drawn_over is None and draws and not plan.problem.certain:
             invocation.note("too many tasks for an interval: give fewer --requests or --samples")

@@ -256,6 +256,7 @@ def test_validate_says_what_every_file_of_the_catalog_is(cli: Cli) -> None:
     for file, line in zip(files, lines, strict=True):
         sorts = {
             "links": "link", "platforms": "platform", "fitted": "fitted", "kin": "kin",
+            "prices": "prices",
         }  # fmt: skip
         sort = sorts.get(file.parent.name, "device")
         assert line.startswith(f"{file}: valid {sort} '{file.stem}' (")
