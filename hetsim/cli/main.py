@@ -83,11 +83,6 @@ VERBS = {
     "simulate": Verb(
         "hetsim.cli.verbs.simulate:simulate", "How long does one plan take, also under load?", _ASK
     ),
-    "capacity": Verb(
-        "hetsim.cli.verbs.capacity:capacity", "Which rate does a platform sustain?", _ASK
-    ),
-    "place": Verb("hetsim.cli.verbs.place:place", "Which models run on which devices?", _ASK),
-    "verify": Verb("hetsim.cli.verbs.verify:verify", "Does a certificate hold?", _ASK),
     "inspect": Verb(
         "hetsim.cli.verbs.inspect:inspect", "What is in a file, and which device runs what?", _ASK
     ),

@@ -65,7 +65,7 @@ def test_a_saved_plan_keeps_the_end_that_it_was_judged_at(cli: Cli, tmp_path: Pa
 
 def test_requests_and_contention_are_drawn_as_they_are_played(cli: Cli) -> None:
     words = ("simulate", "zoo:squeezenet", "--platform", "laptop", "--json", "--strategy", "heft")
-    for more in (("--requests", "9"), ("--contention", "none"), ("--interval-ms", "1")):
+    for more in (("--requests", "9"), ("--contention", "none"), ("--interval", "1ms")):
         record = json.loads(cli(*words, *more).stdout)
         found = record["sure"]["makespan_s"]
         assert found["p10"] < record["timeline"]["makespan_s"] < found["p90"]

@@ -82,7 +82,7 @@ ANSWERS = (
     "simulate zoo:squeezenet --platform laptop --requests 20 --inject 'kill npu at 1ms for 2ms'",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
-    "--loading on_demand --batching 8:500 --instances 2",
+    "--loading on_demand --batching 8:500us --instances 2",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
     "--inject 'kill npu at 2s for 500ms'",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "

@@ -19,8 +19,7 @@ from sweeps import sweep
 
 QUICK_VERBS = (
     "compare zoo:inception_v1",
-    "capacity zoo:resnet18",
-    "place",
+    "simulate --max-rate zoo:resnet18",
     "recommend",
     "inspect --nodes",
 )

@@ -124,7 +124,7 @@ def answered(files: Files) -> Iterator[tuple[str, Result]]:
         "lint": ("inspect", "--lint", source, *on, *dims),
         "nodes": ("inspect", "--nodes", source, *on, *dims, "--strategy", "heft"),
         "compare": ("compare", source, *on, *dims, "--trace", folder / "compare.json"),
-        "place": ("place", "--workload", files["two"], *on, "--out", folder / "placed.yaml"),
+        "place": ("recommend", "--workload", files["two"], *on, "--out", folder / "placed.yaml"),
         "simulate": ("simulate", "--workload", files["two"], *on, "--trace", folder / "load.json",
                      "--deployment", folder / "placed.yaml"),
         "recommend": ("recommend", "--workload", files["one"], "--catalog", files["catalog"],
@@ -133,8 +133,8 @@ def answered(files: Files) -> Iterator[tuple[str, Result]]:
     }  # fmt: skip
     for verb, words in calls.items():
         yield verb, call(*words, "--report", folder / f"{verb}.html")
-    yield "verify", call("verify", folder / "why.json")
-    yield "validate", call("devices", "validate", files["platform"])
+    yield "verify", call("recommend", "--verify", folder / "why.json")
+    yield "validate", call("inspect", files["platform"])
 
 
 def pages_of(files: Files) -> list[Path]:
@@ -228,12 +228,12 @@ def test_where_no_such_name_may_be_it_is_refused_as_text(
                 "--platform",
                 files["platform"],
             ),
-            ("place", "--workload", files["two"], "--platform", files["platform"]),
+            ("recommend", "--workload", files["two"], "--platform", files["platform"]),
         ],
         "catalog": [("recommend", "--workload", files["one"], "--catalog", files["catalog"])],
         "one": [
             ("recommend", "--workload", files["one"], "--catalog", files["catalog"]),
-            ("place", "--workload", files["one"], "--platform", files["platform"]),
+            ("recommend", "--workload", files["one"], "--platform", files["platform"]),
         ],
     }
     for words in verbs[sort]:

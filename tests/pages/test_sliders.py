@@ -100,7 +100,7 @@ def check_stops(
 WAYS = [
     ("--strategy", "single:cpu"),
     ("--strategy", "heft", "--instances", "2"),
-    ("--strategy", "single:cpu", "--batching", "4:200"),
+    ("--strategy", "single:cpu", "--batching", "4:200us"),
     ("--strategy", "single:npu", "--arrivals", "gamma:2.5"),
     ("--strategy", "heft", "--arrivals", "burst:4"),
     ("--strategy", "single:cpu", "--arrivals", "constant"),
@@ -140,12 +140,14 @@ seed: {seed}
 
 
 @sweep(
-    "verb, seed", quick=[("place", 0)], full=[*(("place", k) for k in range(4)), ("simulate", 4)]
+    "verb, seed",
+    quick=[("recommend", 0)],
+    full=[*(("recommend", k) for k in range(4)), ("simulate", 4)],
 )
 def test_rates_of_several_streams(
     verb: str, seed: int, folder: Path, opened: Open, compared: Compared
 ) -> None:
-    """By ``--faster``, of the files that the page says how to leave."""
+    """By ``--speedup``, of the files that the page says how to leave."""
     rng = random.Random(500 + seed)
     path, file, out = (folder / f"{verb}{seed}{end}" for end in (".html", ".yaml", ".out.yaml"))
     asked = {
@@ -153,7 +155,7 @@ def test_rates_of_several_streams(
         "limit": rng.choice([0.4, 1]), "requests": rng.choice([500, 2000]), "seed": seed,
     }  # fmt: skip
     file.write_text(STREAMS.format(**asked))
-    more = ("--placements", 2, "--out", out) if verb == "place" else ()
+    more = ("--placements", 2, "--out", out) if verb == "recommend" else ()
     hetsim(
         verb, "--workload", file, "--platform", folder / "pair.yaml", "--report", path, *more,
         codes=(0, 5, 6),
