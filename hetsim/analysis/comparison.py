@@ -246,7 +246,7 @@ class _Attempt:
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
-    draws=checks.whole(0, MOST_DRAWS),
+    samples=checks.whole(0, MOST_DRAWS),
     draw_seed=checks.whole(0),
     sustained=checks.flag,
 )
@@ -256,7 +256,7 @@ def compare(
     *,
     objective: Objective = "latency",
     affinity: Affinity | None = None,
-    draws: int = DRAWS,
+    samples: int = DRAWS,
     draw_seed: int = 0,
     sustained: bool = False,
     **options: Any,
@@ -275,9 +275,9 @@ def compare(
         objective, and are given none in their name, plan for it.
     affinity : Affinity, optional
         Whose pins and exclusions hold, as if they were given as options.
-    draws, draw_seed : int
-        On how many draws of what the figures of devices and links may be off by every plan is
-        played, for ``Row.sure``; the same seed gives the same draws. 0: on none.
+    samples, draw_seed : int
+        Monte Carlo samples of the errors of device and link figures that every plan is played on,
+        for ``Row.sure``; the same seed gives the same samples. 0: none.
     sustained : bool
         Whether every plan is judged as slow as its devices make each other for long, within the
         ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
@@ -334,7 +334,7 @@ def compare(
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
-    drawn = 0 if problem.certain else draws
+    drawn = 0 if problem.certain else samples
     asked = [name for name in names if name not in attempts]
     with part(0.0, PLANNING if drawn else 1.0):
         for name in each(asked, weight=lambda name: LONG.get(name.partition(":")[0], 1.0)):
@@ -344,15 +344,15 @@ def compare(
         costs = [tried.cost_s for tried in attempts.values()]
         met_s = min((cost_s for cost_s in costs if cost_s is not None), default=met_s)
     bound_s = stated_bound(problem, objective, limits, met_s)
-    samples: dict[str, NDArray[np.float64]] = {}
+    costs_s: dict[str, NDArray[np.float64]] = {}
     if drawn:
         with part(PLANNING, 1.0, f"{drawn} samples"):
-            samples = sampled(
+            costs_s = sampled(
                 {name: one.judged for name, one in attempts.items() if one.judged},
                 draw(problem.uncertainty, drawn, draw_seed),
                 objective,
             )
-    sure = how_sure(samples, None if best_single is None else f"single:{best_single}")
+    sure = how_sure(costs_s, None if best_single is None else f"single:{best_single}")
     under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:
@@ -387,7 +387,7 @@ def compare(
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
     return Comparison(
         problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed,
-        sustained, _verdict(rows, best_single, single_s, copies, samples, sure),
+        sustained, _verdict(rows, best_single, single_s, copies, costs_s, sure),
     )  # fmt: skip
 
 

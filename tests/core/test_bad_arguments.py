@@ -317,3 +317,8 @@ def test_right_arguments_of_other_types_are_taken() -> None:
     assert hetsim.plan(same, "local-search", seed=np.int64(3)).options == {"seed": "3"}
     with pytest.raises(InvalidInput, match="problem is <Unprintable>, not a Problem"):
         hetsim.partition(Unprintable())  # type: ignore[arg-type]
+
+
+def test_an_old_keyword_names_the_new_one() -> None:
+    with pytest.raises(TypeError, match="no keyword 'draws'; it is 'samples' now"):
+        hetsim.compare(SMALL, ["heft"], draws=0)

@@ -67,7 +67,7 @@ def calls(session: hetsim.Session, model: str) -> dict[str, Call]:
     workload = hetsim.Workload((stream,), requests=5)
     deployment = hetsim.Deployment((Served(model, strategy="single"),))
     services = {"deployment": deployment, "workload": workload, "platform": LAPTOP}
-    none = dict.fromkeys(("tariff_usd_per_kwh", "lifetime_years", "prices", "demand"))
+    none = dict.fromkeys(("tariff_usd_per_kwh", "depreciation_years", "prices", "demand"))
 
     def played(**changes: Any) -> object:
         given = {"streams": (stream,), "requests": 5} | changes
@@ -100,7 +100,7 @@ def calls(session: hetsim.Session, model: str) -> dict[str, Call]:
             hetsim.recommend,
             {
                 "workload": workload, "catalog": "laptop", "objective": "devices",
-                "max_devices": 1, "most_requests": 100, "draws": 0, "losses": 0, **none,
+                "max_devices": 1, "most_requests": 100, "samples": 0, "losses": 0, **none,
             },
         ),
         "place": (

@@ -102,7 +102,7 @@ def test_it_says_what_it_rests_on(tmp_path: Path) -> None:
 
     def found(draws: int | None) -> Recommendation:
         boards = "rock-5b,pi-5-hailo-8l"
-        return hetsim.recommend(workload, boards, objective="devices", draws=draws, max_devices=1)
+        return hetsim.recommend(workload, boards, objective="devices", samples=draws, max_devices=1)
 
     told = found(None)
     record = recommendation_record(told)
