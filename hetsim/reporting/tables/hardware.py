@@ -149,12 +149,11 @@ def _offers_table(name: str) -> Table | None:
             f"{one.machine}: {one.what}" if one.machine else one.what,
             one.month,
             one.kind,
-            "read" if one.checked == "page" else "not read",
-            one.source,
+            one.source if one.checked == "page" else f"{one.source} (not read)",
         )
         for one in offers(name)
     ]
-    headings = ("#price", Heading("offer", 24), "|month", "|kind", "|page", "source")
+    headings = ("#price", Heading("offer", 20), "|month", "|kind", "source")
     return table(headings, rows) if rows else None
 
 
