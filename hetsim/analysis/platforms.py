@@ -166,7 +166,10 @@ class PlatformComparison:
 
     @property
     def peers(self) -> tuple[PlatformRow, ...]:
-        """Feasible rows that are compared for the fastest: platforms, else devices alone."""
+        """Feasible rows that are compared for the fastest.
+
+        Boards and machines, where there are several; else all, devices alone among them.
+        """
         return _peers(self.feasible)
 
     @property
@@ -220,7 +223,8 @@ class PlatformComparison:
 
 
 def _peers(feasible: Sequence[PlatformRow]) -> tuple[PlatformRow, ...]:
-    return tuple(row for row in feasible if not row.alone) or tuple(feasible)
+    whole = tuple(row for row in feasible if not row.alone)
+    return whole if len(whole) > 1 else tuple(feasible)
 
 
 @checks.takes(
@@ -287,6 +291,12 @@ def compare_platforms(
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
     names = tuple(dict.fromkeys(STRATEGIES[objective] if strategies is None else strategies))
+    for name in names:
+        if ":" in name:
+            raise UsageError(
+                f"strategy '{name}' names devices of one platform",
+                hint=f"name one platform, or write {name.partition(':')[0]}",
+            )
     execute, runtime = execute or {}, runtime or {}
     _check_that_some_can(asked, execute, runtime)
     rows: list[PlatformRow] = []

@@ -72,45 +72,55 @@ def platforms_verdict(found: PlatformComparison) -> str:
     best = found.best
     if best is None:
         return f"None of {count(len(found.rows), 'platform')} runs the model."
-    among = [row for row in found.rows if row.alone == best.alone]
-    kind = "device" if best.alone else "board or machine"
-    kinds = "devices alone" if best.alone else "boards and machines"
-    first = f"Of {len(among)} {kinds}, {best.name} is fastest: " if len(among) > 1 else (
-        f"{best.name}, the only {kind} compared: "
-    )  # fmt: skip
+    kinds = {row.alone for row in found.peers}
+    among = [row for row in found.rows if row.alone in kinds]
+    which = "platforms"
+    if len(kinds) == 1:
+        which = "devices alone" if best.alone else "boards and machines"
+    first = f"Of {len(among)} {which}, {best.name} is fastest: "
+    if len(among) == 1:
+        first = f"{best.name}: "
     told = [f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}."]
     if len(found.peers) > 1 and best.fastest is not None:
         told.append(
             f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
             f"{percent(best.fastest)}."
         )
-    told += _cheapest(found, best)
-    faster = [row for row in found.feasible if row.alone and not best.alone
+    for rented in (False, True):
+        told += _cheapest(found, best, rented=rented)
+    if best.alone:
+        told.append("Hosts and links of devices alone are not counted.")
+    faster = [row for row in found.feasible if row.alone not in kinds
               and (row.cost_s or 0.0) < (best.cost_s or 0.0)]  # fmt: skip
     if faster:
-        names = more_text(
-            ", ".join(f"{row.name} ({time_text(row.cost_s)})" for row in faster[:1]),
-            len(faster) - 1,
+        first = f"{faster[0].name} ({_cost(found, faster[0])})"
+        told.append(
+            f"Faster as a device alone, host and links not counted: "
+            f"{more_text(first, len(faster) - 1)}."
         )
-        told.append(f"Faster as a device alone, without host and links: {names}.")
     return plain(" ".join(told))
 
 
-def _cheapest(found: PlatformComparison, best: PlatformRow) -> list[str]:
-    """Sentences on the cheapest peers, to buy and to rent."""
-    told = []
-    for rented in (False, True):
-        near = found.cheapest(rented=rented, within=NEAR)
-        least = found.cheapest(rented=rented)
-        of = "rent" if rented else "buy"
-        if near is not None:
-            who = "it" if near is best else f"{near.name}, {time_text(near.cost_s)}"
-            price = price_text(near.offer(rented=rented))
-            told.append(f"Cheapest to {of} within {percent(NEAR)}: {who}, for {price}.")
-        if least is not None and least is not near:
-            price = price_text(least.offer(rented=rented))
-            told.append(f"Cheapest to {of} of all: {least.name}, {price}, {_cost(found, least)}.")
-    return told
+def _cheapest(found: PlatformComparison, best: PlatformRow, *, rented: bool) -> list[str]:
+    """Sentences on the cheapest peers, near the best and of all."""
+    near = found.cheapest(rented=rented, within=NEAR)
+    least = found.cheapest(rented=rented)
+    if least is None:
+        return []
+    do, known = ("rent" if rented else "buy"), ""
+    if any(row.offer(rented=rented) is None for row in found.peers):
+        known = " with a known price"
+
+    def told(row: PlatformRow) -> str:
+        return f"{row.name} ({price_text(row.offer(rented=rented))}, {_cost(found, row)})"
+
+    if least is best:
+        price = price_text(best.offer(rented=rented))
+        return [f"It is also the cheapest to {do}{known}: {price}."]
+    sentences = []
+    if near is not None and near is not best and near is not least:
+        sentences.append(f"Cheapest to {do} within {percent(NEAR)}{known}: {told(near)}.")
+    return [*sentences, f"Cheapest to {do}{known}: {told(least)}."]
 
 
 def _cost(found: PlatformComparison, row: PlatformRow) -> str:
@@ -238,7 +248,7 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     lines.append(("tried", f"{', '.join(found.strategies)}{searched}"))
     if any(row.alone for row in rows):
         lines.append(("alone", "a device by itself: host and links are not counted"))
-    if any(row.fastest is not None for row in rows):
+    if len(found.peers) > 1 and any(row.fastest is not None for row in rows):
         lines.append(("wins", f"share of {found.samples} Monte Carlo samples in which none of "
                       f"the {len(found.peers)} is faster"))  # fmt: skip
     as_if = _named(
