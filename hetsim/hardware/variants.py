@@ -13,6 +13,8 @@ PRECISIONS = ("float16", "bfloat16", "float32", "int8")
 """What floats can be computed in: the floats, and symmetric 8-bit integers scaled by tensor."""
 
 INT8 = "int8"
+ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+"""Short names of precisions."""
 
 EVERY = "*"
 """Name that stands for every device of a platform that can do what is asked."""
@@ -27,6 +29,7 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
 
     Raises UsageError for an unknown precision, one without a peak, or int8 without integer kernels.
     """
+    precision = ALIASES.get(precision, precision)
     if precision not in PRECISIONS:
         raise UsageError(
             f"models cannot be executed in '{precision}'",

@@ -25,7 +25,7 @@ PLACES = {
     "run inputs": ("run", "m.onnx", "--platform", "laptop", "--executor", "threads",
                    "--input", "{}"),
     "workload": ("simulate", "--platform", "laptop", "--workload", "{}"),
-    "certificate": ("verify", "{}"),
+    "certificate": ("recommend", "--verify", "{}"),
     "report": ("report", "{}", "-o", "page.html"),
     "grid": ("sweep", "{}", "-o", "rows"),
     "device": ("devices", "validate", "{}"),

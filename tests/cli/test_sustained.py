@@ -11,7 +11,7 @@ import hetsim
 from cli_calls import Cli
 from hetsim.analysis.sustaining import Sustaining
 
-ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--draws", 20)
+ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--samples", 20)
 
 
 def problem() -> hetsim.Problem:
@@ -64,7 +64,7 @@ def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
 @pytest.mark.parametrize("verb", ["compare", "simulate"])
 def test_a_platform_that_states_nothing_says_so(cli: Cli, verb: str) -> None:
     asked = (verb, "zoo:squeezenet", "--platform", "workstation", "--strategy", "heft")
-    shown = cli(*asked, "--sustained", "--draws", 0)
+    shown = cli(*asked, "--sustained", "--samples", 0)
     assert shown.exit_code == 0, shown.stderr
     assert "as fast as alone: the platform states nothing that devices share" in shown.stdout
 

@@ -11,7 +11,7 @@ from sweeps import sweep
 from terminals import ESCAPES, shown
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|[34]8;[25])[0-9;]*m")
-COMMAND = "compare zoo:squeezenet --platform laptop --strategy heft --draws 0"
+COMMAND = "compare zoo:squeezenet --platform laptop --strategy heft --samples 0"
 """Whose best row is green on a terminal."""
 
 
@@ -76,7 +76,7 @@ ANSWERS = (
     "simulate zoo:squeezenet --platform laptop --requests 20 --inject 'kill npu at 1ms for 2ms'",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
-    "--loading on_demand --batching 8:500 --instances 2",
+    "--loading on_demand --batching 8:500us --instances 2",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
     "--inject 'kill npu at 2s for 500ms'",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "

@@ -132,7 +132,7 @@ def answered(files: Files) -> Iterator[tuple[str, Result]]:
     }  # fmt: skip
     for verb, words in calls.items():
         yield verb, call(verb, *words, "--report", folder / f"{verb}.html")
-    yield "verify", call("verify", folder / "why.json")
+    yield "verify", call("recommend", "--verify", folder / "why.json")
     yield "validate", call("devices", "validate", files["platform"])
 
 
@@ -219,12 +219,12 @@ def test_where_no_such_name_may_be_it_is_refused_as_text(
     verbs: dict[str, list[tuple[object, ...]]] = {
         "platform": [
             ("lint", files["model"], "--dim", "batch=1", "--platform", files["platform"]),
-            ("place", "--workload", files["two"], "--platform", files["platform"]),
+            ("recommend", "--workload", files["two"], "--platform", files["platform"]),
         ],
         "catalog": [("recommend", "--workload", files["one"], "--catalog", files["catalog"])],
         "one": [
             ("recommend", "--workload", files["one"], "--catalog", files["catalog"]),
-            ("place", "--workload", files["one"], "--platform", files["platform"]),
+            ("recommend", "--workload", files["one"], "--platform", files["platform"]),
         ],
     }
     for words in verbs[sort]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetsim.cli.options.common import above_zero, all_of, by_name, kept, shapes, sizes
+from hetsim.cli.options.common import all_of, by_name, duration, kept, shapes, sizes
 from hetsim.cost import DEFAULT_COST
-from hetsim.hardware.variants import EVERY
+from hetsim.hardware.variants import ALIASES, EVERY
 
 if TYPE_CHECKING:
     from hetsim.graph.reading.extension import Extension
@@ -141,7 +141,8 @@ platform_option = click.option(
 
 def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     """Read ``[DEVICE=]PRECISION,...`` values; each device may come once."""
-    return _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
+    read = _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
+    return {device: ALIASES.get(precision, precision) for device, precision in read.items()}
 
 
 def _by_device(
@@ -314,10 +315,10 @@ objective_option = click.option(
 """What plans are for, and weighed by."""
 
 target_option = click.option(
-    "--target-ms",
-    default=None,
-    callback=above_zero,
-    metavar="MS",
+    "--target",
+    "target_s",
+    callback=duration(),
+    metavar="TIME",
     help="End with exit code 5 where the plan takes longer, by the objective.",
 )
 """What a user asks of the best plan."""
@@ -363,7 +364,8 @@ sensitivities_option = click.option(
 """What an answer hangs on."""
 
 draws_option = click.option(
-    "--draws",
+    "--samples",
+    "draws",
     type=click.IntRange(min=0, max=100_000),
     default=200,
     show_default=True,
@@ -377,7 +379,7 @@ seed_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Seed of random inputs, of --draws and of arrivals.",
+    help="Seed of random inputs, --samples and arrivals.",
 )
 
 address_option = click.option(
@@ -397,11 +399,11 @@ run_options = all_of(
     click.option(
         "--timeout",
         "timeout_s",
-        default="600",
-        callback=above_zero,
+        default="600s",
+        callback=duration(),
         show_default=True,
-        metavar="SECONDS",
-        help="Give up on a run after this long.",
+        metavar="TIME",
+        help="End a run that takes longer, e.g. 90s or 1h.",
     ),
     click.option(
         "--precision",

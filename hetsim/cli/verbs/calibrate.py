@@ -27,7 +27,7 @@ def _budget(ctx: click.Context, param: click.Parameter, given: str) -> float:
 @click.argument("provider", metavar="[PROVIDER]", default="")
 @click.option(
     "-o",
-    "--output",
+    "--out",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Device file to write; what is measured goes to a journal beside it.",

@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim compare zoo:resnet50",
+         "Which board or machine is fastest, and what does each cost?"),
+        ("hetsim compare zoo:resnet50 --platform rock-5b,jetson-orin-nano --execute int8",
+         "Which of two boards is faster in int8?"),
+        ("hetsim compare zoo:inception_v1 --platform rock-5b",
+         "Which strategy is fastest on one board, and does splitting the model pay?"),
+    ),
+)  # fmt: skip
 @click.argument("model")
 @platform_options
 @price_options
@@ -44,8 +54,8 @@ if TYPE_CHECKING:
     "strategies",
     multiple=True,
     metavar="NAME",
-    help="Strategy to compare; repeatable.  [default: single, hetero, heft, auto; for "
-    "throughput multi too]",
+    help="Strategy to compare; repeatable.  [default: single, hetero, heft; on one platform auto, "
+    "too; for throughput multi, too]",
 )
 @limit_options
 @click.option(
@@ -76,7 +86,7 @@ def compare(
     draws: int,
     strategies: tuple[str, ...],
     runs: bool,
-    target_ms: float | None,
+    target_s: float | None,
     explains: bool,
     sensitivities: bool,
     executor: Literal["ray", "threads"],
@@ -86,17 +96,16 @@ def compare(
     precision: Literal["graph", "device"],
     wide: bool,
 ) -> None:
-    """Compare platforms for MODEL; with one --platform, compare strategies on it.
+    """Compare boards and machines for MODEL, or strategies on one --platform.
 
-    Without --platform: all boards, machines and devices of the catalog, best first, each with the
-    latency of its best plan, an 80 % interval, price and power. With one platform the first
-    sentence says whether splitting pays, by the Monte Carlo samples (--draws), and which plan to
-    take; ``single`` stands for each device alone; --trace and --out keep the plan of the first row.
+    Without --platform: all boards, machines and devices of the catalog, each with the latency of
+    its best plan, an 80 % interval, price and power. With one platform: strategies, the best first;
+    --trace and --out keep the plan of the first row.
     """
     several = _several_platforms()
     if several is not None:
         _check_one_platform_options()
-        _compare_platforms(model, several, strategies, draws, seed, target_ms=target_ms, wide=wide)
+        _compare_platforms(model, several, strategies, draws, seed, target_s=target_s, wide=wide)
         return
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
     from hetsim.analysis.comparison import compare as weigh
@@ -138,7 +147,6 @@ def compare(
             **options,
         )
     record = comparison_record(comparison)
-    target_s = None if target_ms is None else target_ms / 1e3
     if target_s is not None:
         record["target_s"] = target_s
     best = comparison.rows[0]
@@ -242,7 +250,7 @@ def _compare_platforms(
     samples: int,
     seed: int,
     *,
-    target_ms: float | None,
+    target_s: float | None,
     wide: bool,
 ) -> None:
     """Answer which platform is best for a model: of the catalog, or of those named."""
@@ -279,7 +287,6 @@ def _compare_platforms(
             pessimistic=invocation.pessimistic,
         )
     record = platforms_record(found)
-    target_s = None if target_ms is None else target_ms / 1e3
     if target_s is not None:
         record["target_s"] = target_s
     invocation.answer(lambda: record, lambda: platforms_report(found, wide=wide))

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 SORTS = ("device", "link", "platform", "fitted", "kin", "prices")
 
 
-@click.group(cls=Family)
+@click.group(
+    cls=Family,
+    examples=(
+        ("hetsim devices list",
+         "Which devices, links and platforms does the catalog have?"),
+        ("hetsim devices show rock-5b",
+         "Which figures does a platform have, and where do they come from?"),
+        ("hetsim devices query rockchip-rk3588-npu zoo:inception_v1",
+         "Which nodes does the NPU run, and why not the others?"),
+    ),
+)  # fmt: skip
 @common_options
 def devices() -> None:
     """The catalog's devices, links and platforms, and files that describe others."""

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     pass
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim inspect zoo:resnet50",
+         "Which ops, FLOPs, bytes and parameters does the model have?"),
+        ("hetsim inspect zoo:bert_small --platform rock-5b",
+         "Which device supports which op, and why do the others not?"),
+        ("hetsim inspect model.onnx --dim batch=8 --platform laptop",
+         "The same of one's own model at batch size 8."),
+    ),
+)  # fmt: skip
 @click.argument("model")
 @model_options
 @platform_options

@@ -14,7 +14,17 @@ from hetsim.cli.options.question import address_option
 from hetsim.errors import UsageError
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim sweep grid.yaml -o answers",
+         "Answer every point; run again, it goes on where it ended."),
+        ("hetsim sweep grid.yaml -o answers --front p99_s,energy_per_1000_j",
+         "Which points are on the Pareto front of P99 and energy?"),
+        ("hetsim sweep --schema",
+         "Print the JSON Schema of a grid's file."),
+    ),
+)  # fmt: skip
 @click.argument("file", metavar="GRID.yaml", required=False)
 @click.option(
     "-o",

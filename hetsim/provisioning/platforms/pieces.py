@@ -363,7 +363,7 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) 
     if endless:
         raise UsageError(
             f"nothing says for how many years {', '.join(endless)} is bought",
-            hint="give --lifetime YEARS",
+            hint="give --depreciation, e.g. --depreciation 3y",
         )
     if bought and terms.tariff_usd_per_kwh is None:
         raise UsageError(

@@ -29,13 +29,13 @@ from hetsim.simulation.simulate import simulate
 from hetsim.workload.workload import Workload
 
 FLAGS = ("--force", "--json", "--quiet", "-q", "--debug", "--sensitivities", "--wide", "--run",
-         "--explain")  # fmt: skip
+         "--explain", "--max-rate")  # fmt: skip
 """Options without a value that change nothing of an answer."""
 
-VALUES = ("--report", "--out", "--trace", "--certificate")
+VALUES = ("--report", "--out", "-o", "--trace", "--certificate")
 """Options with one that only leave files."""
 
-RATE = ("--rate", "--requests", "--duration", "--within", "--slo", "--faster", "--target-rate")
+RATE = ("--rate", "--requests", "--duration", "--within", "--slo", "--speedup", "--target-rate")
 """Options that a slider says, or that say how long a run is."""
 
 
@@ -143,7 +143,7 @@ def _line(words: Sequence[str]) -> str:
 def _asked(workload: Workload, factor: float, rate_per_s: float, *, from_file: bool) -> list[str]:
     """Options that ask for these requests at a factor on their rate."""
     if from_file:
-        return [] if factor == 1 else ["--faster", repr(factor)]
+        return [] if factor == 1 else ["--speedup", repr(factor)]
     [stream] = workload.streams
     limits = [f"p{slo.percentile:g}={slo.latency_s * 1e3:.12g}ms" for slo in stream.slos]
     rate = f"{factor * rate_per_s:.12g}"
@@ -274,11 +274,11 @@ def _speed_latency_s(plan: Plan, change: str, contention: Contention | None) -> 
 
 def _speed_commands(command: Sequence[str], verb: str) -> Record:
     """Commands that leave the plan on disk, and that simulate it."""
-    words = without(command, verb, ("--draws",))
+    words = without(command, verb, ("--samples",))
     if any(word.endswith(".json") for word in words[2:3]):
         return {"leave": None, "play": words}
     return {
-        "leave": [*words, "--draws", "0", "--out", KEPT],
+        "leave": [*words, "--samples", "0", "--out", KEPT],
         "play": ["hetsim", "simulate", f"{KEPT}/plan.json"],
     }
 

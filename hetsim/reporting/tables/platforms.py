@@ -86,8 +86,7 @@ def platforms_verdict(found: PlatformComparison) -> str:
             f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
             f"{percent(best.fastest)}."
         )
-    for rented in (False, True):
-        told += _cheapest(found, best, rented=rented)
+    told += _cheapest(found)
     if best.alone:
         told.append("Hosts and links of devices alone are not counted.")
     faster = [row for row in found.feasible if row.alone not in kinds
@@ -101,26 +100,20 @@ def platforms_verdict(found: PlatformComparison) -> str:
     return plain(" ".join(told))
 
 
-def _cheapest(found: PlatformComparison, best: PlatformRow, *, rented: bool) -> list[str]:
-    """Sentences on the cheapest peers, near the best and of all."""
-    near = found.cheapest(rented=rented, within=NEAR)
-    least = found.cheapest(rented=rented)
-    if least is None:
-        return []
-    do, known = ("rent" if rented else "buy"), ""
-    if any(row.offer(rented=rented) is None for row in found.peers):
+def _cheapest(found: PlatformComparison) -> list[str]:
+    """A sentence on the cheapest peers, near the best and of all, to buy and to rent."""
+    parts: list[str] = []
+    known = ""
+    for rented, do in ((False, "buy"), (True, "rent")):
+        least = found.cheapest(rented=rented)
+        near = found.cheapest(rented=rented, within=NEAR)
+        for row, how in ((near, f" within {percent(NEAR)} of it"), (least, "")):
+            if row is not None and (row is least) == (not how):
+                price = price_text(row.offer(rented=rented))
+                parts.append(f"to {do}{how}, {row.name} ({price}, {_cost(found, row)})")
+    if any(not row.offers for row in found.peers):
         known = " with a known price"
-
-    def told(row: PlatformRow) -> str:
-        return f"{row.name} ({price_text(row.offer(rented=rented))}, {_cost(found, row)})"
-
-    if least is best:
-        price = price_text(best.offer(rented=rented))
-        return [f"It is also the cheapest to {do}{known}: {price}."]
-    sentences = []
-    if near is not None and near is not best and near is not least:
-        sentences.append(f"Cheapest to {do} within {percent(NEAR)}{known}: {told(near)}.")
-    return [*sentences, f"Cheapest to {do}{known}: {told(least)}."]
+    return [f"Cheapest{known}: {'; '.join(parts)}."] if parts else []
 
 
 def _cost(found: PlatformComparison, row: PlatformRow) -> str:

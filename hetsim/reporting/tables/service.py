@@ -417,7 +417,9 @@ def cost_text(cost: Cost) -> str:
             f"{cost.unpriced[0]}=0.53/h (rented) or =1600/3y (bought), or of all by platform=..."
         )
     if cost.unspread:
-        asks.append(f"no lifetime given for {', '.join(cost.unspread)}: give --lifetime YEARS")
+        asks.append(
+            f"no depreciation period of {', '.join(cost.unspread)}: give --depreciation, e.g. 3y"
+        )
     bought = any(not one.price.rented for one in cost.charges)
     if bought and cost.tariff_usd_per_kwh is None:
         asks.append("no tariff given: give --tariff USD_PER_KWH")

@@ -39,7 +39,7 @@ def test_it_tells_what_python_tells(
 
 def test_its_options_are_those_that_do_it(cli: Cli, words: list[object], tmp_path: Path) -> None:
     record = told(cli(*words, "--json"))
-    plain = ["simulate", *words[1:], "--draws", "0", "--json"]
+    plain = ["simulate", *words[1:], "--samples", "0", "--json"]
     tried = set()
     for one in (*record["findings"], *record["others"]):
         change = one["change"]

@@ -166,7 +166,7 @@ def test_simulate_many_requests(cli: Cli, model: Path, platform: Path) -> None:
     alone = told(cli(*words, "--json"))["timeline"]["latency_s"]
     together = told(cli(*words, "--requests", 3, "--json"))["timeline"]
     assert together["latency_max_s"] == pytest.approx(3 * alone)
-    apart = told(cli(*words, "--requests", 3, "--interval-ms", 1000, "--json"))["timeline"]
+    apart = told(cli(*words, "--requests", 3, "--interval", "1s", "--json"))["timeline"]
     assert apart["latency_max_s"] == pytest.approx(alone)
     assert apart["makespan_s"] == pytest.approx(2 + alone)
 

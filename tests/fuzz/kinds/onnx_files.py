@@ -45,7 +45,7 @@ class OnnxFiles:
             ["partition", *model, "--onnx", "out", *how],
             ["simulate", *model, "--strategy", "heft", *how],
             ["simulate", *model, "--affinity", "model", "--json", *how],
-            ["run", *model, "--executor", "threads", "--timeout", "20", *how],
+            ["run", *model, "--executor", "threads", "--timeout", "20s", *how],
             ["compile", *model, "--out", "out", *how],
             ["compare", *model, "--strategy", "heft", "--report", "out.html", *how],
             ["lint", *model, *how],

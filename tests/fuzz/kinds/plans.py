@@ -55,8 +55,8 @@ class Plans:
             ["simulate", PLAN, "--json"],
             ["simulate", PLAN, "--what-if", "cpu.speed x2"],
             ["nodes", PLAN],
-            ["run", PLAN, "--executor", "threads", "--timeout", "20"],
+            ["run", PLAN, "--executor", "threads", "--timeout", "20s"],
             ["compile", PLAN, "--out", "out"],
-            ["report", PLAN, "--output", "out.html"],
+            ["report", PLAN, "--out", "out.html"],
             ["partition", name, "--platform", BOX, "--affinity", PLAN],
         ]

@@ -80,5 +80,5 @@ class Profiles:
             ["partition", *how],
             ["compare", *how, "--strategy", "heft"],
             ["lint", *how],
-            ["run", *how, "--executor", "threads", "--timeout", "20"],
+            ["run", *how, "--executor", "threads", "--timeout", "20s"],
         ]

@@ -116,7 +116,7 @@ def roles() -> tuple[Role, ...]:
     simulate = "simulate m.onnx --platform box.yaml"
     deployed = "simulate --workload even.yaml --deployment d.yaml --platform box.yaml"
     recommend = "recommend --catalog catalog.yaml --requests 500"
-    bought = "--workload even.yaml --lifetime 3 --tariff 0.2"
+    bought = "--workload even.yaml --depreciation 3y --tariff 0.2"
     return (
         Role(
             "npu.yaml",
@@ -152,7 +152,7 @@ def roles() -> tuple[Role, ...]:
                 "devices show box.yaml",
                 "simulate m.onnx --platform box.yaml",
                 "compare m.onnx --platform box.yaml --strategy heft",
-                f"{simulate} --contention none --requests 3 --interval-ms 0.1",
+                f"{simulate} --contention none --requests 3 --interval 0.1ms",
                 "simulate m.onnx --platform box.yaml --strategy chain-dp --json",
                 "place --workload even.yaml --platform box.yaml",
                 "simulate m.onnx --platform box.yaml --pessimistic",

@@ -69,7 +69,7 @@ def test_what_is_not_known_is_asked_for(service: Service, platform: hetsim.Platf
     cost = cost_of(service, platform, given(cpu="100", npu="0.3/h"))
     assert (cost.usd, cost.hardware_usd, cost.unspread) == (None, None, ("cpu",))
     text = cost_text(cost)
-    assert "no lifetime given for cpu: give --lifetime" in text
+    assert "no depreciation period of cpu: give --depreciation" in text
     assert "no tariff given: give --tariff" in text
     cost = cost_of(service, platform, given(None, 3.0, cpu="100", npu="0.3/h"))
     assert (cost.usd, cost.electricity_usd) == (None, None)
