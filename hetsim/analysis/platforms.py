@@ -312,7 +312,13 @@ def compare_platforms(
                 pessimistic=pessimistic,
             )
             lone = len(problem.devices) == 1
-            found = compare(problem, ("single",) if lone else names, objective=objective, samples=0)
+            found = compare(
+                problem,
+                ("single",) if lone else names,
+                objective=objective,
+                samples=0,
+                bounded=False,
+            )
             rows.append(_row(found))
     with part(PLANNING, 1.0, f"{samples} samples"):
         rows = _sampled(rows, objective, 0 if pessimistic else samples, seed)

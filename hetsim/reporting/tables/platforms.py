@@ -44,7 +44,7 @@ NAMED = 3
 def platforms_report(found: PlatformComparison, *, wide: bool = False) -> RenderableType:
     """Return the verdict, platforms and devices alone best first, what fails, and what was asked.
 
-    `wide` lists all devices alone, and adds strategy, gap, energy and the weakest figure.
+    `wide` lists all devices alone, and adds strategy, energy and the least certain figure.
     """
     whole = [row for row in found.feasible if not row.alone]
     lone = [row for row in found.feasible if row.alone]
@@ -188,7 +188,7 @@ def _table(
         *([Heading("best\nsingle", 7)] if several else []),
         "#price",
         "#busy\nW",
-        *(["strategy", "#gap to\nbound", "#energy a\nrequest", "weakest\nfigure"] if wide else []),
+        *(["strategy", "#energy a\nrequest", "least certain\nfigure"] if wide else []),
     )
 
     def cells(row: PlatformRow) -> Iterable[Cell]:
@@ -206,7 +206,6 @@ def _table(
         yield ABSENT if row.busy_w is None else watts_text(row.busy_w)
         if wide:
             yield plan_name(row.taken.strategy)
-            yield percent(row.taken.gap, sign=True)
             yield joules(row.energy_j) if row.energy_j else ABSENT
             yield weakest_of(row.comparison.problem.evidence, row.comparison.problem.link_evidence)
 
@@ -325,8 +324,6 @@ def _row_record(row: PlatformRow) -> Record:
         "best_single": row.comparison.best_single,
         "best_single_s": row.comparison.single_s.get(row.comparison.best_single or ""),
         "speedup_over_best_single": row.speedup,
-        "lower_bound_s": row.comparison.bound_s,
-        "gap": None if taken is None else taken.gap,
         "offers": [fields(offer) for offer in row.offers],
         **fields(row, "busy_w energy_j integer_only"),
         "weakest": weakest_of(problem.evidence, problem.link_evidence),
