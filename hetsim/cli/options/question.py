@@ -141,8 +141,7 @@ platform_option = click.option(
 
 def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     """Read ``[DEVICE=]PRECISION,...`` values; each device may come once."""
-    read = _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
-    return {device: ALIASES.get(precision, precision) for device, precision in read.items()}
+    return _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
 
 
 def _by_device(
@@ -154,7 +153,8 @@ def _by_device(
         device, equals, said = (part.strip() for part in text.partition("="))
         if not device or (equals and not said):
             raise ValueError(f"'{text}' is not DEVICE={word}, e.g. {example}, or {word}")
-        return (device, said) if equals else (EVERY, device)
+        name, said = (device, said) if equals else (EVERY, device)
+        return name, ALIASES.get(said, said)
 
     listed = [part for text in given for part in text.split(",")]
     return by_name(ctx, param, listed, one)
