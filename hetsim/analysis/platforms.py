@@ -20,6 +20,7 @@ from hetsim.analysis.sureness import (
 )
 from hetsim.core import checks
 from hetsim.core.progress import each, part
+from hetsim.core.result import Result
 from hetsim.cost import DEFAULT_COST
 from hetsim.cost.kernels.as_floats import executed_dtype, mostly_integers
 from hetsim.errors import UsageError, all_refused, nearest
@@ -136,8 +137,8 @@ class PlatformRow:
         return next((one for one in self.offers if one.price.rented == rented), None)
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlatformComparison(Result):
     """Platforms by the cost of the best plan of one model, best first.
 
     Attributes
