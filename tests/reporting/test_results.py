@@ -55,6 +55,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     host = Host(never, never, 0, 0, 0.0, 0.0, 0.0, 0.0, 1.0)
     found = (
         hetsim.compare(problem, ["single", "heft"], samples=4),
+        hetsim.compare_platforms(problem.model, ["laptop", "rock-5b"], samples=4),
         plan,
         hetsim.simulate(plan),
         hetsim.run(plan, executor="threads"),
