@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 COMMAND = ("hetsim", "in", "Python")
 """What a page names as the command that made it."""
 
-DRAWN = ("strategies", "platforms", "findings", "units", "placed", "front", "uses")
+DRAWN = ("platforms", "strategies", "findings", "units", "placed", "front", "uses")
 """Pictures of plotly's, by the view that a page has them in; the first that there is is drawn."""
 
 
