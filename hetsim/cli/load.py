@@ -249,7 +249,7 @@ def check_form(
     """
     for name, forms in belongs.items():
         for option in given(name) if form not in forms else ():
-            has = " and ".join(f"'{one}'" for one in forms)
+            has = " or ".join(f"'{one}'" for one in forms[:2])
             fix = (fixes or {}).get(name, f"leave {option} out")
             raise UsageError(f"{option} belongs to {has}, not to '{form}'", hint=fix)
 

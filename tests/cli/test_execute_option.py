@@ -74,7 +74,7 @@ def test_a_compiled_plan_computes_the_model_as_it_is(cli: Cli, model: Path, tmp_
     assert "computes the model as it is" in done.stderr
     refused = cli("run", tmp_path / "made", "--execute", "npu=int8")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--execute cannot go with a compiled plan" in refused.stderr
+    assert "--execute belongs to 'hetsim run MODEL'" in refused.stderr
 
 
 @pytest.mark.parametrize(

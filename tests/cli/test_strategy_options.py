@@ -70,7 +70,7 @@ def test_run_and_compile_take_them(
     for option in (["--affinity", affinity], ["--set", "max_devices=1"]):
         again = cli("run", tmp_path / "folder", "--executor", "threads", *option)
         assert again.exit_code == 2
-        assert f"{option[0]} cannot go with a compiled plan" in again.stderr
+        assert f"{option[0]} belongs to 'hetsim run MODEL'" in again.stderr
 
 
 @pytest.mark.parametrize(
