@@ -71,7 +71,7 @@ def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, 
         (["compare", "x", "--platform", "a", "--platform", "b"], "once a platform"),
         (
             ["simulate", "x", "--strategy", "heft", "--strategy", "peft"],
-            "compare` compares strategies",
+            "`hetsim simulate --max-rate` compare several",
         ),
         (
             ["compile", "x", "-o", "a", "--out", "b"],

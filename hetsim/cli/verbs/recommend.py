@@ -246,7 +246,7 @@ def _search(
     """The cheapest platform of a catalog for a workload."""
     from hetsim.cli.files import check_targets
     from hetsim.cli.reports import report_of_recommendation
-    from hetsim.cost import DEFAULT_COST
+    from hetsim.cli.under_load import settings
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
@@ -255,7 +255,6 @@ def _search(
     from hetsim.reporting.output import check_file, write_file
     from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
     from hetsim.simulation.service.cost import Prices
-    from hetsim.simulation.service.resolution import Asked
     from hetsim.workload.files.reader import load_workload
 
     invocation = current()
@@ -273,11 +272,6 @@ def _search(
     if catalog is None:
         raise UsageError("--catalog is missing", hint="give a YAML file, or names of boards")
     on_offer = load_catalog(catalog)
-    asked = Asked(
-        contention=invocation.contention or "fifo",
-        cost=invocation.cost or DEFAULT_COST,
-        pessimistic=invocation.pessimistic,
-    )
     with invocation.progress("searching for the cheapest platform"):
         found = recommended(
             comes,
@@ -285,7 +279,7 @@ def _search(
             aim=aim,
             max_devices=max_devices,
             terms=Prices(prices, tariff, lifetime),
-            asked=asked,
+            asked=settings(),
             budget=most_requests or BUDGET,
             samples=draws,
             demand=factors,
@@ -354,7 +348,7 @@ def _place(
     if out is not None:
         check_file(out, force=invocation.force, option="--out")
     check_targets()
-    load, hardware, asked = asked_of(said())
+    load, hardware, asked = asked_of(said(batching=None))
     comes = workload_of(load)
     splits = tuple(dict.fromkeys(strategies)) or SPLITS
     planners = tuple(Instances(strategy=name) for name in splits)
