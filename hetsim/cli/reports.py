@@ -189,8 +189,10 @@ def report_of_recommendation(
         folder = out or Path(CHOSEN)
         files = ["--platform", str(folder / "platform.yaml")]
         files += ["--deployment", str(folder / "deployment.yaml")]
-        rates = _at_other_rates(comes, best.service, best.platform, speedup or 1.0,
-                                files, OF_SEARCH, folder)  # fmt: skip
+        rates = _at_other_rates(
+            comes, best.service, best.platform, speedup or 1.0, files, OF_SEARCH, folder,
+            from_file=found.purchase is None,
+        )  # fmt: skip
         return {"vectors": vectors, "rates": [rates]}
 
     service = None if best is None else best.service
@@ -227,6 +229,8 @@ def _at_other_rates(
     files: Sequence[str],
     gone: Sequence[str],
     out: Path,
+    *,
+    from_file: bool = True,
 ) -> Record:
     """An answer at other rates, with the command that writes its files."""
     from hetsim.core.text import plain
@@ -240,7 +244,7 @@ def _at_other_rates(
             comes,
             service.resolved,
             platform,
-            from_file=True,
+            from_file=from_file,
             options=files,
             gone=gone,
             own=start,

@@ -152,7 +152,9 @@ def purchased(
         tariff_usd_per_kwh=TARIFF_USD_PER_KWH
         if terms.tariff_usd_per_kwh is None
         else terms.tariff_usd_per_kwh,
-        lifetime_years=LIFETIME_YEARS if terms.lifetime_years is None else terms.lifetime_years,
+        depreciation_years=LIFETIME_YEARS
+        if terms.depreciation_years is None
+        else terms.depreciation_years,
     )
     can_be_had, had, unpriced = _catalog(catalog)
     stream = Stream(
@@ -599,7 +601,7 @@ def _told(
             had,
             singles,
             unpriced,
-            terms.lifetime_years or LIFETIME_YEARS,
+            terms.depreciation_years or LIFETIME_YEARS,
             TARIFF_USD_PER_KWH if terms.tariff_usd_per_kwh is None else terms.tariff_usd_per_kwh,
             float(least * float(UNIT["cost"])),
             cheaper,
