@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hetsim.analysis.explanation import Explanation, explain
     from hetsim.analysis.lint.lint import Finding, Lint, lint
     from hetsim.analysis.nodes.nodes import Nodes, nodes
+    from hetsim.analysis.platforms import PlatformComparison, compare_platforms
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.analysis.timeline_check import check_timeline
     from hetsim.core.plugins import Entry, Option
@@ -157,6 +158,7 @@ _HOMES = {
     "Plan": "hetsim.problem.plan",
     "PlanError": "hetsim.errors",
     "Platform": "hetsim.hardware.spec",
+    "PlatformComparison": "hetsim.analysis.platforms",
     "PlatformError": "hetsim.errors",
     "PluginError": "hetsim.errors",
     "Problem": "hetsim.problem.problem",
@@ -189,6 +191,7 @@ _HOMES = {
     "capacity": "hetsim.provisioning.rates.capacity",
     "check_timeline": "hetsim.analysis.timeline_check",
     "compare": "hetsim.analysis.comparison",
+    "compare_platforms": "hetsim.analysis.platforms",
     "deconflict": "hetsim.partitioning.deconflict",
     "explain": "hetsim.analysis.explanation",
     "lint": "hetsim.analysis.lint.lint",
@@ -272,6 +275,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "Platform",
+    "PlatformComparison",
     "PlatformError",
     "PluginError",
     "Problem",
@@ -303,6 +307,7 @@ __all__ = [
     "capacity",
     "check_timeline",
     "compare",
+    "compare_platforms",
     "deconflict",
     "explain",
     "lint",

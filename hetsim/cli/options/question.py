@@ -140,13 +140,21 @@ platform_option = click.option(
 
 
 def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Read ``DEVICE=PRECISION,...`` values; each device may come once."""
+    """Read ``[DEVICE=]PRECISION,...`` values; each device may come once."""
+    return _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
+
+
+def _by_device(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str], word: str, example: str
+) -> dict[str, str]:
+    """Read ``DEVICE=WORD,...`` values; a word alone is for every device that can."""
 
     def one(text: str) -> tuple[str, str]:
-        device, _, precision = (part.strip() for part in text.partition("="))
-        if not device or not precision:
-            raise ValueError(f"'{text}' is not DEVICE=PRECISION, e.g. npu=int8,gpu=float16")
-        return device, ALIASES.get(precision, precision)
+        device, equals, said = (part.strip() for part in text.partition("="))
+        if not device or (equals and not said):
+            raise ValueError(f"'{text}' is not DEVICE={word}, e.g. {example}, or {word}")
+        name, said = (device, said) if equals else (EVERY, device)
+        return name, ALIASES.get(said, said)
 
     listed = [part for text in given for part in text.split(",")]
     return by_name(ctx, param, listed, one)
@@ -154,25 +162,18 @@ def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
 
 execute_option = click.option(
     "--execute",
-    metavar="DEVICE=PRECISION,...",
+    metavar="[DEVICE=]PRECISION,...",
     multiple=True,
     expose_value=False,
     callback=kept(_execute),
-    help="Ask as if a device ran the model quantized, or in half, e.g. npu=int8,gpu=float16.",
+    help="Price devices as if they ran the model quantized or in half precision, e.g. "
+    "npu=int8,gpu=float16. A precision alone is for all devices that have it.",
 )
 
 
 def _runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Read ``DEVICE=RUNTIME,...`` values; a runtime alone is for all that have figures by it."""
-
-    def one(text: str) -> tuple[str, str]:
-        device, equals, runtime = (part.strip() for part in text.partition("="))
-        if not device or (equals and not runtime):
-            raise ValueError(f"'{text}' is not DEVICE=RUNTIME, e.g. gpu=tensorrt, or RUNTIME")
-        return (device, runtime) if equals else (EVERY, device)
-
-    listed = [part for text in given for part in text.split(",")]
-    return by_name(ctx, param, listed, one)
+    """Read ``[DEVICE=]RUNTIME,...`` values; a runtime alone is for all that have figures by it."""
+    return _by_device(ctx, param, given, "RUNTIME", "gpu=tensorrt")
 
 
 runtime_option = click.option(

@@ -117,8 +117,11 @@ def bars(
     unit: Literal["seconds", "share", "count"],
     line: float | None = None,
     line_text: str = "",
+    dots: bool = False,
 ) -> list[Record]:
     """Return the figure of some bars, the first on top; none where none has a figure.
+
+    `dots`: dots on a logarithmic axis of seconds, for figures over several powers of ten.
 
     `line`: a figure that all are beside, with what it is.
     """
@@ -173,6 +176,12 @@ def bars(
         "yaxis": {"tickvals": places, "ticktext": names,
                   "zeroline": False, "showgrid": False},
     }  # fmt: skip
+    if dots:
+        kept = ("y", "x", "customdata", "hovertemplate", "error_x")
+        trace = {key: trace[key] for key in kept if key in trace}
+        marker = {"color": [row.colour for row in rows], "size": 11}
+        trace |= {"type": "scatter", "mode": "markers", "marker": marker}
+        layout["xaxis"] = {"title": {"text": axis}, **logarithmic([*lows, *highs])}
     if line is not None:
         layout["margin"] = {"t": 34}
         layout["shapes"] = [rule("x", line, "--bad")]

@@ -171,6 +171,9 @@ HEADLINES: Mapping[str, Sequence[str]] = {
         f"{_FIRST}strategy", f"{_FIRST}cost_s", "lower_bound_s", "best_single", "speedup_ceiling",
         "rows.*.cost_s",
     ),
+    "hetsim-platforms/1": (
+        "verdict.fastest", f"{_FIRST}cost_s", "verdict.cheapest.to_buy", "verdict.cheapest.to_rent",
+    ),
     "hetsim-simulation/1": _PLAYED,
     "hetsim-run/1": _PLAYED,
     "hetsim-service/1": _UNDER_LOAD,
