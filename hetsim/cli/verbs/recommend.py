@@ -33,6 +33,7 @@ from hetsim.errors import UsageError
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
     from hetsim.provisioning.platforms.answer import Recommendation
+    from hetsim.provisioning.platforms.catalog import Catalog
     from hetsim.provisioning.platforms.question import Aim
     from hetsim.workload.deployment import DynamicBatching, Routing
     from hetsim.workload.workload import Slo, Workload
@@ -70,7 +71,7 @@ FORMS = {
     examples=(
         ("hetsim recommend zoo:resnet50 --rate 500/s --slo p99=50ms",
          "What should I buy or rent for this rate?"),
-        ("hetsim recommend --workload workload.yaml --catalog rock-5b,laptop",
+        ("hetsim recommend --workload workload.yaml --catalog rock-5b,jetson-orin-nano",
          "How many of which board serve several models at the least cost?"),
         ("hetsim recommend --workload workload.yaml --platform rock-5b",
          "Which model should run on which device of one platform?"),
@@ -249,6 +250,7 @@ def _search(
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
+    from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH
     from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
@@ -270,6 +272,9 @@ def _search(
     if catalog is None:
         raise UsageError("--catalog is missing", hint="give a YAML file, or names of boards")
     on_offer = load_catalog(catalog)
+    if aim == "cost" and not on_offer.sha256:
+        on_offer = _with_listed_prices(on_offer)
+        tariff = TARIFF_USD_PER_KWH if tariff is None else tariff
     with invocation.progress("searching for the cheapest platform"):
         found = recommended(
             comes,
@@ -290,6 +295,23 @@ def _search(
         write_file(certificate_file, text, force=force, option="--certificate")
         invocation.note(f"wrote {certificate_file}")
     _answer(found, as_said, speedup=speedup, out=out, budget=most_requests or BUDGET)
+
+
+def _with_listed_prices(catalog: Catalog) -> Catalog:
+    """Catalog with the cheapest listed purchase, else rent, of each kind that has one."""
+    from dataclasses import replace
+
+    from hetsim.hardware.catalog import offers
+    from hetsim.provisioning.platforms.priced import LIFETIME_YEARS
+
+    kinds = []
+    for kind in catalog.kinds:
+        listed = [one.price for one in offers(kind.source)]
+        best = min(listed, key=lambda one: (one.rented, one.usd or one.usd_per_hour), default=None)
+        if best is not None and not best.rented:
+            best = replace(best, years=LIFETIME_YEARS)
+        kinds.append(replace(kind, price=kind.price or best))
+    return replace(catalog, kinds=tuple(kinds))
 
 
 def _answer(

@@ -11,6 +11,7 @@ import pytest
 
 from certificate_parts import certified, left
 from cli_calls import Cli
+from hetsim.hardware.catalog import offers
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.reading import read_left
 
@@ -181,6 +182,17 @@ def test_one_model_at_a_rate(cli: Cli, asked: Path, dynamic_model: Path, platfor
     played = cli("simulate", dynamic_model.name, *files, *rate)
     assert played.exit_code == 0, played.stderr
     assert "meets" in played.stdout
+
+
+def test_named_boards_have_listed_prices(cli: Cli, asked: Path, dynamic_model: Path) -> None:
+    words = ("recommend", "--workload", written(asked, dynamic_model), "--catalog", "rock-5b")
+    found = cli(*words, "--max-devices", 1, "--samples", 0, "--json")
+    assert found.exit_code == 0, found.stderr
+    usd = min(one.usd for one in offers("rock-5b") if one.usd is not None)
+    again = cli(
+        *words, "--max-devices", 1, "--samples", 0, "--price", f"rock-5b={usd}/3y", "--json"
+    )
+    assert json.loads(again.stdout)["kinds"] == json.loads(found.stdout)["kinds"]
 
 
 @pytest.mark.parametrize(
