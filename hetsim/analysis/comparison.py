@@ -14,6 +14,7 @@ from hetsim.analysis.sustaining import Sustaining
 from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
 from hetsim.core import checks
 from hetsim.core.progress import each, part
+from hetsim.core.result import Result, short
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity import Affinity
@@ -40,7 +41,7 @@ PLAY = 0.03
 """Part of the time in which the busiest device or link may be idle without a word."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Row:
     """One strategy's plan and what it costs.
 
@@ -88,6 +89,13 @@ class Row:
     sure: Sureness | None = None
     slower: Slower | None = None
 
+    def __repr__(self) -> str:
+        if self.plan is None or self.cost_s is None:
+            return short(f"Row: {self.strategy}, {self.reason}")
+        devices = ", ".join(self.plan.devices_used)
+        cost = format_seconds(self.cost_s)
+        return short(f"Row: {self.strategy}, {cost}, subgraphs: {self.groups}, on {devices}")
+
     @property
     def lags(self) -> bool:
         """Whether the busiest device or link is idle for more than PLAY of the time."""
@@ -118,8 +126,8 @@ class Copies:
     cost_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Result):
     """Rows best first, and what no plan can beat.
 
     Attributes

@@ -119,7 +119,7 @@ def test_a_measured_device_follows_no_figure(model: Path) -> None:
 
     platform = hetsim.what_if(hetsim.load_platform("laptop"), "npu.speed x2")
     assert platform.supposed is not None
-    with pytest.raises(hetsim.UsageError, match="'npu' has a profile"):
+    with pytest.raises(hetsim.errors.UsageError, match="'npu' has a profile"):
         _check_supposed({"npu": None}, platform.supposed)  # type: ignore[dict-item]
     _check_supposed({"cpu": None}, platform.supposed)  # type: ignore[dict-item]
 

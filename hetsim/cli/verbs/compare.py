@@ -21,6 +21,7 @@ from hetsim.cli.options.question import (
     price_options,
     run_options,
     sensitivities_option,
+    strategies_option,
     sustained_option,
     target_option,
 )
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.argument("model")
 @platform_options
+@strategies_option
 @price_options
 @pessimistic_option
 @sustained_option

@@ -299,7 +299,7 @@ def vectors_picture(
     """Platforms that were tried, as ``tried``, and the cheapest at other prices, as ``prices``.
 
     Whether a platform meets does not depend on prices: the order in which they are tried does. Up
-    to MOST_PLAYED more platforms are played.
+    to MOST_PLAYED more platforms are played, none where `budget` is 0.
     """
     question = found.found.question
     known = {one.counts: one for one in found.found.tried}
@@ -307,7 +307,7 @@ def vectors_picture(
         if one is not None:
             known[one.counts] = one
     prices: list[Record] = []
-    if question.aim == "cost" and question.given:
+    if question.aim == "cost" and question.given and budget:
         prices = _at_other_prices(found, known, budget, tell)
     answer = found.found.answer
     rows = sorted(known.values(), key=lambda one: question.key(one.counts))

@@ -96,7 +96,7 @@ def answer_island(
         made |= front_picture(pictures["vectors"]["tried"], record["unit"])
     made |= load_picture(pictures.get("rates", []))
     if printed is not None:
-        made["printed"] = list(_parts(printed))
+        made["printed"] = list(parts(printed))
     pictures = {**made, **pictures}
     verdict = record.get("verdict", {})
     say = verdict["say"] if "say" in verdict else SAYS[schema](record)
@@ -187,11 +187,11 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
 
 
-def _parts(report: RenderableType) -> Iterator[Record]:
-    """What a terminal prints as plain data: texts, and tables with their cells' lines."""
+def parts(report: RenderableType) -> Iterator[Record]:
+    """Yield what a terminal prints as plain data: texts, and tables with their cells' lines."""
     if isinstance(report, Group):
         for one in report.renderables:
-            yield from _parts(one)
+            yield from parts(one)
     elif isinstance(report, Printed):
         yield _printed_table(report)
     elif str(report).strip():

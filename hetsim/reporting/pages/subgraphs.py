@@ -27,8 +27,8 @@ ROWS_MOST = 200
 """Nodes, and subgraphs, that are told one by one: those that take longest."""
 
 ELSEWHERE = (
-    "To look at the graph itself: `hetsim partition --onnx DIR` writes annotated.onnx and "
-    "split.onnx for Netron, `hetsim nodes --out FILE.model-explorer.json` node data for Model "
+    "To see the graph itself: `hetsim partition --onnx DIR` writes annotated.onnx and split.onnx "
+    "for Netron, and `hetsim inspect --nodes --out FILE.model-explorer.json` node data for Model "
     "Explorer."
 )
 

@@ -39,7 +39,7 @@ from hetsim.reporting.tables.question import (
 )
 from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
-from hetsim.reporting.words.text import ABSENT, count, errors_record, rate
+from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
@@ -252,18 +252,9 @@ def checked_line(checked: Checked) -> str:
         what = count(len(found.offers), "offer")
     else:
         what = "" if found is None else found.full_name
-    return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"
-
-
-def checked_record(checked: Checked) -> dict[str, Any]:
-    """Return what became of a file as a record for ``to_json``."""
-    return {
-        "file": checked.file,
-        "valid": not checked.errors,
-        "sort": checked.sort,
-        "name": checked.name,
-        "errors": errors_record(checked.errors),
-    }
+    words = {"fitted": "fitted parameters", "kin": "device family", "prices": "price list"}
+    kind = words.get(checked.sort or "", checked.sort)
+    return f"{checked.file}: valid {kind} '{checked.name}' ({what})"
 
 
 def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:

@@ -122,22 +122,22 @@ def roles() -> tuple[Role, ...]:
             "npu.yaml",
             (*_box("npu.yaml", "dsp.yaml"), *_read("hailo-8l.yaml", "nvidia-l4.yaml")),
             (
-                "devices validate npu.yaml",
+                "inspect npu.yaml",
                 "devices show npu.yaml",
                 "devices show npu.yaml --json",
                 "devices query npu.yaml m.onnx",
                 "simulate m.onnx --platform npu.yaml",
                 "partition m.onnx --platform box.yaml",
-                "nodes m.onnx --platform npu.yaml",
+                "inspect --nodes m.onnx --platform npu.yaml",
                 "compare m.onnx --platform box.yaml --strategy heft",
                 "devices show npu.yaml --wide",
-                "lint m.onnx --platform box.yaml",
+                "inspect --lint m.onnx --platform box.yaml",
             ),
         ),
         Role(
             "link.yaml",
             _read("links/pcie3-x4.yaml", "links/shared-rk3588.yaml"),
-            ("devices validate link.yaml", "devices show link.yaml"),
+            ("inspect link.yaml", "devices show link.yaml"),
         ),
         Role(
             BOX,
@@ -148,7 +148,7 @@ def roles() -> tuple[Role, ...]:
                 ),
             ),
             (
-                "devices validate box.yaml",
+                "inspect box.yaml",
                 "devices show box.yaml",
                 "simulate m.onnx --platform box.yaml",
                 "compare m.onnx --platform box.yaml --strategy heft",
@@ -163,9 +163,8 @@ def roles() -> tuple[Role, ...]:
             "w.yaml",
             (WORKLOAD, EVEN),
             (
-                "workload validate w.yaml",
-                "workload show w.yaml",
-                "workload show w.yaml --json",
+                "inspect w.yaml",
+                "inspect w.yaml --json",
                 f"simulate {load}",
                 f"simulate {load} --deployment d.yaml --json",
                 f"recommend {load}",
@@ -176,7 +175,7 @@ def roles() -> tuple[Role, ...]:
             "d.yaml",
             (DEPLOYMENT, SCALED),
             (
-                "workload validate d.yaml",
+                "inspect d.yaml",
                 deployed,
                 f"{deployed} --json --report out.html",
             ),
@@ -208,8 +207,8 @@ def roles() -> tuple[Role, ...]:
             (
                 "simulate m.onnx --platform box.yaml --affinity pins.yaml",
                 "partition m.onnx --platform box.yaml --affinity pins.yaml",
-                "nodes m.onnx --platform box.yaml --strategy heft --affinity pins.yaml",
-                "lint m.onnx --platform box.yaml --affinity pins.yaml",
+                "inspect --nodes m.onnx --platform box.yaml --strategy heft --affinity pins.yaml",
+                "inspect --lint m.onnx --platform box.yaml --affinity pins.yaml",
             ),
         ),
     )
