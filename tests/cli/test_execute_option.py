@@ -65,7 +65,7 @@ def test_a_plan_keeps_it_and_takes_no_other(cli: Cli, model: Path, tmp_path: Pat
     assert HEADER in " ".join(cli("simulate", plan).stdout.split())
     refused = cli("simulate", plan, "--execute", "npu=int8")
     assert refused.exit_code == 2
-    assert "--execute cannot go with a saved plan, which fixes it" in refused.stderr
+    assert "--execute cannot go with a saved plan, which sets it" in refused.stderr
 
 
 def test_a_compiled_plan_computes_the_model_as_it_is(cli: Cli, model: Path, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_compiled_plan_computes_the_model_as_it_is(cli: Cli, model: Path, tmp_
     assert "computes the model as it is" in done.stderr
     refused = cli("run", tmp_path / "made", "--execute", "npu=int8")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--execute cannot go with a compiled plan" in refused.stderr
+    assert "--execute belongs to 'hetsim run MODEL'" in refused.stderr
 
 
 @pytest.mark.parametrize(
