@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import exp
 from typing import Any
 
 from rich.console import RenderableType
@@ -18,7 +19,7 @@ from hetsim.hardware.files.schema import Figure
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
 from hetsim.problem.of_model import float_evidence, link_evidence
-from hetsim.problem.parts import Evidence
+from hetsim.problem.parts import Z80, Evidence
 from hetsim.problem.record import evidence_record, figures_record
 from hetsim.reporting.tables.devices import (
     errors_table,
@@ -28,7 +29,13 @@ from hetsim.reporting.tables.devices import (
     standing_table,
     stated,
 )
-from hetsim.reporting.tables.question import as_if, evidence_text, figures_text, shared_text
+from hetsim.reporting.tables.question import (
+    as_if,
+    evidence_lines,
+    evidence_text,
+    shared_text,
+    within_text,
+)
 from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
 from hetsim.reporting.words.text import ABSENT, count, errors_record, rate
@@ -163,7 +170,9 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     if spec.runtimes:
         others = ", ".join(sorted(spec.runtimes))
         rows.append(("runtime", f"{spec.runtime}; --runtime takes {others}, too"))
-    rows.append(("figures", f"of float models: {evidence_text(float_evidence(name, spec))}"))
+    evidence = float_evidence(name, spec)
+    within = within_text(exp(Z80 * evidence.sd))
+    rows.append(("figures", f"times of float models are {evidence_text(evidence)}, {within}"))
     kernels = spec.kernels
     return stack(
         pairs(rows),
@@ -201,12 +210,18 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
     )
     header = [("platform", name), ("host", platform.host)]
     if executed(platform):
-        header.append(("as if", as_if(executed(platform))))
-    header.append(("figures", f"of float models: {figures_text(*_evidence(platform))}"))
+        header.append(("priced as", as_if(executed(platform))))
     if shared := shared_text(platform):
-        header.append(("shared", f"{shared}, heeded by --sustained"))
+        header.append(("shared", f"{shared}; --sustained takes this into account"))
     devices = _devices_table(list(platform.devices.items()), wide=wide)
-    return stack(pairs(header), devices, links)
+    evidence = table(
+        ("|times of float models", "provenance", "#80 % within"),
+        (
+            (one, text, f"{within:.3g}x")
+            for one, text, within in evidence_lines(*_evidence(platform))
+        ),
+    )
+    return stack(pairs(header), devices, links, evidence)
 
 
 def _directions(*, duplex: bool) -> str:
