@@ -1,4 +1,4 @@
-"""An answer for a platform of which something is supposed, beside the answer for it as it is."""
+"""What-if answer of a platform beside its present answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetsim.simulation.simulate import simulate
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one of two answers says.
+    """One of two answers.
 
     Attributes
     ----------

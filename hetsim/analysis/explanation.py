@@ -1,4 +1,4 @@
-"""The verb ``explain``: what bounds a plan, what could be changed, and what that would give."""
+"""Explanation of a plan: its bottleneck, and the changes that would help most."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MOVES_TRIED = 12
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What could be changed, and what it was found to give.
+    """A change, and the cost that was found after it.
 
     Attributes
     ----------
@@ -280,7 +280,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What bounds a plan.
+    """Explanation of a plan.
 
     Attributes
     ----------
@@ -332,7 +332,7 @@ def explain(
     strategies: Sequence[str] = REPLANNERS,
     tell: Callable[[str], None] | None = None,
 ) -> Explanation:
-    """Say what bounds `plan`, and which three changes would help most.
+    """Return what bounds `plan`, and which three changes would help most.
 
     Tried are: every subgraph of the critical path on every other device; twice the bandwidth of
     every link; kernels twice as fast on every device; and the ops that a device lacks. For the

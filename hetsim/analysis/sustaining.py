@@ -1,4 +1,4 @@
-"""Plans of devices that are busy at once for long, within what power and memory they share."""
+"""Sustained speed of plans within shared power and memory bandwidth."""
 
 from __future__ import annotations
 

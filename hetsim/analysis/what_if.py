@@ -1,4 +1,4 @@
-"""The same problem on hardware that is a little better."""
+"""Problems on faster hardware: wider links, faster devices, more supported ops."""
 
 from __future__ import annotations
 

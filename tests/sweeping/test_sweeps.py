@@ -203,9 +203,9 @@ def test_the_command_tells_of_points_failures_and_the_front(
     shown = cli(*words, "--front", "latency_s,energy_j:min")
     assert shown.exit_code == 0, shown.stderr
     text = " ".join(shown.stdout.split())
-    assert "points 16: 16 answered now" in text
-    assert "failed 8; why is in their rows 4 points: 'npu' does not support" in text
-    assert "that no other is better than in latency_s (least) and energy_j (least)" in text
+    assert "points 16, 16 computed" in text
+    assert "failed 8; each row has its error 4 points: 'npu' does not support" in text
+    assert "the Pareto front of latency_s (least) and energy_j (least) has " in text
     record = json.loads(cli(*words, "--json", "--front", "p99_s").stdout)
     counts = [record[name] for name in ("points", "answered", "known", "failed")]
     assert counts == [16, 0, 16, 8]

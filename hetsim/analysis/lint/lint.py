@@ -1,4 +1,4 @@
-"""The verb ``lint``: what costs time, with the change that takes it away, planned again."""
+"""Linter: what costs time in a plan, with the change that removes it, replanned."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hetsim.problem.problem import Problem
 FINDERS: tuple[Callable[[Seen], Iterator[Suspect]], ...] = (
     refused, precision, weights, split, to_and_fro, tiny, links,
 )  # fmt: skip
-"""Who finds what, in the order in which equal findings stand."""
+"""Finders, in the order of equal findings."""
 
 LEAST = 0.01
-"""Part of the present time below which a gain is none worth a change."""
+"""Part of the present time that a change must save to be listed."""
 
 _ROUNDING = 1e-6
 
@@ -35,7 +35,7 @@ FIRST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What costs time, and what was found to take it away.
+    """A cost in time, and the best change against it.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Lint:
-    """What costs time in the plan of a strategy.
+    """Findings in the plan of a strategy.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def lint(
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Lint:
-    """Say what costs time, each with the change that takes it away, planned again by `strategy`.
+    """Return what costs time, each with the change that removes it, replanned by `strategy`.
 
     Parameters
     ----------

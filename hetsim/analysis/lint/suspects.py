@@ -1,4 +1,4 @@
-"""Suspects of a plan, changes that may take them away, and the question asked again after each."""
+"""Suspects of a plan, changes against them, and replanning after each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hetsim.simulation.clock.templates import Template, template_of
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """What may cost time.
+    """A possible cost in time.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What finders look at.
+    """Input of the finders.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is changed; every part is empty where it stays as it is.
+    """A change to plan, precision or platform; parts without a change are empty.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The verb ``nodes``: which unit runs each node, which others could, why not, what it costs."""
+"""Facts of each node of a problem or plan, and their files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hetsim.simulation.clock.templates import Template, template_of
 
 
 class Nodes(Facts):
-    """Per node: which unit, which others could, why not, what it costs; and as files.
+    """Facts of each node, and their files.
 
     Its fields are those of ``hetsim.analysis.nodes.facts.Facts``, where each is described.
     """
@@ -67,7 +67,7 @@ class Nodes(Facts):
     device=checks.text,
 )
 def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:
-    """Say of each node which unit runs it, which others could, why not, and what it costs.
+    """Return for each node its device, devices that support it, reasons, and cost.
 
     Parameters
     ----------

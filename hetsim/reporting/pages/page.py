@@ -1,4 +1,4 @@
-"""Reports as one HTML file that needs nothing else: what a page shows, and how it is packed."""
+"""Reports as self-contained HTML files: content, template, and packing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Cell = str | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer in a sentence, what keeps it from being better, and how sure that is."""
+    """The answer in a sentence, its bottleneck, and its confidence."""
 
     say: str
     binds: str = ""
@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure that stands out: what it is, the figure, and what it is to be read with."""
+    """A headline figure: label, value, and note."""
 
     label: str
     figure: str
@@ -122,7 +122,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """What one report shows.
+    """Content of one report.
 
     `kind` is the verb, ``plan``, ``folder`` or ``difference``, `record` what the verb prints as
     JSON; `pictures` are what views draw and the record does not hold, as columns.

@@ -1,4 +1,4 @@
-"""What verbs left on disk, read back for a report: pages, records, folders, sweeps, plans."""
+"""Answers on disk, read for a report: pages, records, folders, sweeps, plans."""
 
 from __future__ import annotations
 
@@ -42,15 +42,13 @@ UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
 LIMIT_BYTES = 2**26
-"""What is read of one file at most."""
-_WHAT = (
-    "give a report.html, a record that --json printed, a folder of --out or of a sweep, or a plan"
-)
+"""Most bytes that are read of one file."""
+_WHAT = "give a report.html, a record from --json, a folder of --out or of a sweep, or a plan"
 
 
 @contextmanager
 def whole(*read: Left) -> Iterator[None]:
-    """Within, what a record lacks or has amiss, as one of another version may, is InvalidInput."""
+    """Context in which missing or wrong fields of a record raise InvalidInput."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -66,7 +64,7 @@ def whole(*read: Left) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What one verb left on disk.
+    """Answer of one verb on disk.
 
     `source` is the file or folder as it was named, `kind` of ``KINDS``, `command` the command line
     that made it, program first, where that is known; `pictures` of a report are what its views
@@ -100,7 +98,7 @@ class Left:
             return pictures_of_trace(trace, name, weights)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
             raise InvalidInput(
-                "its events are none that hetsim writes",
+                "its events are not from hetsim",
                 where=str(self.trace),
                 hint="make it anew, or move it out of the folder",
             ) from None
@@ -135,7 +133,7 @@ _MOST = 10**300
 
 
 def read_left(path: Path) -> Left:
-    """Read what a verb left in a file or folder.
+    """Read the answer of a verb from a file or folder.
 
     Raises InvalidInput where it cannot be read, is damaged, or is nothing that there is a report
     of.
@@ -173,7 +171,7 @@ def read_all(path: Path) -> list[Left]:
             if isinstance(record, dict) and str(record.get("schema")) in KINDS:
                 found.append(_of_record(str(entry), record))
     if not found:
-        raise InvalidInput("nothing in it that there is a report of", where=str(path), hint=_WHAT)
+        raise InvalidInput("no answer of hetsim in it", where=str(path), hint=_WHAT)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What is drawn of a trace: of plans, and of requests under load."""
+"""Timelines of traces: of plans, and of requests under load."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def pictures_of(
     if left_out:
         first = found["timeline"][0]
         missing = ", ".join(told(name) for name in left_out)
-        first["note"] += f" Not drawn for want of room: the timelines of {missing}."
+        first["note"] += f" The page has no room for the timelines of {missing}."
     return found
 
 
@@ -375,8 +375,7 @@ def _cut(requests: int, most: int, beyond: int) -> str:
         said.append(f"the first {most} of {requests} requests are drawn")
     if beyond:
         said.append(
-            f"{beyond} that waited beside {WAITING_MOST} others of their stream are not drawn "
-            "waiting"
+            f"waiting is not drawn of {beyond} requests beyond {WAITING_MOST} at a time in a stream"
         )
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if said else ""

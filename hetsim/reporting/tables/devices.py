@@ -1,4 +1,4 @@
-"""What a device takes of a model, and figures of its kernels: of the catalog, and calibrated."""
+"""Support of a model by a device, and kernel figures from the catalog or calibration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class OpAnswer:
-    """What the device says of all nodes of one op type, and why nodes are refused, most first.
+    """Support of all nodes of one op type, with reasons, most frequent first.
 
     `nodes` is the sum of those taken alone, those taken only within a pattern, and those not taken.
     """
@@ -47,8 +47,7 @@ class OpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a device says of a model: op types, most nodes first; of patterns matches and their
-    nodes.
+    """Support of a model by a device: op types, most nodes first; matches of patterns.
 
     `reasons` has by reason, without the names of tensors, the refused nodes by op type; `refused`
     the reason in full by node id.
@@ -115,9 +114,9 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
         ("device", f"{name}{as_if} ({spec.kind}): {spec.full_name}"),
         ("model", f"{model.name} ({model.source})"),
         (
-            "takes",
-            f"{alone + inside} of {count(total, 'node')}: {alone} alone, {inside} only in a "
-            f"pattern; {total - alone - inside} refused",
+            "supports",
+            f"{alone + inside} of {count(total, 'node')}: {alone} alone, {inside} only within a "
+            f"pattern; {total - alone - inside} unsupported",
         ),
     ]
     return stack(
@@ -140,7 +139,7 @@ def _ops_table(answer: Answer) -> Table:
             reasons.append(f"+{len(found) - REASONS_SHOWN} more")
         refused = cell(str(op.refused), style="red" if op.refused else "")
         rows.append((op.op, str(op.nodes), str(op.alone), str(op.in_pattern), refused, reasons))
-    return table(("op type", "#nodes", "#alone", "#in a pattern", "#refused", "why not"), rows)
+    return table(("op type", "#nodes", "#alone", "#in a pattern", "#unsupported", "reason"), rows)
 
 
 def _patterns_table(answer: Answer) -> Table:
@@ -152,7 +151,7 @@ def _patterns_table(answer: Answer) -> Table:
 
 def _reasons_table(answer: Answer) -> Table:
     return table(
-        ("#refused", "reason", "op types"),
+        ("#unsupported", "reason", "op types"),
         ((str(sum(ops.values())), reason, listed(ops)) for reason, ops in answer.reasons.items()),
     )
 
@@ -210,20 +209,20 @@ def kernels_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
-    """Return a row for each precision: the kin, and whose software was measured."""
+    """Return a row for each precision: device family and measured runtime."""
     rows = ((precision, figures.kin, figures.runtime) for precision, figures in kernels.items())
-    return table(("|kernels", "|kin", "runtime"), rows)
+    return table(("|kernels", "|device family", "runtime"), rows)
 
 
 def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
-    """Return how far predictions were from what was left out; None where nothing was.
+    """Return out-of-sample errors; None where there are none.
 
-    Medians and 90th percentiles of networks that were left out of the device alone, and of every
-    device of its kin.
+    Medians and P90 of networks that were left out of the fit of the device, and of its device
+    family.
     """
-    left_out = [f"#left out of\n{whom}\nmedian / 90 %" for whom in ("the device", "its kin")]
+    left_out = [f"#error, left\nout of {whom},\nmedian / P90" for whom in ("device", "family")]
     made = table(
-        ("|errors of", "|batch", "#networks", "#rows", *left_out, "#repeated\ndiffer by"),
+        ("|errors of", "|batch", "#networks", "#rows", *left_out, "#repeats\ndiffer by"),
         (
             (
                 precision,
@@ -295,20 +294,20 @@ def error_record(error: FigureError) -> dict[str, Any]:
 
 
 def calibration_report(done: Calibration) -> RenderableType:
-    """Return the report: what was measured how, then whole networks, then parts in one line."""
+    """Return settings, errors of whole networks, and errors of parts."""
     setting = done.setting
-    clock = "CPU time of the process" if setting.clock == "cpu" else "wall clock"
+    clock = "CPU time" if setting.clock == "cpu" else "wall clock"
     lines = [
         f"measured  {setting.machine['processor']}, {count(setting.threads, 'thread')}, {clock}",
         f"runtime   {setting.runtime}, {setting.provider}",
         f"fitted    to {done.networks} generated networks"
-        + ("" if done.complete else "; the budget ended before all was measured: run it again"),
+        + ("" if done.complete else "; the time budget ended early, so run it again"),
         f"repeats   differ by {percent(done.spread)}",
     ]
     if done.noisy:
         lines.append(
-            f"warning   the machine was not quiet: the process waited {percent(done.waited)} of "
-            "the time; stop what else runs, delete the journal, and run it again"
+            f"warning   other processes took {percent(done.waited)} of the time; stop them, delete "
+            "the journal, and run it again"
         )
     parts: list[RenderableType] = [Text("\n".join(lines))]
     whole = [one for one in done.judged if not one.part]
@@ -323,10 +322,10 @@ def calibration_report(done: Calibration) -> RenderableType:
             )
             for one in whole
         )
-        headings = "|not fitted to", "#measured", "#predicted", "#error", "#repeats"
+        headings = "|held out", "#measured", "#predicted", "#error", "#repeats"
         parts += [Text(""), table(headings, rows)]
     said = [_said("whole networks", whole), _said("parts", [o for o in done.judged if o.part])]
-    said.append(f"written to {done.output}; what was measured is in {done.journal}")
+    said.append(f"wrote {done.output}; measurements are in {done.journal}")
     parts += [Text(""), Text("\n".join(line for line in said if line))]
     return Group(*parts)
 
@@ -356,4 +355,4 @@ def _said(what: str, judged: list[Judged]) -> str:
     found = median_and_p90(judged)
     if found is None:
         return ""
-    return f"{len(judged)} {what}: off by {percent(found[0])} in the median, 90 % by less than {percent(found[1])}"  # noqa: E501
+    return f"{len(judged)} {what}: median error {percent(found[0])}, P90 {percent(found[1])}"

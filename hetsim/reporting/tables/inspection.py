@@ -1,4 +1,4 @@
-"""What a model is made of, and which device takes which of its ops: facts, tables, a record."""
+"""Inspection of a model: ops, FLOPs, sizes, and support by the devices of a platform."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSupport:
-    """How many nodes a device takes, and by op type the reasons why others are refused, counted."""
+    """Number of supported nodes, and counted reasons against others by op type."""
 
     device: str
     supported: int
@@ -206,7 +206,7 @@ def shape_text(shape: Sequence[int | str | None] | None) -> str:
 
 
 def inspection_report(inspection: Inspection, *, wide: bool = False) -> RenderableType:
-    """Return header, op types, and with a platform who supports what.
+    """Return header, op types, and support by device.
 
     `wide` adds the class by which each op is costed.
     """
@@ -226,8 +226,8 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
         ("model", f"{model.name} ({model.source}), sha256 {model.sha256[:12]}"),
         (
             "nodes",
-            f"{len(graph.nodes)} canonical ({model.canonical}) of {len(model.original_nodes)} in "
-            f"the file, {len(model.folded)} folded; opset {opsets}",
+            f"{len(graph.nodes)} after optimisation ({model.canonical}), "
+            f"{len(model.original_nodes)} in the file, {len(model.folded)} folded; opset {opsets}",
         ),
         (
             "parameters",
@@ -246,7 +246,7 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
     uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
     rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
     if inspection.executed:
-        rows.append(("as if", plain(as_if(inspection.executed))))
+        rows.append(("priced as", plain(as_if(inspection.executed))))
     if inspection.supposed is not None:
         rows.append(("what if", plain(str(inspection.supposed))))
     return rows
@@ -256,7 +256,7 @@ def _flops(inspection: Inspection) -> str:
     if inspection.flops is None:
         return "unknown"
     whole = all(op.costed for op in inspection.ops)
-    return format_flops(inspection.flops) + ("" if whole else ", and what is not priced")
+    return format_flops(inspection.flops) + ("" if whole else ", without ops that have no price")
 
 
 def _tensors(inspection: Inspection, names: tuple[str, ...]) -> str:
@@ -311,7 +311,7 @@ def _support_table(inspection: Inspection) -> Table:
         precision = inspection.executed.get(support.device)
         heading = [name] if precision is None else [name, f"as if {precision}"]
         made.add_column(cell(*heading), justify="right", overflow="fold")
-    made.add_column(cell("why not"), overflow="fold", min_width=16)
+    made.add_column(cell("reason"), overflow="fold", min_width=16)
     for op in inspection.ops:
         cells, reasons = [], []
         for name, support in devices:

@@ -1,4 +1,4 @@
-"""What became of a sweep: how many points, which failed, and the front."""
+"""Sweep: answered and failed points, and their Pareto front."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from rich.text import Text
 
 from hetsim.core.text import Record, plain
 from hetsim.core.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.reporting.tables.verdicts import verdict_of
+from hetsim.reporting.words.console import bold, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 from hetsim.sweeping.answering import Progress
 from hetsim.sweeping.rows import ASKED
@@ -21,7 +22,7 @@ FRONT_SHOWN = 20
 
 
 def progress_text(so_far: Progress) -> str:
-    """Return how far a sweep is."""
+    """Return the progress of a sweep."""
     text = f"{so_far.done} of {so_far.total}"
     if so_far.failed:
         text += f", {so_far.failed} failed"
@@ -29,12 +30,12 @@ def progress_text(so_far: Progress) -> str:
 
 
 def sweep_report(found: Swept) -> RenderableType:
-    """Return what became of the points, the most frequent errors, and the front."""
-    known = f", {found.known} known before" if found.known else ""
-    rows = [("points", f"{len(found.rows)}: {found.answered} answered now{known}")]
+    """Return counts, the most frequent errors, and the Pareto front."""
+    known = f", {found.known} already known" if found.known else ""
+    rows = [("points", f"{len(found.rows)}, {found.answered} computed{known}")]
     errors = Counter(str(row["error"]) for row in found.rows if row["error"] is not None)
     if found.failed:
-        rows.append(("failed", f"{found.failed}; why is in their rows"))
+        rows.append(("failed", f"{found.failed}; each row has its error"))
         for error, times in errors.most_common(ERRORS_SHOWN):
             rows.append(("", f"{count(times, 'point')}: {plain(error)}"))
         if len(errors) > ERRORS_SHOWN:
@@ -48,7 +49,7 @@ def sweep_report(found: Swept) -> RenderableType:
 def _front(found: Swept) -> RenderableType:
     wished = " and ".join(map(str, found.wishes))
     if not found.front:
-        return Text(f"no row has {wished}")
+        return Text(f"No row has {wished}.")
     varied = [name for name in ASKED if len({str(row[name]) for row in found.rows}) > 1]
     first = found.wishes[0]
     best = sorted(
@@ -66,10 +67,8 @@ def _front(found: Swept) -> RenderableType:
         ),
     )
     more = len(found.front) - FRONT_SHOWN
-    told = f"{count(len(found.front), 'row')} that no other is better than in {wished}"
-    if more > 0:
-        told += f"; {more} are not shown"
-    return Stack(made, Text(told, style="bold"))
+    text = verdict_of(sweep_record(found))
+    return Stack(made, bold(f"{text} {more} are not shown." if more > 0 else text))
 
 
 def figure(column: str, value: float) -> str:
@@ -88,7 +87,7 @@ def figure(column: str, value: float) -> str:
 
 
 def sweep_record(found: Swept) -> Record:
-    """Return what became of a sweep as plain data; its rows are in their file."""
+    """Return the outcome of a sweep as plain data; its rows are in their file."""
     return {
         "schema": "hetsim-sweep/1",
         "points": len(found.rows),

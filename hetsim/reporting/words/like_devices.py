@@ -1,4 +1,4 @@
-"""Devices of one kind that a table need not tell apart: ``gpu.0`` to ``gpu.7`` as ``gpu.0-7``."""
+"""Numbered devices of one kind as ranges: ``gpu.0`` to ``gpu.7`` as ``gpu.0-7``."""
 
 from __future__ import annotations
 
