@@ -14,6 +14,7 @@ from hetsim.analysis.sustaining import Sustaining
 from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
 from hetsim.core import checks
 from hetsim.core.progress import each, part
+from hetsim.core.result import Result, short
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity import Affinity
@@ -40,7 +41,7 @@ PLAY = 0.03
 """Part of the time in which the busiest device or link may be idle without a word."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Row:
     """One strategy's plan and what it costs.
 
@@ -88,6 +89,13 @@ class Row:
     sure: Sureness | None = None
     slower: Slower | None = None
 
+    def __repr__(self) -> str:
+        if self.plan is None or self.cost_s is None:
+            return short(f"Row: {self.strategy}, {self.reason}")
+        devices = ", ".join(self.plan.devices_used)
+        cost = format_seconds(self.cost_s)
+        return short(f"Row: {self.strategy}, {cost}, subgraphs: {self.groups}, on {devices}")
+
     @property
     def lags(self) -> bool:
         """Whether the busiest device or link is idle for more than PLAY of the time."""
@@ -118,8 +126,8 @@ class Copies:
     cost_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Result):
     """Rows of strategies, best first, and the lower bound.
 
     Attributes
@@ -246,7 +254,7 @@ class _Attempt:
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     affinity=checks.instance("hetsim.partitioning.affinity:Affinity"),
-    draws=checks.whole(0, MOST_DRAWS),
+    samples=checks.whole(0, MOST_DRAWS),
     draw_seed=checks.whole(0),
     sustained=checks.flag,
 )
@@ -256,7 +264,7 @@ def compare(
     *,
     objective: Objective = "latency",
     affinity: Affinity | None = None,
-    draws: int = DRAWS,
+    samples: int = DRAWS,
     draw_seed: int = 0,
     sustained: bool = False,
     **options: Any,
@@ -275,9 +283,9 @@ def compare(
         objective, and are given none in their name, plan for it.
     affinity : Affinity, optional
         Whose pins and exclusions hold, as if they were given as options.
-    draws, draw_seed : int
-        On how many draws of what the figures of devices and links may be off by every plan is
-        played, for ``Row.sure``; the same seed gives the same draws. 0: on none.
+    samples, draw_seed : int
+        Monte Carlo samples of the errors of device and link figures that every plan is played on,
+        for ``Row.sure``; the same seed gives the same samples. 0: none.
     sustained : bool
         Whether every plan is judged as slow as its devices make each other for long, within the
         ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
@@ -334,7 +342,7 @@ def compare(
     names: dict[str, None] = {}
     for strategy in strategies:
         names.update(dict.fromkeys(alone if strategy == "single" else (strategy,)))
-    drawn = 0 if problem.certain else draws
+    drawn = 0 if problem.certain else samples
     asked = [name for name in names if name not in attempts]
     with part(0.0, PLANNING if drawn else 1.0):
         for name in each(asked, weight=lambda name: LONG.get(name.partition(":")[0], 1.0)):
@@ -344,15 +352,15 @@ def compare(
         costs = [tried.cost_s for tried in attempts.values()]
         met_s = min((cost_s for cost_s in costs if cost_s is not None), default=met_s)
     bound_s = stated_bound(problem, objective, limits, met_s)
-    samples: dict[str, NDArray[np.float64]] = {}
+    costs_s: dict[str, NDArray[np.float64]] = {}
     if drawn:
         with part(PLANNING, 1.0, f"{drawn} samples"):
-            samples = sampled(
+            costs_s = sampled(
                 {name: one.judged for name, one in attempts.items() if one.judged},
                 draw(problem.uncertainty, drawn, draw_seed),
                 objective,
             )
-    sure = how_sure(samples, None if best_single is None else f"single:{best_single}")
+    sure = how_sure(costs_s, None if best_single is None else f"single:{best_single}")
     under_these = " (under the pins, exclusions and memory given)" if limits.given() else ""
     rows: list[Row] = []
     for name in names:
@@ -387,7 +395,7 @@ def compare(
     rows.sort(key=lambda row: infinity if row.cost_s is None else row.cost_s)
     return Comparison(
         problem, tuple(rows), bound_s, best_single, single_s, objective, copies, drawn, draw_seed,
-        sustained, _verdict(rows, best_single, single_s, copies, samples, sure),
+        sustained, _verdict(rows, best_single, single_s, copies, costs_s, sure),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.core import checks
 from hetsim.core.progress import part
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition
@@ -278,8 +279,8 @@ class Step:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Result):
     """Explanation of a plan.
 
     Attributes

@@ -132,26 +132,26 @@ def spread(
     arrivals_s: Sequence[float] = (0.0,),
     *,
     contention: Contention | None = None,
-    draws: int = DRAWS,
+    samples: int = DRAWS,
     draw_seed: int = 0,
 ) -> Spread | None:
     """Simulate requests of `plan` on samples of the cost-model error.
 
-    None where nothing is drawn: all is taken as exact or at the bad end, `draws` is 0, or it
+    None where nothing is drawn: all is taken as exact or at the bad end, `samples` is 0, or it
     would be more than EVENTS_MOST tasks.
 
     Raises what ``simulate`` raises, but for memory, which is not followed.
     """
     problem, arrival = plan.problem, np.asarray(arrivals_s, dtype=np.float64)
-    if problem.certain or not draws:
+    if problem.certain or not samples:
         return None
     widest = tasks_of_plan(plan, contention or problem.contention).widest
-    if len(arrival) * widest * draws > EVENTS_MOST:
+    if len(arrival) * widest * samples > EVENTS_MOST:
         return None
-    drawn = draw(problem.uncertainty, draws, draw_seed)
+    drawn = draw(problem.uncertainty, samples, draw_seed)
     finish = finishes(plan, drawn.of_devices(plan), drawn.routes, arrival, contention=contention)
     return Spread(
-        interval((finish - arrival).mean(axis=1)), interval(finish.max(axis=1)), draws, draw_seed
+        interval((finish - arrival).mean(axis=1)), interval(finish.max(axis=1)), samples, draw_seed
     )
 
 
@@ -277,12 +277,44 @@ def draw(uncertainty: Uncertainty, count: int = DRAWS, seed: int = 0) -> Draws:
     """
     sources, devices = len(uncertainty.sources), len(uncertainty.devices)
     every = normals(count, sources + devices, seed)
-    z = every[:, :sources]
-    return Draws(
-        np.exp(z @ uncertainty.devices.T),
-        np.exp(np.einsum("ns,pqs->npq", z, uncertainty.routes)),
-        every[:, sources:],
-    )
+    return _factors(uncertainty, every[:, :sources], every[:, sources:])
+
+
+def _factors(uncertainty: Uncertainty, z: NDArray[np.float64], parts: NDArray[np.float64]) -> Draws:
+    routes = np.einsum("ns,pqs->npq", z, uncertainty.routes)
+    return Draws(np.exp(z @ uncertainty.devices.T), np.exp(routes), parts)
+
+
+def draw_together(problems: Sequence[Problem], count: int = DRAWS, seed: int = 0) -> list[Draws]:
+    """Return `count` samples of each problem, with common random numbers.
+
+    A device family, a kind of device or a kind of link that several problems have is off by the
+    same in all of them; the k-th device of a kind has the same number for its parts. Of one
+    problem these are the samples of ``draw``.
+
+    Complexity: O(N S (P^2 + log N)) for the S sources of all problems.
+    """
+    known = [problem.uncertainty for problem in problems]
+    sources = {name: None for one in known for name in one.sources}
+    kinds = [_counted([one.of for one in problem.evidence]) for problem in problems]
+    columns = {
+        name: at
+        for at, name in enumerate((*sources, *{kind: None for own in kinds for kind in own}))
+    }
+    every = normals(count, len(columns), seed)
+    return [
+        _factors(
+            one,
+            every[:, [columns[name] for name in one.sources]],
+            every[:, [columns[kind] for kind in own]],
+        )
+        for one, own in zip(known, kinds, strict=True)
+    ]
+
+
+def _counted(names: Sequence[str]) -> list[tuple[str, int]]:
+    """Names, each with how many equal ones stand before it."""
+    return [(name, names[:at].count(name)) for at, name in enumerate(names)]
 
 
 def normals(count: int, sources: int, seed: int) -> NDArray[np.float64]:

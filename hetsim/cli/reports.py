@@ -33,16 +33,16 @@ CHOSEN = "chosen"
 """The folder of a recommendation's files in commands, where none was named."""
 
 OF_SEARCH = (
-    "--catalog", "--max-devices", "--objective", "--price", "--tariff", "--lifetime", "--survive",
-    "--requests", "--draws", "--demand", "--certificate", "--out", "--faster",
+    "--catalog", "--max-devices", "--objective", "--price", "--tariff", "--depreciation",
+    "--survive", "--requests", "--samples", "--demand", "--certificate", "--out", "--speedup",
 )  # fmt: skip
-"""Options of ``recommend`` that ``simulate`` does not have of its answer."""
+"""Options of a search for hardware that ``simulate`` lacks or reads from its answer."""
 
 PLACED = "placed.yaml"
 """The file of a placement in commands, where none was named."""
 
-OF_PLACING = ("--strategy", "--placements", "--batching", "--routing", "--out", "--faster")
-"""Options of ``place`` that ``simulate`` does not have of its answer."""
+OF_PLACING = ("--strategy", "--placements", "--batching", "--routing", "--out", "--speedup")
+"""Options of a search for a placement that ``simulate`` lacks or reads from its answer."""
 
 OUTAGES = ("--survive", "--availability", "--available")
 """Options that ask more of a deployment than one run says."""
@@ -61,7 +61,7 @@ def report_of_service(
     invocation = current()
     from_file = load.workload is not None
     # A command says a factor on the file, or the rate itself.
-    workload = workload_of(replace(load, faster=None if from_file else load.faster))
+    workload = workload_of(replace(load, speedup=None if from_file else load.speedup))
 
     def pictures() -> Record:
         with invocation.progress("playing other rates") as tell:
@@ -73,7 +73,7 @@ def report_of_service(
                 platform,
                 from_file=from_file,
                 gone=OUTAGES,
-                own=(load.faster or 1.0) if from_file else 1.0,
+                own=(load.speedup or 1.0) if from_file else 1.0,
                 answer=service,
                 tell=tell,
             )
@@ -163,7 +163,7 @@ def _options(load: Load, named: Mapping[str, Deployment], row: Carried) -> list[
     found = [] if load.plan is not None else ["--strategy", served.strategy]
     batching = served.dynamic_batching
     if batching is not None:
-        found += ["--batching", f"{batching.max_batch_size}:{batching.max_queue_delay_us}"]
+        found += ["--batching", f"{batching.max_batch_size}:{batching.max_queue_delay_us}us"]
     return found
 
 
@@ -172,7 +172,7 @@ def report_of_recommendation(
     comes: Workload,
     record: Mapping[str, Any],
     *,
-    faster: float | None,
+    speedup: float | None,
     out: Path | None,
     budget: int,
 ) -> None:
@@ -190,7 +190,7 @@ def report_of_recommendation(
         folder = out or Path(CHOSEN)
         files = ["--platform", str(folder / "platform.yaml")]
         files += ["--deployment", str(folder / "deployment.yaml")]
-        rates = _at_other_rates("recommend", comes, best.service, best.platform, faster or 1.0,
+        rates = _at_other_rates(comes, best.service, best.platform, speedup or 1.0,
                                 files, OF_SEARCH, folder)  # fmt: skip
         return {"vectors": vectors, "rates": [rates]}
 
@@ -209,10 +209,10 @@ def report_of_placement(
     def pictures() -> Record:
         if service is None:
             return {}
-        comes = workload_of(replace(load, faster=None))
+        comes = workload_of(replace(load, speedup=None))
         file = out or Path(PLACED)
         row = _at_other_rates(
-            "place", comes, service, found.platform, load.faster or 1.0,
+            comes, service, found.platform, load.speedup or 1.0,
             ["--deployment", str(file)], OF_PLACING, file,
         )  # fmt: skip
         return {"rates": [row]}
@@ -221,7 +221,6 @@ def report_of_placement(
 
 
 def _at_other_rates(
-    verb: str,
     comes: Workload,
     service: Service,
     platform: Platform,
@@ -248,7 +247,7 @@ def _at_other_rates(
             own=start,
             tell=tell,
         )
-    row["leave"] = plain(join([*without(invocation.command, verb), "--out", str(out)]))
+    row["leave"] = plain(join([*without(invocation.command, "recommend"), "--out", str(out)]))
     return row
 
 

@@ -13,6 +13,11 @@ HOURS_A_YEAR = 365.25 * 24
 ASKED = "as asked"
 """The source of what a user gives."""
 
+OFFER_KINDS = ("launch", "list", "retailer", "cloud", "parts")
+"""Price at launch, on the maker's price list, of a shop, of a cloud on demand; sum of parts."""
+CHECKED = ("page", "no")
+"""Whether the page that states a price was read, or its address and price are from memory."""
+
 _TEXT = re.compile(r"([0-9.]+)(?:/h|/([0-9.]+)y)?")
 
 
@@ -43,17 +48,56 @@ class Price:
         """Whether it is paid for by the hour."""
         return self.usd_per_hour is not None
 
-    def hourly_usd(self, lifetime_years: float | None = None) -> float | None:
+    def hourly_usd(self, depreciation_years: float | None = None) -> float | None:
         """Return what an hour costs; None where it is bought for nobody knows how long.
 
         Bought, its price is spread evenly over all hours of its years, in use or not.
         """
         if self.usd_per_hour is not None:
             return self.usd_per_hour
-        years = self.years if lifetime_years is None else lifetime_years
+        years = self.years if depreciation_years is None else depreciation_years
         if years is None or self.usd is None:
             return None
         return self.usd / (years * HOURS_A_YEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A product for sale or a machine for rent, with the month and the page of its price.
+
+    Attributes
+    ----------
+    name : str
+        Platform or device of the catalog that it buys.
+    covers : tuple of str
+        Devices of the catalog that are part of the product.
+    what : str
+        The product as sold.
+    month : str
+        Of the price: YYYY-MM.
+    kind : str
+        One of ``OFFER_KINDS``.
+    checked : str
+        One of ``CHECKED``.
+    machine : str, optional
+        Of rent: the provider's name of the machine, the region and the terms.
+    """
+
+    name: str
+    covers: tuple[str, ...]
+    what: str
+    month: str
+    kind: str
+    checked: str
+    source: str
+    usd: float | None = None
+    usd_per_hour: float | None = None
+    machine: str | None = None
+
+    @property
+    def price(self) -> Price:
+        """The price alone."""
+        return Price(self.usd_per_hour, self.usd, None, self.month, self.source)
 
 
 def parse_price(text: str) -> Price:

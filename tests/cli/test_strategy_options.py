@@ -163,9 +163,9 @@ def test_a_saved_plan_is_an_affinity_of_every_verb(
 
 
 def test_a_strategy_tells_its_options(cli: Cli) -> None:
-    table = cli("strategies", "local-search").stdout
+    table = cli("compare", "--strategies", "local-search").stdout
     assert "latency or throughput, latency unless given" in " ".join(table.split())
-    record = told(cli("strategies", "local-search", "--json"))
+    record = told(cli("compare", "--strategies", "local-search", "--json"))
     assert {
         "name": "seed",
         "type": "whole number",
@@ -174,9 +174,9 @@ def test_a_strategy_tells_its_options(cli: Cli) -> None:
     } in record["options"]
     assert record["promises"] == ["latency", "throughput"]
     assert "Of the moves." in " ".join(table.split())
-    rules = cli("strategies", "compact").stdout
+    rules = cli("compare", "--strategies", "compact").stdout
     assert "min_nodes" in rules
     assert "each group is weakly connected" in rules
-    unknown = cli("strategies", "local-serch")
+    unknown = cli("compare", "--strategies", "local-serch")
     assert unknown.exit_code == 2
     assert "did you mean 'local-search'" in unknown.stderr

@@ -11,7 +11,7 @@ import hetsim
 from cli_calls import Cli
 from hetsim.analysis.sustaining import Sustaining
 
-ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--draws", 20)
+ASKED = ("zoo:resnet18", "--platform", "laptop", "--strategy", "multi:cpu,gpu", "--samples", 20)
 
 
 def problem() -> hetsim.Problem:
@@ -52,7 +52,7 @@ def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
     assert record["sustained"] is True
     (row,) = (row for row in record["rows"] if row["strategy"] == "multi:cpu,gpu")
     expected = hetsim.compare(
-        problem(), ["multi:cpu,gpu"], objective="throughput", sustained=True, draws=0
+        problem(), ["multi:cpu,gpu"], objective="throughput", sustained=True, samples=0
     ).rows[0]
     assert row["cost_s"] == expected.cost_s
     assert row["slower"]["power"] > 1
@@ -66,7 +66,7 @@ def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
 @pytest.mark.parametrize("verb", ["compare", "simulate"])
 def test_a_platform_that_states_nothing_says_so(cli: Cli, verb: str) -> None:
     asked = (verb, "zoo:squeezenet", "--platform", "workstation", "--strategy", "heft")
-    shown = cli(*asked, "--sustained", "--draws", 0)
+    shown = cli(*asked, "--sustained", "--samples", 0)
     assert shown.exit_code == 0, shown.stderr
     assert "no slowdown: the platform states no shared power or memory limit" in shown.stdout
 

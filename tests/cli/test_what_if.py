@@ -39,7 +39,7 @@ def test_every_report_says_what_is_supposed(cli: Cli, model: Path, verb: tuple[s
 
 
 def test_the_answer_as_it_is_stands_beside(cli: Cli, model: Path) -> None:
-    words = ("simulate", model, *LAPTOP, "--strategy", "single:cpu", "--draws", "0")
+    words = ("simulate", model, *LAPTOP, "--strategy", "single:cpu", "--samples", "0")
     faster = (*words, "--what-if", "cpu.speed x2")
     record = told(cli(*faster, "--json"))
     found = record["what_if"]
@@ -55,7 +55,7 @@ def test_the_answer_as_it_is_stands_beside(cli: Cli, model: Path) -> None:
 
 
 def test_a_comparison_stands_beside_and_says_what_moved(cli: Cli, model: Path) -> None:
-    words = ("compare", model, *LAPTOP, "--strategy", "single", "--draws", "0")
+    words = ("compare", model, *LAPTOP, "--strategy", "single", "--samples", "0")
     record = told(cli(*words, "--what-if", "cpu.speed x1000", "--json"))
     found = record["what_if"]
     plain = told(cli(*words, "--json"))
@@ -67,7 +67,7 @@ def test_a_comparison_stands_beside_and_says_what_moved(cli: Cli, model: Path) -
 
 
 def test_what_changes_nothing_is_said(cli: Cli, model: Path) -> None:
-    shown = cli("simulate", model, *LAPTOP, "--draws", "0", "--what-if", "npu.memory x1",
+    shown = cli("simulate", model, *LAPTOP, "--samples", "0", "--what-if", "npu.memory x1",
                 "--what-if", "npu.efficiency.conv /2")  # fmt: skip
     assert "what if 'npu.memory x1': it is so already, and changes nothing" in shown.stderr
     text = " ".join(shown.stdout.split())
@@ -76,7 +76,7 @@ def test_what_changes_nothing_is_said(cli: Cli, model: Path) -> None:
 
 
 def test_a_platform_on_which_only_the_supposed_has_a_plan(cli: Cli, model: Path) -> None:
-    words = ("simulate", model, *LAPTOP, "--strategy", "single:gpu", "--draws", "0")
+    words = ("simulate", model, *LAPTOP, "--strategy", "single:gpu", "--samples", "0")
     small = ("--what-if", "gpu.memory =1B")
     assert cli(*words, *small).exit_code == 4
     gone = cli(*words, "--without", "gpu")
@@ -116,7 +116,7 @@ def test_a_measured_device_follows_no_figure(model: Path) -> None:
 
     platform = hetsim.what_if(hetsim.load_platform("laptop"), "npu.speed x2")
     assert platform.supposed is not None
-    with pytest.raises(hetsim.UsageError, match="'npu' has a profile"):
+    with pytest.raises(hetsim.errors.UsageError, match="'npu' has a profile"):
         _check_supposed({"npu": None}, platform.supposed)  # type: ignore[dict-item]
     _check_supposed({"cpu": None}, platform.supposed)  # type: ignore[dict-item]
 
@@ -162,7 +162,7 @@ def test_a_plan_of_another_state_of_the_platform_is_not_served(
     ids=" ".join,
 )  # fmt: skip
 def test_what_would_move_an_answer(cli: Cli, model: Path, words: tuple[str, ...]) -> None:
-    load = () if "--rate" in words else ("--draws", "0")
+    load = () if "--rate" in words else ("--samples", "0")
     asked = (words[0], model, *words[1:], *load, *LAPTOP, "--sensitivities")
     (found,) = told(cli(*asked, "--json"))["sensitivities"]
     assert len(found["changes"]) == 3 + 2 * 3

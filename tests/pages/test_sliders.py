@@ -104,7 +104,7 @@ def check_stops(
 WAYS = [
     ("--strategy", "single:cpu"),
     ("--strategy", "heft", "--instances", "2"),
-    ("--strategy", "single:cpu", "--batching", "4:200"),
+    ("--strategy", "single:cpu", "--batching", "4:200us"),
     ("--strategy", "single:npu", "--arrivals", "gamma:2.5"),
     ("--strategy", "heft", "--arrivals", "burst:4"),
     ("--strategy", "single:cpu", "--arrivals", "constant"),
@@ -144,12 +144,14 @@ seed: {seed}
 
 
 @sweep(
-    "verb, seed", quick=[("place", 0)], full=[*(("place", k) for k in range(4)), ("simulate", 4)]
+    "verb, seed",
+    quick=[("recommend", 0)],
+    full=[*(("recommend", k) for k in range(4)), ("simulate", 4)],
 )
 def test_rates_of_several_streams(
     verb: str, seed: int, folder: Path, opened: Open, compared: Compared
 ) -> None:
-    """By ``--faster``, of the files that the page says how to leave."""
+    """By ``--speedup``, of the files that the page says how to leave."""
     rng = random.Random(500 + seed)
     path, file, out = (folder / f"{verb}{seed}{end}" for end in (".html", ".yaml", ".out.yaml"))
     asked = {
@@ -157,7 +159,7 @@ def test_rates_of_several_streams(
         "limit": rng.choice([0.4, 1]), "requests": rng.choice([500, 2000]), "seed": seed,
     }  # fmt: skip
     file.write_text(STREAMS.format(**asked))
-    more = ("--placements", 2, "--out", out) if verb == "place" else ()
+    more = ("--placements", 2, "--out", out) if verb == "recommend" else ()
     hetsim(
         verb, "--workload", file, "--platform", folder / "pair.yaml", "--report", path, *more,
         codes=(0, 5, 6),
@@ -181,7 +183,7 @@ def test_speeds_of_devices_under_a_plan_that_is_kept(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pair.yaml").write_text(CPU_AND_NPU)
     onnx.save(unlike_branches(3), tmp_path / "branches.onnx")
-    words = ("branches.onnx", "--platform", "pair.yaml", "--strategy", "heft", "--draws", "0")
+    words = ("branches.onnx", "--platform", "pair.yaml", "--strategy", "heft", "--samples", "0")
     hetsim(verb, *words, "--report", "page.html")
     data = island_of(tmp_path / "page.html")["pictures"]["speeds"]
     assert data["leave"][-2:] == ["--out", "kept"]

@@ -206,6 +206,10 @@ def test_the_command_tells_of_points_failures_and_the_front(
     assert "points 16, 16 computed" in text
     assert "failed 8; each row has its error 4 points: 'npu' does not support" in text
     assert "the Pareto front of latency_s (least) and energy_j (least) has " in text
+    # The table has each row of the grid, in its order.
+    lines = [line.split() for line in cli(*words).stdout.splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "out/rows.jsonl").read_text().splitlines()]
+    assert [line[-1] for line in lines[-16:]] == [row["kind"] or "-" for row in rows]
     record = json.loads(cli(*words, "--json", "--front", "p99_s").stdout)
     counts = [record[name] for name in ("points", "answered", "known", "failed")]
     assert counts == [16, 0, 16, 8]
@@ -217,8 +221,8 @@ def test_the_command_tells_of_points_failures_and_the_front(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "no grid is given"),
-        (("g.yaml",), "nothing says where the rows go"),
+        ((), "GRID.yaml is missing"),
+        (("g.yaml",), "--out is missing"),
         (("g.yaml", "-o", "x"), "g.yaml: no such file"),
     ],
 )

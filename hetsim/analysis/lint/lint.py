@@ -11,6 +11,7 @@ from hetsim.analysis.lint.finders import links, precision, refused, split, tiny,
 from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
 from hetsim.core import checks
 from hetsim.core.progress import part
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
@@ -84,8 +85,8 @@ class Finding:
         return self.gain_s / self.before_s if self.before_s > 0 else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Lint:
+@dataclass(frozen=True, eq=False, repr=False)
+class Lint(Result):
     """Findings in the plan of a strategy.
 
     Attributes

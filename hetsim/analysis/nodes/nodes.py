@@ -15,6 +15,7 @@ from hetsim.analysis.nodes.files import What, csv_text, form_of, model_explorer_
 from hetsim.analysis.nodes.record import nodes_record
 from hetsim.analysis.what_if import supposed_seconds
 from hetsim.core import checks
+from hetsim.core.result import Result
 from hetsim.core.text import to_json
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
@@ -22,7 +23,7 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import Template, template_of
 
 
-class Nodes(Facts):
+class Nodes(Result, Facts):
     """Facts of each node, and their files.
 
     Its fields are those of ``hetsim.analysis.nodes.facts.Facts``, where each is described.

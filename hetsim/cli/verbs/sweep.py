@@ -1,4 +1,4 @@
-"""``hetsim sweep``: every point of a grid, a row each."""
+"""``hetsim sweep``: a grid of questions, one row of answers for each point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from hetsim.cli.options.question import address_option
 from hetsim.errors import UsageError
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim sweep grid.yaml -o answers",
+         "Answer every point; run again, it goes on where it ended."),
+        ("hetsim sweep grid.yaml -o answers --front p99_s,energy_per_1000_j",
+         "Which points are on the Pareto front of P99 and energy?"),
+        ("hetsim sweep --schema",
+         "Print the JSON Schema of a grid's file."),
+    ),
+)  # fmt: skip
 @click.argument("file", metavar="GRID.yaml", required=False)
 @click.option(
     "-o",
@@ -22,22 +32,22 @@ from hetsim.errors import UsageError
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of the rows; what is there already is not asked again.",
+    help="Folder of the rows; points that it holds are not answered again.",
 )
 @click.option(
     "--executor",
     type=click.Choice(["ray", "threads"]),
     default="ray",
     show_default=True,
-    help="Ray tasks on all cores, or one point after another in a thread of this process.",
+    help="Answer points as Ray tasks on all cores, or one by one in this process.",
 )
 @address_option
 @click.option(
     "--front",
     metavar="COLUMN[:min|max],...",
-    help="Show the Pareto front of these columns, e.g. p99_s,energy_per_1000_j.",
+    help="Show the Pareto front of these columns in place of all rows, e.g. p99_s,energy_j.",
 )
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a grid's file, and end.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of grid files.")
 @report_options
 @json_option
 @common_options
@@ -49,11 +59,10 @@ def sweep(
     front: str | None,
     schema: bool,
 ) -> None:
-    """Answer every point of a grid: models, platforms, strategies, precisions, what comes.
+    """Answer every point of a grid of models, platforms, strategies, precisions and workloads.
 
-    A row a point goes to DIR/rows.jsonl, in the order of the grid; a point that fails has its
-    error in its row. A sweep that was ended goes on where it was, and what was answered is not
-    asked again.
+    Each point is one row of DIR/rows.jsonl, in the order of the grid, with its answer or its
+    error. A sweep that was interrupted continues where it stopped.
     """
     from hetsim.cli.files import check_targets
     from hetsim.cli.reports import report_of_sweep
@@ -66,9 +75,11 @@ def sweep(
         invocation.show_json(grid_schema())
         return
     if file is None:
-        raise UsageError("no grid is given", hint="give GRID.yaml; --schema prints what it may say")
+        raise UsageError(
+            "GRID.yaml is missing", hint="give a grid file; --schema prints its format"
+        )
     if folder is None:
-        raise UsageError("nothing says where the rows go", hint="give -o DIR")
+        raise UsageError("--out is missing", hint="give the folder for the rows, -o DIR")
     check_targets()
     wishes = [] if front is None else front.split(",")
     grid = load_grid(file)

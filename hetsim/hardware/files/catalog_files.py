@@ -10,7 +10,7 @@ from typing import Literal
 
 from hetsim.errors import PlatformError, nearest
 
-Sort = Literal["device", "platform", "link", "fitted", "kin"]
+Sort = Literal["device", "platform", "link", "fitted", "kin", "prices"]
 
 _FOLDERS: Mapping[Sort, str] = {
     "device": "",
@@ -18,6 +18,7 @@ _FOLDERS: Mapping[Sort, str] = {
     "link": "links",
     "fitted": "fitted",
     "kin": "fitted/kin",
+    "prices": "prices",
 }
 _INSTALLED = Path(__file__).parents[1] / "devices"
 _CHECKOUT = Path(__file__).parents[3] / "devices"

@@ -19,6 +19,7 @@ from pydantic import (
 from hetsim.hardware.files.catalog_files import Sort
 from hetsim.hardware.files.device_schema import DeviceModel, PriceModel
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel, Precision
+from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.schema import (
     Figure,
     FractionFigure,
@@ -168,5 +169,6 @@ MODELS: Mapping[Sort, type[BaseModel]] = {
     "platform": PlatformModel,
     "fitted": FittedModel,
     "kin": KinModel,
+    "prices": PricesModel,
 }
 """What each sort of file may say."""

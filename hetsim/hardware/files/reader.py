@@ -32,10 +32,12 @@ from hetsim.hardware.files.platform_schema import (
     PlatformModel,
     overridden,
 )
+from hetsim.hardware.files.prices_schema import offers_by_name
 from hetsim.hardware.files.schema import Broken, broken, parse, read_file
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Kin, Limits
+from hetsim.hardware.price import Price
 from hetsim.hardware.routes import unreached
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, SharedMemory
 from hetsim.hardware.variants import by_runtime, executing, rescaled
@@ -143,7 +145,24 @@ def _memory_complaints(source: Source, entries: Any, devices: Collection[str]) -
 def read_device(path: Path, shown: str) -> DeviceSpec:
     """Return the device that the file at `path` describes; `shown` is its name in errors."""
     model = _read(DeviceModel, path, shown)
-    return of_its_kin(model.to_spec(model.name or path.stem), model, path, shown)
+    spec = of_its_kin(model.to_spec(model.name or path.stem), model, path, shown)
+    return _with_list_price(spec, path)
+
+
+def _with_list_price(spec: DeviceSpec, path: Path) -> DeviceSpec:
+    """Return a device of the catalog with its purchase price, where its file states none."""
+    if spec.price is not None or not in_catalog(path):
+        return spec
+    mine = (one for one in offers_by_name().get(path.stem, ()) if one.name == path.stem)
+    return dataclasses.replace(
+        spec, price=next((one.price for one in mine if one.usd is not None), None)
+    )
+
+
+def _platform_price(name: str, path: Path) -> Price | None:
+    """Return the price of a platform of the catalog: that of its first offer."""
+    offers = offers_by_name().get(name, ()) if in_catalog(path) else ()
+    return next((one.price for one in offers if one.name == name), None)
 
 
 def read_link(path: Path, shown: str) -> LinkModel:
@@ -218,7 +237,11 @@ def read_platform(path: Path, shown: str, given: str) -> Platform:
     """Return the platform that the file at `path` describes."""
     source = read_yaml(path, shown)
     if describes_device(source.data):
-        return alone(read_device(path, shown), given)
+        spec = read_device(path, shown)
+        lone = alone(spec, given)
+        if spec.price is None:
+            return dataclasses.replace(lone, price=_platform_price(path.stem, path))
+        return lone
     platform, wrong = survey(source, given)
     if platform is None:
         raise wrong[0].whole
@@ -286,7 +309,9 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             for memory in model.memories
         ),
         power_provenance=("estimate", "") if model.power_w is None else model.power_w.stated,
-        price=None if model.price is None else model.price.to_price(),
+        price=_platform_price(source.path.stem, source.path)
+        if model.price is None
+        else model.price.to_price(),
     )
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
@@ -368,6 +393,8 @@ class _Parts:
                 line = self.source.line(at)
                 self.complaints.append(Complaint(line, str(error.what), error.hint or ""))
                 return None
+        if path is not None:
+            spec = _with_list_price(spec, path[0])
         for key, given, variant in (
             ("runtime", use.runtime, by_runtime),
             ("execute", use.execute, executing),

@@ -72,12 +72,12 @@ MOST_GIVEN = 2**24
     objective=checks.one_of(*AIMS),
     max_devices=checks.whole(1, MOST),
     most_requests=checks.whole(1),
-    draws=checks.whole(0, MOST_DRAWS),
+    samples=checks.whole(0, MOST_DRAWS),
     prices=checks.mapping(
         checks.text, checks.either(checks.instance("hetsim.hardware.price:Price"), checks.text)
     ),
     tariff_usd_per_kwh=checks.number(least=0),
-    lifetime_years=checks.number(above=0),
+    depreciation_years=checks.number(above=0),
     demand=checks.text,
     losses=checks.whole(0, MOST_LOSSES),
 )
@@ -89,9 +89,9 @@ def recommend(
     max_devices: int = MAX_DEVICES,
     prices: Mapping[str, Price | str] | None = None,
     tariff_usd_per_kwh: float | None = None,
-    lifetime_years: float | None = None,
+    depreciation_years: float | None = None,
     most_requests: int = BUDGET,
-    draws: int | None = None,
+    samples: int | None = None,
     demand: str | None = None,
     losses: int = 0,
 ) -> Recommendation:
@@ -117,11 +117,11 @@ def recommend(
         How many there are at most, hosts not counted.
     prices : mapping of str to Price or str, optional
         By kind or a pattern of kinds, e.g. ``{"rock-5b": "150/3y"}``; before what files say.
-    tariff_usd_per_kwh, lifetime_years : float, optional
+    tariff_usd_per_kwh, depreciation_years : float, optional
         For what is bought.
     most_requests : int
         Drawn requests after which a run ends undecided.
-    draws : int, optional
+    samples : int, optional
         Monte Carlo samples of what figures may be off by, in which the answer and what is near it
         are asked again, see ``doubt``; 0: none. Absent: the answer alone, in SAMPLES of them.
     demand : str, optional
@@ -146,7 +146,7 @@ def recommend(
             for name, price in (prices or {}).items()
         },
         tariff_usd_per_kwh,
-        lifetime_years,
+        depreciation_years,
     )
     return recommended(
         workload,
@@ -155,7 +155,7 @@ def recommend(
         max_devices=max_devices,
         terms=terms,
         budget=most_requests,
-        draws=draws,
+        samples=samples,
         demand=AS_SAID if demand is None else demand_of_text(demand),
         losses=losses,
     )
@@ -170,7 +170,7 @@ def recommended(
     terms: Prices,
     asked: Asked | None = None,
     budget: int = BUDGET,
-    draws: int | None = None,
+    samples: int | None = None,
     demand: Demand = AS_SAID,
     losses: int = 0,
 ) -> Recommendation:
@@ -192,15 +192,15 @@ def recommended(
     looked = survey(question, found.tests, cap)
     binding = binding_of(found, None if answer is None else answer.counts)
     doubt = None
-    if draws or demand != AS_SAID:
+    if samples or demand != AS_SAID:
         near = None
         if binding is not None:
             near = tuple(binding.counts.get(kind.name, 0) for kind in question.kinds)
         with stage():
             doubt = doubt_of(
-                found, workload, draws=draws or 1, demand=demand, budget=budget, near=near
+                found, workload, draws=samples or 1, demand=demand, budget=budget, near=near
             )
-    elif draws is None:
+    elif samples is None:
         with stage():
             doubt = chance_of(found, workload)
     return Recommendation(

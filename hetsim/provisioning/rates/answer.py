@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from hetsim.core import checks
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.provisioning.rates.search import CONFIDENCE
 from hetsim.simulation.service.resolution import Resolved
@@ -138,8 +139,8 @@ class Without:
     carried: Carried
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Capacity:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Capacity(Result):
     """How much a platform carries of a workload.
 
     Attributes
@@ -267,8 +268,8 @@ class DeviceShare:
     source: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Availability:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Availability(Result):
     """How much of the time a workload's objectives hold.
 
     Between `low` and `high`, one where nothing is undecided. The likeliest states come first;
@@ -389,8 +390,8 @@ class Loss:
         return ORDER[self.answer], percentile.estimate_s / slo.latency_s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Survived:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Survived(Result):
     """Whether objectives hold without any one device, or any few, at `most`.
 
     Losses come worst first; the loss of `unused` devices changes nothing; `impossible` is why no

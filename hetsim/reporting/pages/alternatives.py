@@ -30,13 +30,13 @@ from hetsim.simulation.simulate import simulate
 from hetsim.workload.workload import Workload
 
 FLAGS = ("--force", "--json", "--quiet", "-q", "--debug", "--sensitivities", "--wide", "--run",
-         "--explain")  # fmt: skip
+         "--explain", "--max-rate")  # fmt: skip
 """Options without a value that do not affect an answer."""
 
-VALUES = ("--report", "--out", "--trace", "--certificate")
+VALUES = ("--report", "--out", "-o", "--trace", "--certificate")
 """Options with a value that only write files."""
 
-RATE = ("--rate", "--requests", "--duration", "--within", "--slo", "--faster", "--target-rate")
+RATE = ("--rate", "--requests", "--duration", "--within", "--slo", "--speedup", "--target-rate")
 """Options that a slider sets, or that set the length of a run."""
 
 
@@ -150,7 +150,7 @@ def _line(words: Sequence[str]) -> str:
 def _asked(workload: Workload, factor: float, rate_per_s: float, *, from_file: bool) -> list[str]:
     """Options for these requests at a factor on their rate."""
     if from_file:
-        return [] if factor == 1 else ["--faster", repr(factor)]
+        return [] if factor == 1 else ["--speedup", repr(factor)]
     [stream] = workload.streams
     limits = [f"p{slo.percentile:g}={slo.latency_s * 1e3:.12g}ms" for slo in stream.slos]
     rate = f"{factor * rate_per_s:.12g}"
@@ -282,11 +282,11 @@ def _speed_latency_s(plan: Plan, change: str, contention: Contention | None) -> 
 
 def _speed_commands(command: Sequence[str], verb: str) -> Record:
     """Commands that save the plan, and that simulate it."""
-    words = without(command, verb, ("--draws",))
+    words = without(command, verb, ("--samples",))
     if any(word.endswith(".json") for word in words[2:3]):
         return {"leave": None, "play": words}
     return {
-        "leave": [*words, "--draws", "0", "--out", KEPT],
+        "leave": [*words, "--samples", "0", "--out", KEPT],
         "play": ["hetsim", "simulate", f"{KEPT}/plan.json"],
     }
 
@@ -307,7 +307,7 @@ def vectors_picture(
     """Platforms that were tried, as ``tried``, and the cheapest at other prices, as ``prices``.
 
     Whether a platform meets does not depend on prices: the order in which they are tried does. Up
-    to MOST_PLAYED more platforms are played.
+    to MOST_PLAYED more platforms are played, none where `budget` is 0.
     """
     question = found.found.question
     known = {one.counts: one for one in found.found.tried}
@@ -315,7 +315,7 @@ def vectors_picture(
         if one is not None:
             known[one.counts] = one
     prices: list[Record] = []
-    if question.aim == "cost" and question.given:
+    if question.aim == "cost" and question.given and budget:
         prices = _at_other_prices(found, known, budget, tell)
     answer = found.found.answer
     rows = sorted(known.values(), key=lambda one: question.key(one.counts))

@@ -82,7 +82,7 @@ def answer_island(
         made |= front_picture(pictures["vectors"]["tried"], record["unit"])
     made |= load_picture(pictures.get("rates", []))
     if printed is not None:
-        made["printed"] = list(_parts(printed))
+        made["printed"] = list(parts(printed))
     pictures = {**made, **pictures}
     say = verdict_of(record)
     sure = record.get("verdict", {}).get("sure") or ""
@@ -123,6 +123,7 @@ MAIN = {
     "lint": "findings",
     "nodes": "units",
     "place": "placed",
+    "platforms": "platforms",
     "recommend": "front",
     "sweep": "points",
 }
@@ -134,6 +135,8 @@ CAPTION = {
     "lint": "Latency after the change that removes each finding.",
     "nodes": "Nodes that each device supports, or the time of its nodes in the plan.",
     "place": "Utilization of devices and links at the highest demand that the placement sustains.",
+    "platforms": "Boards and machines, then single devices in orange, each by its best plan with "
+    "its 80 % interval over Monte Carlo samples; the fastest is green.",
     "recommend": "Simulated platforms by cost and latency of the tightest objective: filled points "
     "meet it, hollow ones are undecided, crosses miss it. Other platforms are ruled out by proof "
     "or cost more.",
@@ -169,11 +172,11 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
     return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
 
 
-def _parts(report: RenderableType) -> Iterator[Record]:
-    """What a terminal prints as plain data: texts, and tables with their cells' lines."""
+def parts(report: RenderableType) -> Iterator[Record]:
+    """Yield what a terminal prints as plain data: texts, and tables with their cells' lines."""
     if isinstance(report, Group):
         for one in report.renderables:
-            yield from _parts(one)
+            yield from parts(one)
     elif isinstance(report, Printed):
         yield _printed_table(report)
     elif str(report).strip():

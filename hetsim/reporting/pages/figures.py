@@ -123,10 +123,12 @@ def bars(
     unit: Literal["seconds", "share", "count"],
     line: float | None = None,
     line_text: str = "",
+    dots: bool = False,
 ) -> list[Record]:
     """Return the figure of some bars, the first on top; none where none has a value.
 
     `axis`: the name of the value, without its unit; `line`: a limit, with its name.
+    `dots`: dots on a logarithmic axis of seconds, for figures over several powers of ten.
     """
     rows = [row for row in given if row.value is not None][:BARS_MOST]
     if not rows:
@@ -134,7 +136,9 @@ def bars(
     alt = f"{axis}: {', '.join(f'{row.name} {row.text}' for row in rows)}"
     rows.reverse()
     largest = max([*(max(row.value or 0.0, row.high or 0.0) for row in rows), line or 0.0])
-    step, scaled = time_unit(largest) if unit == "seconds" else (0.01 if unit == "share" else 1, "")
+    step, scaled = (0.01 if unit == "share" else 1.0), ""
+    if unit == "seconds" and not dots:
+        step, scaled = time_unit(largest)
     values = [(row.value or 0.0) / step for row in rows]
     highs = [
         at if row.high is None else row.high / step for row, at in zip(rows, values, strict=True)
@@ -184,6 +188,12 @@ def bars(
         "yaxis": {"tickvals": places, "ticktext": names,
                   "zeroline": False, "showgrid": False},
     }  # fmt: skip
+    if dots:
+        kept = ("y", "x", "customdata", "hovertemplate", "error_x")
+        trace = {key: trace[key] for key in kept if key in trace}
+        marker = {"color": [row.colour for row in rows], "size": 11}
+        trace |= {"type": "scatter", "mode": "markers", "marker": marker}
+        layout["xaxis"] = {"title": {"text": axis}, **logarithmic([*lows, *highs])}
     if line is not None:
         layout["margin"] = {"t": 34}
         layout["shapes"] = [rule("x", line, "--bad")]

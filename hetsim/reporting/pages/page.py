@@ -214,7 +214,7 @@ def _rendered(island: Island, left_out: Sequence[str]) -> str:
         left_out=left_out,
         title=told(island.title),
         policy=policy,
-        css=Markup(_asset("page.css")),
+        css=Markup(asset("page.css")),
         data=Markup(island.text()),
         script=Markup(script),
         packed=Markup(library),
@@ -231,7 +231,7 @@ def _template() -> jinja2.Template:
     environment.filters["told"] = told
     environment.filters["bound"] = _bound
     environment.filters["options"] = _options
-    return environment.from_string(_asset("page.html"))
+    return environment.from_string(asset("page.html"))
 
 
 def _bound(text: str) -> str:
@@ -248,7 +248,7 @@ def _options(text: str) -> Markup:
 def _script() -> str:
     """The page's script, those of views, and the line that starts them; comments left out."""
     views = sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
-    parts = (_asset("page.js"), *(one.read_text(encoding="utf-8") for one in views))
+    parts = (asset("page.js"), *(one.read_text(encoding="utf-8") for one in views))
     lines = (line.strip() for part in (*parts, "hetsim.start();\n") for line in part.splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</script" in text.lower() or "<!--" in text:
@@ -256,7 +256,8 @@ def _script() -> str:
     return text
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file that pages are made of."""
     return _assets().joinpath(name).read_text(encoding="utf-8")
 
 

@@ -21,6 +21,7 @@ TRACE = "trace.json"
 
 KINDS = {
     "hetsim-comparison/1": "compare",
+    "hetsim-platforms/1": "platforms",
     "hetsim-simulation/1": "simulate",
     "hetsim-service/1": "simulate",
     "hetsim-run/1": "run",

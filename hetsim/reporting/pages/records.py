@@ -73,20 +73,30 @@ class Change:
         return text if relative is None else f"{text} ({percent(relative, sign=True)})"
 
 
-def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Leaf]]:
+def leaves(
+    value: Any, path: tuple[str, ...] = (), *, lists: bool = False
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every figure and text of a record with its path. O(size).
 
     An entry of a list is called by what names it (its strategy, its name), so that another
-    order is no difference; by its place where nothing does, or two have one name.
+    order is no difference; by its place where nothing does, or two have one name. `lists`: one of
+    figures and texts alone stays a list.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from leaves(inner, (*path, str(key)))
+            yield from leaves(inner, (*path, str(key)), lists=lists)
+    elif (
+        lists
+        and isinstance(value, list)
+        and not any(isinstance(one, (dict, list)) for one in value)
+    ):
+        yield path, value
     elif isinstance(value, (list, tuple)):
         names = [_name(entry) for entry in value]
         unique = None not in names and len(set(names)) == len(names)
         for place, inner in enumerate(value):
-            yield from leaves(inner, (*path, str(names[place] if unique else place)))
+            name = str(names[place] if unique else place)
+            yield from leaves(inner, (*path, name), lists=lists)
     else:
         yield path, leaf(value)
 
@@ -172,6 +182,9 @@ HEADLINES: Mapping[str, Sequence[str]] = {
     "hetsim-comparison/1": (
         f"{_FIRST}strategy", f"{_FIRST}cost_s", "lower_bound_s", "best_single", "speedup_ceiling",
         "rows.*.cost_s",
+    ),
+    "hetsim-platforms/1": (
+        "verdict.fastest", f"{_FIRST}cost_s", "verdict.cheapest.to_buy", "verdict.cheapest.to_rent",
     ),
     "hetsim-simulation/1": _PLAYED,
     "hetsim-run/1": _PLAYED,

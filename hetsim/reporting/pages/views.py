@@ -91,6 +91,25 @@ def _strategies(record: Found) -> Record:
     return {"strategies": bars(rows, axis=counted, unit="seconds", line=bound, line_text=line)}
 
 
+def _platforms(record: Found) -> Record:
+    """Platforms by the cost of their plan with its interval, devices alone in orange."""
+    rows = [row for row in record["rows"] if row["feasible"]]
+    counted = "Latency" if record["objective"] == "latency" else "Time a request"
+    best = record["verdict"]["fastest"]
+    made = [
+        Bar(
+            row["name"],
+            row["cost_s"],
+            time_text(row["cost_s"]),
+            GREEN if row["name"] == best else ORANGE if row["alone"] else BLUE,
+            low=row["interval_s"] and row["interval_s"]["p10"],
+            high=row["interval_s"] and row["interval_s"]["p90"],
+        )
+        for row in sorted(rows, key=lambda row: (row["alone"], row["cost_s"]))
+    ]
+    return {"platforms": bars(made, axis=counted, unit="seconds", dots=True)}
+
+
 def _findings(record: Found) -> Record:
     made = [
         Bar(
@@ -192,6 +211,7 @@ def _queues(service: Found) -> list[Record]:
 
 VIEWS: Mapping[str, Callable[[Found], Record]] = {
     "hetsim-comparison/1": _strategies,
+    "hetsim-platforms/1": _platforms,
     "hetsim-lint/1": _findings,
     "hetsim-nodes/1": _units,
     "hetsim-placement/1": _placed,

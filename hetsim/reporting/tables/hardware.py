@@ -15,6 +15,7 @@ from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
+from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.schema import Figure
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
@@ -38,7 +39,7 @@ from hetsim.reporting.tables.question import (
 )
 from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
-from hetsim.reporting.words.text import ABSENT, count, errors_record, rate
+from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
@@ -247,20 +248,13 @@ def checked_line(checked: Checked) -> str:
         what = ", ".join(found.kernels)
     elif isinstance(found, KinModel):
         what = found.runtime
+    elif isinstance(found, PricesModel):
+        what = count(len(found.offers), "offer")
     else:
         what = "" if found is None else found.full_name
-    return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"
-
-
-def checked_record(checked: Checked) -> dict[str, Any]:
-    """Return the validation of a file as a record for ``to_json``."""
-    return {
-        "file": checked.file,
-        "valid": not checked.errors,
-        "sort": checked.sort,
-        "name": checked.name,
-        "errors": errors_record(checked.errors),
-    }
+    words = {"fitted": "fitted parameters", "kin": "device family", "prices": "price list"}
+    kind = words.get(checked.sort or "", checked.sort)
+    return f"{checked.file}: valid {kind} '{checked.name}' ({what})"
 
 
 def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:

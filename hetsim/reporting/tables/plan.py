@@ -44,6 +44,12 @@ def partition_report(partition: Partition) -> RenderableType:
     return stack(pairs(header), groups_table(problem, partition.groups))
 
 
+def plan_report(plan: Plan) -> RenderableType:
+    """Return the subgraphs of a plan, under what was asked."""
+    rows = [*question(plan.problem), *plan_rows(plan)]
+    return stack(pairs(rows), groups_table(plan.problem, plan.groups))
+
+
 def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
     """Return one row a group, in execution order."""
     headings = "#group", "device", "#nodes", "#time", "#receives", "#sends", "ops", "|first node"

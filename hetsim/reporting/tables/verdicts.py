@@ -35,6 +35,8 @@ def title(record: Found) -> str:
         served = record.get("measured", record)["served"]
         what = "Requests" if schema == "hetsim-service/1" else "A run under load"
         return f"{what} for {', '.join(str(one['model']) for one in served)}"
+    if schema == "hetsim-platforms/1":
+        return f"Boards and machines for {record['model']['name']}"
     problem = record["problem"]
     of = "" if problem is None else f" for {problem['name']}"
     if schema in ("hetsim-simulation/1", "hetsim-run/1"):

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_seconds
 from hetsim.reporting.words.console import pairs, stack, table
-from hetsim.reporting.words.text import ABSENT, count, errors_record
+from hetsim.reporting.words.text import ABSENT, count
 from hetsim.workload.arrivals import Closed, Replay
 from hetsim.workload.deployment import Deployment
 from hetsim.workload.failure import ByDevice, Failing
@@ -137,16 +137,6 @@ def checked_workload_line(checked: CheckedWorkload) -> str:
     elif isinstance(found, Deployment):
         what = ", ".join(served.model for served in found.models)
     return f"{checked.file}: valid {checked.sort} ({what})"
-
-
-def checked_workload_record(checked: CheckedWorkload) -> dict[str, Any]:
-    """Return the validation of a file as a record for ``to_json``."""
-    return {
-        "file": checked.file,
-        "valid": not checked.errors,
-        "sort": checked.sort,
-        "errors": errors_record(checked.errors),
-    }
 
 
 def _end(workload: Workload) -> str:

@@ -1,4 +1,4 @@
-"""``hetsim capacity``: its table, its record, and how it ends."""
+"""``hetsim simulate --max-rate``: its table, its record, and how it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ streams:
 @pytest.fixture
 def asked(model: Path, platform: Path) -> tuple[object, ...]:
     return (
-        *("capacity", model, "--platform", platform, "--strategy", "single:cpu"),
+        *("simulate", "--max-rate", model, "--platform", platform, "--strategy", "single:cpu"),
         *("--requests", 20_000),
     )
 
@@ -77,7 +77,16 @@ def test_a_trace_is_answered_exactly(
     monkeypatch.chdir(folder)
     (folder / "trace.csv").write_text(TRACE)
     (folder / "w.yaml").write_text(WORKLOAD)
-    words = ("capacity", "--workload", "w.yaml", "--platform", platform, "--strategy", "single:cpu")
+    words = (
+        "simulate",
+        "--max-rate",
+        "--workload",
+        "w.yaml",
+        "--platform",
+        platform,
+        "--strategy",
+        "single:cpu",
+    )
     result = cli(*words, "--batching", "2", "--json")
     assert result.exit_code == 0, result.stderr
     rows = {row["name"]: row for row in json.loads(result.stdout)["rows"]}
@@ -97,10 +106,10 @@ def test_a_trace_is_answered_exactly(
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
-        ((), 2, "nothing is asked of latencies"),
+        ((), 2, "--max-rate needs an objective"),
         (("--slo", "p90=1ms", "--arrivals", "often"), 2, "no kind of arrivals"),
         (("--slo", "fast"), 3, "is no objective"),
-        (("--slo", "p90=1ms", "--batching", "x"), 2, "MAX[:MICROSECONDS]"),
+        (("--slo", "p90=1ms", "--batching", "x"), 2, "MAX[:TIME]"),
         (("--slo", "p90=1ms", "--batching", "4"), 3, "cannot take batches"),
         (("--slo", "p90=1ms", "--strategy", "hefd"), 2, "did you mean 'heft'"),
         (("--slo", "p90=1ms", "--target-rate", "0"), 2, "target-rate"),

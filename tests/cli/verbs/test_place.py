@@ -1,4 +1,4 @@
-"""``hetsim place``: its tables, its record, the file that it leaves, and how it ends."""
+"""``hetsim recommend``: its tables, its record, the file that it leaves, and how it ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_tables_a_record_and_a_deployment(
     cli: Cli, asked: Path, dynamic_model: Path, platform: Path
 ) -> None:
     file = written(asked, dynamic_model)
-    words = ("place", "--workload", file, "--platform", platform, "--placements", 2)
+    words = ("recommend", "--workload", file, "--platform", platform, "--placements", 2)
     (asked / "deep").mkdir()
     out = asked / "deep" / "d.yaml"
     shown = cli(*words, "--batching", "2", "--out", out)
@@ -94,7 +94,7 @@ def test_how_it_ends(
 ) -> None:
     few = ("--requests", changes.pop("few")) if "few" in changes else ()
     words = ("--workload", written(asked, dynamic_model, **changes), "--platform", platform)
-    result = cli("place", *words, "--placements", 1, *few)
+    result = cli("recommend", *words, "--placements", 1, *few)
     assert result.exit_code == code, result.stderr
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
@@ -104,11 +104,11 @@ def test_how_it_ends(
 def test_what_is_missing_or_wrong(
     cli: Cli, asked: Path, dynamic_model: Path, platform: Path
 ) -> None:
-    none = cli("place", "--platform", platform)
+    none = cli("recommend", "--platform", platform)
     assert (none.exit_code, none.stdout) == (2, "")
     assert "give --workload FILE" in none.stderr
     file = written(asked, dynamic_model)
-    wrong = cli("place", "--workload", file, "--platform", platform, "--strategy", "hefd")
+    wrong = cli("recommend", "--workload", file, "--platform", platform, "--strategy", "hefd")
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert "did you mean 'heft'" in wrong.stderr
 
@@ -116,7 +116,7 @@ def test_what_is_missing_or_wrong(
 def test_beside_a_platform_that_nobody_has(
     cli: Cli, asked: Path, dynamic_model: Path, platform: Path
 ) -> None:
-    words = ("place", "--workload", written(asked, dynamic_model), "--platform", platform)
+    words = ("recommend", "--workload", written(asked, dynamic_model), "--platform", platform)
     words = (*words, "--placements", 1, "--strategy", "heft")
     shown = cli(*words, "--without", "npu")
     assert shown.exit_code == 0, shown.stderr
@@ -127,10 +127,10 @@ def test_faster_and_what_its_slider_names(
     cli: Cli, asked: Path, dynamic_model: Path, platform: Path
 ) -> None:
     """At twice the rate half the factor is left; a page holds the best, and both commands."""
-    words = ("place", "--workload", written(asked, dynamic_model), "--platform", platform)
+    words = ("recommend", "--workload", written(asked, dynamic_model), "--platform", platform)
     words = (*words, "--placements", 1, "--strategy", "heft")
     found = json.loads(cli(*words, "--json").stdout)
-    faster = cli(*words, "--faster", 2, "--json", "--out", "d.yaml", "--report", "p.html")
+    faster = cli(*words, "--speedup", 2, "--json", "--out", "d.yaml", "--report", "p.html")
     record = json.loads(faster.stdout)
     assert record["rate_per_s"] == 2 * found["rate_per_s"]
     assert record["factor"] == pytest.approx(found["factor"] / 2)
@@ -138,7 +138,7 @@ def test_faster_and_what_its_slider_names(
     curve = row["curve"]
     assert curve["factor"][curve["start"]] == 2
     command = shlex.split(curve["command"][curve["start"]])
-    assert command[-2:] == ["--faster", "2.0"]
+    assert command[-2:] == ["--speedup", "2.0"]
     played = cli(*command[1:], "--json")
     assert json.loads(played.stdout)["streams"] == record["service"]["streams"]
-    assert "--faster" in row["leave"]
+    assert "--speedup" in row["leave"]
