@@ -40,7 +40,7 @@ def test_long_paths_are_cut_to_the_longest_steps() -> None:
 
 def test_nothing_to_gain_is_said() -> None:
     text = shown(Problem.from_arrays(np.zeros((2, 1))), "single")
-    assert "simulated changes helps" in text
+    assert "No simulated change helps" in text
 
 
 def test_record_is_json_and_names_nodes() -> None:

@@ -99,7 +99,7 @@ def _named(problem: Problem, step: Step) -> str:
 
 def _changes_table(explanation: Explanation) -> RenderableType:
     if not explanation.changes:
-        return Text(f"None of {count(explanation.tried, 'simulated change')} helps.")
+        return Text("No simulated change helps.")
     return table(
         ("most helpful changes", "#then", "#saves", "planned by"),
         (

@@ -162,11 +162,6 @@ def _there(at: Service | None) -> list[str]:
     ]
 
 
-def served_as(row: Carried) -> list[str]:
-    """Return the deployment of each model, one line each."""
-    return [served_text(one) for one in row.resolved]
-
-
 def capacity_record(found: Capacity) -> dict[str, Any]:
     """Return the record for ``to_json``."""
     workload = found.workload
@@ -187,7 +182,7 @@ def capacity_record(found: Capacity) -> dict[str, Any]:
 def _row_record(row: Carried) -> dict[str, Any]:
     return {
         "name": row.name,
-        "served": served_as(row),
+        "served": [served_text(one) for one in row.resolved],
         "how": row.how,
         "answer": row.answer,
         "proved": row.proved,

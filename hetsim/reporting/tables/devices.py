@@ -16,7 +16,7 @@ from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kernel_figures import PARAMETERS, KernelFigures
 from hetsim.reporting.words.console import cell, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
 
@@ -122,8 +122,18 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
     return stack(
         pairs(header),
         _ops_table(answer),
-        _patterns_table(answer) if answer.patterns else None,
-        _reasons_table(answer) if answer.reasons else None,
+        table(
+            ("pattern", "#matches", "#nodes"),
+            ((name, *map(str, found)) for name, found in answer.patterns.items()),
+        )
+        if answer.patterns
+        else None,
+        table(
+            ("#unsupported", "reason", "op types"),
+            ((str(sum(ops.values())), why, listed(ops)) for why, ops in answer.reasons.items()),
+        )
+        if answer.reasons
+        else None,
     )
 
 
@@ -140,20 +150,6 @@ def _ops_table(answer: Answer) -> Table:
         refused = cell(str(op.refused), style="red" if op.refused else "")
         rows.append((op.op, str(op.nodes), str(op.alone), str(op.in_pattern), refused, reasons))
     return table(("op type", "#nodes", "#alone", "#in a pattern", "#unsupported", "reason"), rows)
-
-
-def _patterns_table(answer: Answer) -> Table:
-    return table(
-        ("pattern", "#matches", "#nodes"),
-        ((name, str(matches), str(nodes)) for name, (matches, nodes) in answer.patterns.items()),
-    )
-
-
-def _reasons_table(answer: Answer) -> Table:
-    return table(
-        ("#unsupported", "reason", "op types"),
-        ((str(sum(ops.values())), reason, listed(ops)) for reason, ops in answer.reasons.items()),
-    )
 
 
 def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> dict[str, Any]:
@@ -264,6 +260,9 @@ def parameters_table(kernels: Mapping[str, KernelFigures]) -> Table:
     )
 
 
+_ERROR = "batch networks rows median p90 unseen_median unseen_p90 spread sd common"
+
+
 def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
     """Return the figures as a record for ``to_json``, in the units of their keys."""
     return {
@@ -276,7 +275,7 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
                 }
                 for parameter in PARAMETERS
             },
-            "errors": [error_record(error) for error in figures.errors],
+            "errors": [fields(error, _ERROR) for error in figures.errors],
         }
         for precision, figures in kernels.items()
     }
@@ -285,12 +284,6 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
 def stated(provenance: tuple[str, str]) -> dict[str, str]:
     """Return the status and source of a figure as a record."""
     return dict(zip(("status", "source"), provenance, strict=True))
-
-
-def error_record(error: FigureError) -> dict[str, Any]:
-    """Return an error as a record for ``to_json``, as shares of one."""
-    names = "batch networks rows median p90 unseen_median unseen_p90 spread sd common"
-    return fields(error, names)
 
 
 def calibration_report(done: Calibration) -> RenderableType:

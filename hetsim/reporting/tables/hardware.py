@@ -174,22 +174,18 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     evidence = float_evidence(name, spec)
     within = within_text(exp(Z80 * evidence.sd))
     rows.append(("figures", f"times of float models are {evidence_text(evidence)}, {within}"))
+    peaks = [(dtype, rate(speed, "FLOP/s")) for dtype, speed in spec.flops_per_s.items()]
+    shares = [(f"efficiency, {op_class}", f"{of:g}") for op_class, of in spec.efficiency.items()]
     kernels = spec.kernels
     return stack(
         pairs(rows),
-        _peaks_table(spec),
+        table(("|dense peak", "#rate"), [*peaks, *shares]),
         kernels_table(kernels) if kernels else None,
         standing_table(kernels) if kernels else None,
         errors_table(kernels) if kernels else None,
         parameters_table(kernels) if kernels and wide else None,
         provenance_table(spec.provenance) if spec.provenance else None,
     )
-
-
-def _peaks_table(spec: DeviceSpec) -> Table:
-    peaks = [(dtype, rate(speed, "FLOP/s")) for dtype, speed in spec.flops_per_s.items()]
-    shares = [(f"efficiency, {op_class}", f"{of:g}") for op_class, of in spec.efficiency.items()]
-    return table(("|dense peak", "#rate"), [*peaks, *shares])
 
 
 def platform_report(name: str, platform: Platform, *, wide: bool = False) -> RenderableType:

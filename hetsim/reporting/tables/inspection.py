@@ -193,11 +193,6 @@ def _device_support(graph: Graph, support: Support) -> DeviceSupport:
     )
 
 
-def refused_count(support: DeviceSupport, op: str) -> int:
-    """Return how many nodes of type `op` the device refuses."""
-    return sum(support.refused.get(op, {}).values())
-
-
 def shape_text(shape: Sequence[int | str | None] | None) -> str:
     """Return a shape such as ``[1, 3, N, ?]``."""
     if shape is None:
@@ -260,11 +255,9 @@ def _flops(inspection: Inspection) -> str:
 
 
 def _tensors(inspection: Inspection, names: tuple[str, ...]) -> str:
-    return "; ".join(_tensor(inspection.model.graph.tensors[name]) for name in names) or "none"
-
-
-def _tensor(tensor: Tensor) -> str:
-    return f"{tensor.name}: {tensor.dtype} {shape_text(tensor.shape)}"
+    tensors = [inspection.model.graph.tensors[name] for name in names]
+    shown = (f"{one.name}: {one.dtype} {shape_text(one.shape)}" for one in tensors)
+    return "; ".join(shown) or "none"
 
 
 def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
@@ -277,7 +270,7 @@ def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
         (
             (
                 op.op,
-                *([_class(op)] if wide else []),
+                *([op.op_class if op.costed else f"{op.op_class} (no rule)"] if wide else []),
                 str(op.count),
                 ABSENT if op.flops is None else big(op.flops),
                 _share(op.flops, inspection.flops),
@@ -286,10 +279,6 @@ def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
             for op in inspection.ops
         ),
     )
-
-
-def _class(op: OpFacts) -> str:
-    return op.op_class if op.costed else f"{op.op_class} (no rule)"
 
 
 def _share(part: int | None, whole: int | None) -> str:
@@ -315,7 +304,7 @@ def _support_table(inspection: Inspection) -> Table:
     for op in inspection.ops:
         cells, reasons = [], []
         for name, support in devices:
-            refused = refused_count(support, op.op)
+            refused = sum(support.refused.get(op.op, {}).values())
             taken = op.count - refused
             cells.append(
                 cell("yes", style="green")

@@ -38,7 +38,10 @@ def load_test_report(found: LoadTest) -> RenderableType:
         rows += [row for row in question(one.problem) if row not in rows]
         rows.append(("served", served_text(one)))
     rows.append(("measured", _played_text(found)))
-    rows.append(("devices", _devices_text(found)))
+    devices = "kernels run at the speed of this machine"
+    if found.emulated:
+        devices = "emulated: each call and transfer takes at least its modelled time"
+    rows.append(("devices", devices))
     rows += _host_rows(found.host)
     states = {side.state for side in (found.simulated, found.measured)}
     if states != {"stable"}:
@@ -56,12 +59,6 @@ def _played_text(found: LoadTest) -> str:
     if found.time_scale != 1:
         text += f"; one workload second lasted {found.time_scale:.4g} s"
     return text
-
-
-def _devices_text(found: LoadTest) -> str:
-    if found.emulated:
-        return "emulated: each call and transfer takes at least its modelled time"
-    return "kernels run at the speed of this machine"
 
 
 def _host_rows(host: Host) -> list[tuple[str, str]]:

@@ -41,14 +41,6 @@ def factor(value: float) -> str:
     return "any" if math.isinf(value) else f"{value:.3g}x"
 
 
-def gap_text(one: Sought) -> str:
-    """Return the optimality gap."""
-    if one.proved:
-        return "proven optimal"
-    gap = f"at most {percent(one.gap)}" if math.isfinite(one.gap) else "unknown"
-    return f"optimality gap {gap}"
-
-
 def best_sentence(found: Placement) -> str:
     """Return the best placement and its sustained demand, in a sentence."""
     if not found.rows:
@@ -102,7 +94,9 @@ def _sought(one: Sought) -> str:
         text += f" ({slow} too slow alone)" if slow else ""
     if not one.factor:
         return f"{text}; no set of them fits"
-    return f"{text}; best {factor(one.factor)}, bound {factor(one.bound)}, {gap_text(one)}"
+    gap = f"optimality gap at most {percent(one.gap)}" if math.isfinite(one.gap) else "gap unknown"
+    gap = "proven optimal" if one.proved else gap
+    return f"{text}; best {factor(one.factor)}, bound {factor(one.bound)}, {gap}"
 
 
 def _table(found: Placement) -> Table:
