@@ -119,7 +119,7 @@ def beside(was: Side, now: Side, objective: Objective, idle: tuple[str, ...] = (
 
 
 def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
-    """Return what a plan says, by the clock; `label` in the place of its strategy.
+    """Return cost, bottleneck and energy of a plan; `label` replaces the name of its strategy.
 
     Raises what ``simulate`` raises.
     """

@@ -38,7 +38,7 @@ from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
 
 PLAY = 0.03
-"""Part of the time in which the busiest device or link may be idle without a word."""
+"""Idle share of the bottleneck up to which it is not mentioned."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -223,7 +223,7 @@ DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "latency": ("single", "hetero", "heft", "auto"),
     "throughput": ("single", "multi", "hetero", "heft", "auto"),
 }
-"""What is compared by an objective where nothing is named."""
+"""Default strategies of a comparison by objective."""
 
 PLANNING = 0.8
 """About the part of the time of a comparison that plans are made in; draws take the rest."""

@@ -389,7 +389,7 @@ def explain(
 
 
 def limits_of(plan: Plan, timeline: Timeline, objective: Objective) -> Mapping[str, float]:
-    """Return what takes a plan's time, by device and link, as ``Explanation.shares``."""
+    """Return the seconds of a plan by device and link, as ``Explanation.shares``."""
     return _shares(plan, timeline, objective, _path(plan, timeline))
 
 

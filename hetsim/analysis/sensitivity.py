@@ -24,7 +24,7 @@ from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.deployment import Deployment
 
 STEP = "10%"
-"""By how much each is better."""
+"""Improvement of each device and link."""
 
 EACH = 6
 """Devices, or links, up to which each is changed for itself; of more those of a kind together."""

@@ -88,7 +88,7 @@ class Sureness:
 
 
 def costs_over(plan: Plan, draws: Draws, objective: Objective) -> NDArray[np.float64]:
-    """Return what the objective counts of a plan, in seconds, by draw.
+    """Return the cost of a plan by sample, in seconds.
 
     For throughput the seconds of the busiest device or link are drawn; by how much the clock keeps
     less than that is taken as it is where nothing is off.

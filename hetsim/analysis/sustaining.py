@@ -106,7 +106,7 @@ class Sustaining:
         return _slowed(plan, Slower(power, memory))
 
     def _by_memory(self, plan: Plan, beside: Floats) -> tuple[float, ...]:
-        """By device, how much slower as others draw; `beside`: who is busy beside whom."""
+        """Slowdown by device from shared memory; `beside`: devices that are busy together."""
         problem = plan.problem
         platform = problem.platform
         assert platform is not None

@@ -53,7 +53,7 @@ class Border:
 
     @property
     def moves_s(self) -> float:
-        """Of all its transfers."""
+        """Seconds of all its transfers."""
         return sum(self.reads.values()) + sum(self.writes.values())
 
 
@@ -368,7 +368,7 @@ def _of(seen: Seen, target: Target) -> Iterator[Suspect]:
 
 
 def _costs(told: Nodes) -> dict[int, float]:
-    """What each refused node costs where it is, over replicas the mean."""
+    """Cost of each unsupported node on its present device, as a mean over replicas."""
     found: dict[int, float] = {}
     for node in told.nodes:
         if node.supposed and node.cost_s is not None:

@@ -116,7 +116,7 @@ class Lint(Result):
 
     @property
     def problem(self) -> Problem:
-        """What was asked."""
+        """Problem of the question."""
         return self.asked.problem
 
 

@@ -98,7 +98,7 @@ class NodeFacts:
 
     @property
     def cost_s(self) -> float | None:
-        """What that costs by itself: seconds there over those on the preferred device, and moves.
+        """Extra seconds over the preferred device, with transfers.
 
         0 on the preferred device; None without a plan, or where nothing is known of the time on
         the preferred one. Below 0 where that is the slower one. Other nodes are taken to stay
@@ -241,7 +241,7 @@ class Facts:
 
     @cached_property
     def standing_for(self) -> Mapping[str, tuple[NodeFacts, ...]]:
-        """By node of the file: what stands for it, of all replicas; nothing where it was folded."""
+        """Canonical nodes by node of the file, of all replicas; empty where it was folded."""
         found: dict[str, list[NodeFacts]] = {node.name: [] for node in self.file_nodes}
         for node in self.nodes:
             for name in node.origins:

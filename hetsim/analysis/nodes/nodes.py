@@ -131,7 +131,7 @@ def _falls_back(rows: Sequence[NodeFacts], node: int) -> bool:
 
 
 def _rows(problem: Problem, wanted: int | None) -> tuple[NodeFacts, ...]:
-    """What is to be said of each node without a plan."""
+    """Facts of each node without a plan."""
     least = problem.shared_seconds
     best = least.argmin(axis=1).tolist() if problem.n else []
     supposed: dict[int, float] = {}
@@ -200,7 +200,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What one replica is made of."""
+    """Parts of one replica."""
 
     shares: Shares
     groups: tuple[GroupFacts, ...]
@@ -209,7 +209,7 @@ class Made:
 
 
 def made_of(plan: Plan, replica: int, first_group: int, first_kernel: int) -> Made:
-    """Return what a plan of one replica is made of; subgraphs and kernels are numbered on.
+    """Return the parts of one replica; numbers of subgraphs and kernels continue.
 
     Raises as ``template_of``. O(V + E).
     """

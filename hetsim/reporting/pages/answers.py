@@ -31,7 +31,7 @@ from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
 from hetsim.reporting.words.text import count
 
 ROOM_BYTES = 200_000
-"""What the record may take of a page; above, its longest lists are cut."""
+"""Most bytes of a page's record; above, its longest lists are cut."""
 
 LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
 """Entries that a list of a large record has at most, as far as is needed."""
@@ -61,7 +61,7 @@ HYPHEN = "-\n"
 
 EVIDENCE = ("of", "status", "before", "precision", "runtime", "within_80", "measured_share",
             "error", "likely")  # fmt: skip
-"""What is told of the figures of a device or a link."""
+"""Fields of the evidence of a device or link on a page."""
 
 
 def answer_island(
@@ -173,7 +173,7 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
 
 
 def parts(report: RenderableType) -> Iterator[Record]:
-    """Yield what a terminal prints as plain data: texts, and tables with their cells' lines."""
+    """Yield texts and tables of the terminal as plain data."""
     if isinstance(report, Group):
         for one in report.renderables:
             yield from parts(one)

@@ -31,11 +31,11 @@ _SORTS = {
     "figures": "figures", "profiles": "figures", "contention": "options", "execute": "options",
     "cost": "options", "pessimistic": "options",
 }  # fmt: skip
-"""What of the question each entry of a problem is."""
+"""Sort of each entry of a problem."""
 
 _EVIDENCE = ("of", "source", "status", "before", "precision", "runtime", "kin", "within_80",
              "measured_share", "sha256")  # fmt: skip
-"""What figures of a device or link rest on."""
+"""Fields of the evidence of a device or link."""
 
 _TARGETS = ("--report", "--trace", "--out", "-o", "--force", "--json", "--quiet", "-q", "--wide")
 """Options for output, which are no part of the question."""
@@ -244,7 +244,7 @@ def placed(left: Left) -> list[Placed]:
         return [Placed(str(plan["strategy"]), where, {}, len(plan["groups"]))]
     except (KeyError, IndexError, TypeError):
         raise InvalidInput(
-            "its plans are damaged", where=left.source, hint="make it anew"
+            "its plans are damaged", where=left.source, hint="write it again"
         ) from None
 
 
@@ -265,7 +265,7 @@ class Moved:
 
     @property
     def name(self) -> str:
-        """What the pair is called."""
+        """Name of the pair."""
         was, now = self.was.plan, self.now.plan
         return was if was == now else f"{was} to {now}"
 

@@ -143,7 +143,7 @@ class Island:
         return plain(join(("hetsim", *self.command[1:])))
 
     def text(self) -> str:
-        """Return what scripts read, as JSON that no HTML parser takes for an end of its element.
+        """Return the data for scripts as JSON that cannot end its HTML element.
 
         Such JSON is ASCII, so the line ends that scripts know beyond JSON's are escaped, too.
         """
@@ -304,7 +304,7 @@ def _steps(column: Sequence[Any]) -> list[Any]:
 
 
 def unpacked(value: Any) -> Any:
-    """Return what `packed` was given; anything else as it is.
+    """Return the content of `packed`; anything else unchanged.
 
     Raises ValueError on damage, and where it holds more than ``UNPACKED_MOST`` bytes.
     """
@@ -355,5 +355,5 @@ def _inflated(text: str, most: int) -> bytes:
     if len(found) > most:
         raise ValueError(f"it unpacks to more than {format_bytes(UNPACKED_MOST)}")
     if not stream.eof or stream.unused_data:
-        raise ValueError("what is packed is cut, or goes on behind its end")
+        raise ValueError("packed data are cut or have extra bytes")
     return found

@@ -59,7 +59,7 @@ def whole(*read: Left) -> Iterator[None]:
         raise InvalidInput(
             f"its record of '{read[0].record['schema']}' is not whole: {what}",
             where=" or ".join(left.source for left in read),
-            hint="another hetsim made it, or it is damaged: make it anew",
+            hint="another hetsim made it, or it is damaged: write it again",
         ) from error
 
 
@@ -101,7 +101,7 @@ class Left:
             raise InvalidInput(
                 "its events are not from hetsim",
                 where=str(self.trace),
-                hint="make it anew, or move it out of the folder",
+                hint="write it again, or move it out of the folder",
             ) from None
 
     def too_long(self) -> bool:
@@ -124,7 +124,7 @@ class Left:
             found = unpacked(picture)
         except ValueError as error:
             raise InvalidInput(
-                f"its plans are damaged: {error}", where=self.source, hint="make the report anew"
+                f"its plans are damaged: {error}", where=self.source, hint="write the report again"
             ) from None
         return found if isinstance(found, dict) and "plans" in found else None
 
@@ -177,7 +177,7 @@ def read_all(path: Path) -> list[Left]:
 
 
 def _folder(path: Path) -> Left | None:
-    """What a folder of ``--out`` or of a sweep holds; None where it is neither."""
+    """Answer in a folder of ``--out`` or of a sweep; None where it is neither."""
     if (path / RESULT).is_file():
         record = _record(path / RESULT)
         manifest = _record(path / MANIFEST) if (path / MANIFEST).is_file() else None
@@ -217,7 +217,7 @@ def _page(path: Path, text: str) -> Left:
         raise InvalidInput(
             f"its data are not of schema {SCHEMA}",
             where=str(path),
-            hint="make the report anew with this hetsim",
+            hint="write the report again with this hetsim",
         )
     return _of_data(path, data)
 
@@ -231,7 +231,7 @@ def _of_reports(text: str) -> bool:
 def _of_data(path: Path, data: Record) -> Left:
     record, pictures, command = data.get("record"), data.get("pictures"), data.get("command")
     if not (isinstance(record, dict) and isinstance(pictures, dict) and isinstance(command, str)):
-        raise InvalidInput("its data lack fields", where=str(path), hint="make the report anew")
+        raise InvalidInput("its data lack fields", where=str(path), hint="write the report again")
     if data.get("kind") in _OF_REPORTS:
         raise InvalidInput(
             "it is a report of reports", where=str(path), hint="give those that it is of"
@@ -240,7 +240,7 @@ def _of_data(path: Path, data: Record) -> Left:
         check_packed(pictures)
     except ValueError as error:
         raise InvalidInput(
-            f"its pictures are damaged: {error}", where=str(path), hint="make the report anew"
+            f"its pictures are damaged: {error}", where=str(path), hint="write the report again"
         ) from None
     try:
         words = tuple(shlex.split(command))
@@ -276,14 +276,14 @@ def _of_record(source: str, record: Record, where: Path | None = None) -> Left:
 
 
 def _sweep(folder: Path) -> Left:
-    """What a sweep's folder holds: the record of the verb, as if it was asked again, and rows."""
+    """Record and rows of a sweep's folder."""
     rows = []
     path = folder / ROWS
     for number, line in enumerate(_text(path).splitlines(), 1):
         row = _json(path, line, number)
         if not isinstance(row, dict) or not isinstance(row.get("key"), str):
             raise InvalidInput(
-                "this is no row of a sweep", where=f"{path}:{number}", hint="sweep anew"
+                "this is no row of a sweep", where=f"{path}:{number}", hint="run the sweep again"
             )
         rows.append(row)
     record = {

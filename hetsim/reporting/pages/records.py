@@ -57,7 +57,7 @@ class Change:
         return " / ".join(_words(key) for key in self.path)
 
     def texts(self) -> tuple[str, str, str]:
-        """Return what it was, what it is, and the difference."""
+        """Return old value, new value, and difference."""
         key = unit_of(self.path)
         return leaf_text(key, self.was), leaf_text(key, self.now), self.difference()
 

@@ -21,7 +21,7 @@ PLAIN_BYTES = 100_000
 """Up to here the columns stand in the page as they are; above, as gzip in base64."""
 
 BUDGET_BYTES = 200_000
-"""What they may take of the page's 2.5 MB."""
+"""Their share of the page's 2.5 MB."""
 
 ROWS_MOST = 200
 """Nodes, and subgraphs, in a table: those that take longest."""

@@ -230,7 +230,7 @@ def utilization_figure(
 
 
 def _covered(spans: Sequence[tuple[int, int]], edges: np.ndarray[Any, Any]) -> Any:
-    """How much of each bin spans cover, those that overlap added. O(n log n + bins)."""
+    """Covered time of each bin, overlapping spans added. O(n log n + bins)."""
     if not spans:
         return np.zeros(len(edges) - 1)
     found = np.zeros(len(edges))
@@ -301,6 +301,6 @@ def _held_area(one: Held, place: int, end_s: float) -> Area:
 
 
 def subgraph_label(name: str, ops: Mapping[str, int], nodes: int, first: str, last: str) -> str:
-    """Return what a subgraph of so many nodes is: its ops, and from which node to which."""
+    """Return the label of a subgraph: its ops, first and last node."""
     between = first if nodes == 1 else f"{first} to {last}"
     return cut(f"{name}: {listed(ops, limit=3)} ({between})", LABEL_MOST)

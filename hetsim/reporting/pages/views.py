@@ -129,7 +129,7 @@ def _findings(record: Found) -> Record:
 
 
 def _units(record: Found) -> Record:
-    """How many nodes each device takes; with a plan the time of its kernels."""
+    """Supported nodes by device; with a plan the time of its kernels."""
     nodes, devices = record["nodes"], record["problem"]["devices"]
     made = []
     for place, name in enumerate(devices):

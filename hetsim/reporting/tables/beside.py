@@ -278,7 +278,7 @@ def sensitivities_report(found: Sensitivities) -> RenderableType:
 
 
 def sensitivities_record(found: Sensitivities) -> Record:
-    """Return the same as plain data."""
+    """Return sensitivities as plain data."""
     return {
         "figure": found.figure,
         "value_s": found.value_s,

@@ -415,7 +415,7 @@ def _sure_figures(row: Row, *, wide: bool) -> list[str]:
 
 
 def sureness_text(comparison: Comparison) -> str:
-    """Return how often the plan to take is fastest, and what it loses where it is not."""
+    """Return how often the chosen plan is fastest, and its regret."""
     found = comparison.verdict
     assert found.take is not None
     assert found.sure is not None

@@ -324,7 +324,7 @@ def calibration_report(done: Calibration) -> RenderableType:
 
 
 def calibration_record(done: Calibration) -> dict[str, Any]:
-    """Return the same as a record."""
+    """Return a calibration as a record."""
     return {
         "schema": "hetsim-calibrate/1",
         "output": str(done.output),

@@ -226,7 +226,7 @@ def _directions(*, duplex: bool) -> str:
 
 
 def _evidence(platform: Platform) -> tuple[list[Evidence], list[Evidence]]:
-    """What prices of float models on a platform rest on, by device and by link."""
+    """Evidence of float models on a platform, by device and by link."""
     return (
         [float_evidence(device, spec) for device, spec in platform.devices.items()],
         [link_evidence(link) for link in platform.links],

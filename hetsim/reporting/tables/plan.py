@@ -282,7 +282,7 @@ def outputs_line(
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """What the latency of one request is made of, in seconds along the critical path.
+    """Parts of the latency of one request, in seconds along the critical path.
 
     ``shares_s`` has them by device, and by links as they are held together; largest first.
     """
@@ -293,13 +293,13 @@ class CriticalPath:
 
     @property
     def transfer_share(self) -> float:
-        """Part of the path that is spent in transfers, in [0, 1]."""
+        """Share of the path in transfers, in [0, 1]."""
         whole = self.compute_s + self.transfer_s
         return self.transfer_s / whole if whole > 0 else 0.0
 
 
 def critical_path(timeline: Timeline) -> CriticalPath | None:
-    """Return what the critical path is made of; None where the timeline has no path."""
+    """Return the parts of the critical path; None where the timeline has none."""
     if not timeline.critical_path:
         return None
     spent = {"compute": 0.0, "transfer": 0.0}
@@ -420,7 +420,7 @@ def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableTyp
 
 
 def methods_record(problem: Problem, rows: Sequence[MethodRow]) -> Record:
-    """Return the same as JSON, but for CPU time, which is another in every process."""
+    """Return the methods as JSON, without CPU time, which varies between processes."""
     return {
         "schema": "hetsim-methods/1",
         "problem": problem_record(problem),

@@ -49,7 +49,7 @@ SHOWN = 3
 """Percentiles that a line has room for."""
 
 ROUNDING = 1e-9
-"""Of sums of seconds."""
+"""Rounding of sums of seconds."""
 
 
 def service_report(

@@ -170,7 +170,7 @@ Part = RenderableType | Sequence[RenderableType] | None
 
 
 def stack(*parts: Part) -> RenderableType:
-    """Return what is there of some parts, a blank line between any two.
+    """Return the parts that exist, with blank lines between them.
 
     A part may be several lines or tables in a row; an empty one is none.
     """

@@ -18,7 +18,7 @@ ABSENT = "-"
 """Text in place of a missing figure."""
 
 MOST_PLACES = 30
-"""Of a share in per cent."""
+"""Most decimal places of a share in per cent."""
 
 
 def ratio(value: float | None) -> str:
@@ -180,5 +180,5 @@ def more_text(shown: str, left: int, apart: str = ", ") -> str:
 
 
 def errors_record(errors: Sequence[HetsimError]) -> list[dict[str, Any]]:
-    """Return what is wrong with a file as records."""
+    """Return the errors of a file as records."""
     return [fields(error, "where what hint") for error in errors]
