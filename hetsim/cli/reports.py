@@ -74,6 +74,7 @@ def report_of_service(
                 from_file=from_file,
                 gone=OUTAGES,
                 own=(load.speedup or 1.0) if from_file else 1.0,
+                answer=service,
                 tell=tell,
             )
         return {"rates": [row], "timeline": _requests(service)}
@@ -118,7 +119,7 @@ def report_of_capacity(
     record: Mapping[str, Any],
 ) -> None:
     """Write the page of the highest rates."""
-    from hetsim.reporting.pages.alternatives import MOST, rates_picture, short
+    from hetsim.reporting.pages.alternatives import MOST, rates_picture
     from hetsim.reporting.tables.capacity import capacity_report
 
     invocation = current()
@@ -137,7 +138,7 @@ def report_of_capacity(
                     from_file=from_file,
                     options=_options(load, named, row),
                     gone=("--strategy", "--batching", *OUTAGES),
-                    own=short(_start(row) / found.rate_per_s),
+                    own=float(f"{_start(row):.4g}") / found.rate_per_s,
                     name=row.name,
                     tell=tell,
                 )

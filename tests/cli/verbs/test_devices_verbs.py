@@ -109,7 +109,7 @@ def test_query_counts_alone_and_within_patterns(cli: Cli, quantized: Path) -> No
     assert matched == {"qdq_conv": (1, 5), "int8_layout": (2, 2)}
     assert read["refused_nodes"] == []
     table = cli(*words).stdout
-    assert "10 of 10 nodes: 4 alone, 6 only in a pattern; 0 refused" in table
+    assert "10 of 10 nodes: 4 alone, 6 only within a pattern; 0 unsupported" in table
     for part in ("qdq_conv", "google-edge-tpu", "QLinearConv"):
         assert part in table
 

@@ -49,8 +49,8 @@ def test_tables_a_record_and_a_deployment(
     shown = cli(*words, "--batching", "2", "--out", out)
     assert shown.exit_code == 0, shown.stderr
     for said in (
-        "one by one", "batches of 2", "gap 0 %, proved", "placement", "p99 / limit", "planned by",
-        "busy at capacity", "for others' work", "Best: ", "meets every objective",
+        "unbatched", "batch size 2", "proven optimal", "placement", "p99 / limit", "planned by",
+        "busy at peak", "for others", "Best: ", "meets every objective",
     ):  # fmt: skip
         assert said in shown.stdout
     assert "wrote the best placement to" in shown.stderr
