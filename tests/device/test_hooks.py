@@ -96,7 +96,7 @@ def test_a_devices_hook_is_named(
 ) -> None:
     with pytest.raises(PluginError, match=f"package 'other': .*{says}") as raised:
         asks(package, **hooks)
-    assert raised.value.hint == "tell who keeps the package"
+    assert raised.value.hint == "report it to"
 
 
 def test_a_device_that_answers_rightly_is_asked_as_any_other(package: Callable[..., None]) -> None:

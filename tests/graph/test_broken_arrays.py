@@ -23,7 +23,7 @@ GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }"
 HEADERS = {
     "does not end": "{'descr': '<f4', 'shape': (1, 3), ",
     "brackets": "(" * 60,
-    "beyond 64 bits": GOOD.replace("1,", "18446744073709551616,"),
+    "exceeds 64 bits": GOOD.replace("1,", "18446744073709551616,"),
     "negative": GOOD.replace("1,", "-1,"),
     "type": GOOD.replace("<f4", "nonsense"),
     "objects": GOOD.replace("<f4", "|O"),
@@ -127,5 +127,5 @@ def test_an_array_that_comes_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with pytest.warns(UserWarning, match="Duplicate name"):
         path.write_bytes(packed(("a.npy", npy(GOOD)), ("a.npy", npy(GOOD))))
-    with pytest.raises(RequestError, match="'a' is in it twice"):
+    with pytest.raises(RequestError, match="'a' appears twice"):
         read_npz(path, ANY)

@@ -134,7 +134,7 @@ def test_names_that_do_not_exist(tmp_path: Path, text: str, complaint: str) -> N
     ("text", "complaint"),
     [
         ("", "affinity.json:1: the file is empty"),
-        ("[1]", "holds no mapping"),
+        ("[1]", "is not a mapping"),
         ('{"pins": {"n0": 3}}', "affinity.json:1"),
         ('{"pin": {"n0": "npu"}}', "'pin' is given no device"),
         ('{"pins": {}, "defualt": "cpu"}', "'defualt'.*did you mean 'default'"),

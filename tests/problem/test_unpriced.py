@@ -227,5 +227,5 @@ def test_shapes_that_are_open_inside_a_branch_leave_it_unpriced(canonical, lapto
     """)
     problem = hetsim.Problem.of(model_of(proto, canonical=canonical), laptop)
     (why,) = problem.unpriced.values()
-    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz shows it in a run"
+    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz measures it in a run"
     assert hetsim.compare(problem, ["single", "heft"]).bound_s is None
