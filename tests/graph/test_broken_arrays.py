@@ -86,7 +86,7 @@ LIE = floats(2, 2)
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "name": (lambda: packed(("a.npy", LIE), ("bomb.npy", floats(16 * MIB))), "no input 'bomb'"),
     "no array": (lambda: packed(("bomb", bytes(64 * MIB))), "no input 'bomb'"),
-    "rank": (lambda: packed(("a.npy", floats(16 * MIB))), "has 1 dimensions, and .* reads 2"),
+    "rank": (lambda: packed(("a.npy", floats(16 * MIB))), "has 1 dimensions, but .* reads 2"),
     "size": (lambda: packed(("a.npy", floats(2, 8 * MIB))), r"the model reads \[2, 2\]"),
     "dtype": (lambda: packed(("a.npy", npy(GOOD.replace("f4", "f8"), bytes(24)))), "is float64"),
     "method": (

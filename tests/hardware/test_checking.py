@@ -122,8 +122,10 @@ def test_relations_of_values_are_checked_beside_other_mistakes(write: Write) -> 
         "own.yaml:5: 'memory_gib' must be a number, not 'two'",
         "own.yaml:10: 'busy_w' of 0.01 is below 'idle_w' of 0.1",
         "own.yaml:11: 'efficiency' has no 'default'",
-        "own.yaml:13: 'execution_dtype.float32' computes in float64, for which 'peak_tflops' has no value",
-        "own.yaml:13: 'execution_dtype.int16' computes in int32, for which 'peak_tflops' has no value",
+        "own.yaml:13: 'execution_dtype.float32' computes in float64, "
+        "for which 'peak_tflops' has no value",
+        "own.yaml:13: 'execution_dtype.int16' computes in int32, "
+        "for which 'peak_tflops' has no value",
         "own.yaml:14: 'support.except' stands beside 'ops'",
         "own.yaml:14: 'support.max_rank' must be 0 or more, not -1",
     ]

@@ -70,7 +70,7 @@ def test_what_files_say_changes_no_plan(tmp_path: Path) -> None:
         ("{of: 2024, source: x}", "one of 'usd_per_hour' and 'usd'"),
         (
             "{usd_per_hour: 1, years: 3, of: 2024, source: x}",
-            "'years' applies only to a purchase price",
+            "'years' applies only to",
         ),
         ("{usd: 5, of: June, source: x}", "'June' is not the date of a price"),
         ("{usd: 5, of: true, source: x}", "is not the date of a price"),

@@ -107,21 +107,21 @@ def test_other_weights_are_not_replaced(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "w.bin").write_bytes(b"mine")
-    with pytest.raises(InvalidInput, match="another file is at"):
+    with pytest.raises(InvalidInput, match="another file exists at"):
         save(model.proto, out / "m.onnx", model.weights_dir)
     assert files(out) == ["w.bin"]
     assert (out / "w.bin").read_bytes() == b"mine"
     (out / "w.bin").unlink()
     (out / "w.bin").symlink_to(tmp_path / "in" / "w.bin")
-    with pytest.raises(InvalidInput, match="another file is at"):
+    with pytest.raises(InvalidInput, match="another file exists at"):
         save(model.proto, out / "m.onnx", model.weights_dir)
 
 
 def test_a_model_does_not_take_the_place_of_its_weights(tmp_path: Path) -> None:
     model = external(tmp_path / "in", "w.bin")
-    with pytest.raises(InvalidInput, match="another file is at"):
+    with pytest.raises(InvalidInput, match="another file exists at"):
         save(model.proto, tmp_path / "out" / "w.bin", model.weights_dir)
-    with pytest.raises(InvalidInput, match="another file is at"):
+    with pytest.raises(InvalidInput, match="another file exists at"):
         save(model.proto, tmp_path / "in" / "w.bin", model.weights_dir)
     assert (tmp_path / "in" / "w.bin").stat().st_size >= 40_000
 

@@ -58,7 +58,7 @@ def test_no_bound_is_stated_where_a_node_is_not_priced(unpriced, objective):
     assert "no plan can" not in text
     assert "ceiling" not in text
     assert "lower bound" not in verdict(table)
-    assert "of what is priced" in verdict(table)
+    assert "for priced nodes only" in verdict(table)
 
 
 def test_records_name_what_is_not_priced(unpriced):
@@ -74,7 +74,7 @@ def test_records_name_what_is_not_priced(unpriced):
 
 @pytest.mark.parametrize("strategy", ["exact", "ideal-dp", "auto"])
 def test_proofs_are_of_what_is_priced(unpriced, strategy):
-    assert "of what is priced: 1 node is not" in hetsim.plan(unpriced, strategy).reason
+    assert "for priced nodes only: 1 node is not" in hetsim.plan(unpriced, strategy).reason
 
 
 def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):

@@ -43,7 +43,7 @@ def fitted_beside(path: Path) -> Path | None:
 
 
 def kin_file(path: Path, kin: str) -> Path | None:
-    """Return the file of the device family of the catalog's device at `path`, where there is one."""
+    """Return the file of the device family of the catalog's device at `path`, if there is one."""
     path = path.resolve()
     if path.parent != catalog_folder().resolve() or is_path(kin):
         return None

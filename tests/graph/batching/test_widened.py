@@ -332,7 +332,7 @@ def test_two_inputs_go_together() -> None:
     ]
     wanted = np.concatenate([run_whole(one, half)["y"] for half in halves])
     np.testing.assert_allclose(run_whole(several, given)["y"], wanted, rtol=1e-6)
-    with pytest.raises(UsageError, match=r"unlike numbers: 'x.0.' to 2, 'z.0.' to 3"):
+    with pytest.raises(UsageError, match=r"different sizes: 'x.0.' to 2, 'z.0.' to 3"):
         hetsim.model_of(proto, dims={"x[0]": 2, "z[0]": 3})
     with pytest.raises(UsageError, match=r"inputs are given, but 'x.0.' is bound"):
         hetsim.model_of(proto, dims={"x[0]": 2}, inputs=halves[0])

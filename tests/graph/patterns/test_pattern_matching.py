@@ -198,7 +198,7 @@ def test_several_ends_meet_at_what_they_share() -> None:
 def test_the_ends_may_be_read_outside_and_what_is_shared() -> None:
     lines = ["c = Conv x", "r = Relu c", "s = Sigmoid c", "y = Add s r"]
     graph = pattern_graph(lines)
-    read = [("c r", "inner value 'c' is also read by node 's'")]
+    read = [("c r", "inner value 'c' is also read by node 's', outside the match")]
     assert reasons(graph, "Relu(Conv)") == read
     assert found(graph, "Relu(Conv!)") == ["c r"]
     assert found(graph, "$c:Conv; Relu($c)") == ["c r"]
@@ -212,7 +212,9 @@ def test_bodies_of_control_flow_read_from_outside_too() -> None:
     graph = pattern_graph(["c = Conv x", "r = Relu c", "i = If cond"])
     captured = replace(graph.nodes[2], captures=("c",))
     graph = replace(graph, nodes=(*graph.nodes[:2], captured))
-    assert reasons(graph, "Relu(Conv)") == [("c r", "inner value 'c' is also read by node 'i'")]
+    assert reasons(graph, "Relu(Conv)") == [
+        ("c r", "inner value 'c' is also read by node 'i', outside the match")
+    ]
 
 
 def test_earlier_patterns_win_and_later_ones_say_over_whom() -> None:
