@@ -14,6 +14,7 @@ from hetsim.hardware.variants import platform_by_runtime
 if TYPE_CHECKING:
     from hetsim.hardware.files.platform_schema import LinkModel
     from hetsim.hardware.kin import Kin
+    from hetsim.hardware.price import Offer
 
 
 @checks.takes(source=checks.path)
@@ -65,6 +66,13 @@ def load_platform(
     return platform_by_runtime(platform, runtime) if runtime else platform
 
 
+def load_catalog_platforms() -> tuple[Platform, ...]:
+    """Return all platforms of the catalog, then each device that belongs to none of them, alone."""
+    platforms = tuple(map(load_platform, platform_names()))
+    used = {spec.name for platform in platforms for spec in platform.devices.values()}
+    return (*platforms, *(load_platform(name) for name in device_names() if name not in used))
+
+
 def load_link(source: str | os.PathLike[str]) -> LinkModel:
     """Return a link by catalog name, or from a YAML file; figures in the units of its keys.
 
@@ -77,7 +85,7 @@ def load_link(source: str | os.PathLike[str]) -> LinkModel:
 
 
 def load_kin(name: str) -> Kin:
-    """Return what the catalog knows of a kin, by name.
+    """Return the catalog's record of a device family, by name.
 
     Raises PlatformError as `load_device` does.
     """
@@ -85,6 +93,25 @@ def load_kin(name: str) -> Kin:
 
     path, shown = find("kin", name)
     return read_kin(path, shown)
+
+
+def offers(name: str) -> tuple[Offer, ...]:
+    """Return what can be bought or rented to have a device or platform of the catalog.
+
+    First what is sold or rented as `name`, then products that it is part of. A platform without
+    either that consists of devices for sale has one offer: the sum of their prices. Empty where
+    no price is known, and for files outside the catalog.
+
+    Raises PlatformError where a price list of the catalog is broken.
+    """
+    from hetsim.hardware.files.prices_schema import offers_by_name, sum_of_parts
+
+    known = offers_by_name()
+    if name in known or name not in names("platform"):
+        return known.get(name, ())
+    parts = [known.get(spec.name, ()) for spec in load_platform(name).devices.values()]
+    whole = sum_of_parts(name, parts)
+    return () if whole is None else (whole,)
 
 
 def device_names() -> tuple[str, ...]:

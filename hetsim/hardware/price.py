@@ -13,12 +13,17 @@ HOURS_A_YEAR = 365.25 * 24
 ASKED = "as asked"
 """The source of what a user gives."""
 
+OFFER_KINDS = ("launch", "list", "retailer", "cloud", "parts")
+"""Price at launch, on the maker's price list, of a shop, of a cloud on demand; sum of parts."""
+CHECKED = ("page", "no")
+"""Whether the page that states a price was read, or its address and price are from memory."""
+
 _TEXT = re.compile(r"([0-9.]+)(?:/h|/([0-9.]+)y)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a device, or a whole platform, costs in US dollars.
+    """Price of a device or a whole platform in US dollars.
 
     Attributes
     ----------
@@ -40,20 +45,59 @@ class Price:
 
     @property
     def rented(self) -> bool:
-        """Whether it is paid for by the hour."""
+        """Whether it is rented by the hour."""
         return self.usd_per_hour is not None
 
-    def hourly_usd(self, lifetime_years: float | None = None) -> float | None:
-        """Return what an hour costs; None where it is bought for nobody knows how long.
+    def hourly_usd(self, depreciation_years: float | None = None) -> float | None:
+        """Return the cost of an hour; None where the depreciation period is unknown.
 
         Bought, its price is spread evenly over all hours of its years, in use or not.
         """
         if self.usd_per_hour is not None:
             return self.usd_per_hour
-        years = self.years if lifetime_years is None else lifetime_years
+        years = self.years if depreciation_years is None else depreciation_years
         if years is None or self.usd is None:
             return None
         return self.usd / (years * HOURS_A_YEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A product for sale or a machine for rent, with the month and the page of its price.
+
+    Attributes
+    ----------
+    name : str
+        Platform or device of the catalog that it buys.
+    covers : tuple of str
+        Devices of the catalog that are part of the product.
+    what : str
+        The product as sold.
+    month : str
+        Of the price: YYYY-MM.
+    kind : str
+        One of ``OFFER_KINDS``.
+    checked : str
+        One of ``CHECKED``.
+    machine : str, optional
+        Of rent: the provider's name of the machine, the region and the terms.
+    """
+
+    name: str
+    covers: tuple[str, ...]
+    what: str
+    month: str
+    kind: str
+    checked: str
+    source: str
+    usd: float | None = None
+    usd_per_hour: float | None = None
+    machine: str | None = None
+
+    @property
+    def price(self) -> Price:
+        """The price alone."""
+        return Price(self.usd_per_hour, self.usd, None, self.month, self.source)
 
 
 def parse_price(text: str) -> Price:
@@ -63,7 +107,7 @@ def parse_price(text: str) -> Price:
     years = _positive(match[2]) if match and match[2] else None
     if match is None or number is None or (match[2] and years is None):
         raise UsageError(
-            f"'{text}' is no price", hint="write 0.53/h, 1600/3y or 1600, in US dollars"
+            f"'{text}' is not a price", hint="write 0.53/h, 1600/3y or 1600, in US dollars"
         )
     if text.strip().endswith("/h"):
         return Price(usd_per_hour=number)
@@ -80,7 +124,7 @@ def _positive(text: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAvailability:
-    """Which share of its time a device is up.
+    """Share of time that a device is up.
 
     - `share`: above 0, 1 at most.
     """
@@ -90,7 +134,7 @@ class DeviceAvailability:
 
 
 def of_times(mtbf: float, mttr: float) -> Fraction:
-    """Return the share of its time that a device is up which works, and is repaired, so long.
+    """Return the availability of a device with these mean times to failure and to repair.
 
     Both are means, in one unit, and taken as the decimals that they are written as.
 
@@ -102,7 +146,7 @@ def of_times(mtbf: float, mttr: float) -> Fraction:
 
 
 def exactly(value: float) -> Fraction:
-    """Return the number that is written so.
+    """Return the number of a decimal text exactly.
 
     >>> exactly(0.995)
     Fraction(199, 200)
@@ -127,5 +171,5 @@ def parse_share(text: str) -> Fraction:
     except ValueError:
         share = Fraction(0)
     if not 0 < share <= 1:
-        raise UsageError(f"'{text}' is no share of time", hint="write 0.999 or 99.9%")
+        raise UsageError(f"'{text}' is not a share of time", hint="write 0.999 or 99.9%")
     return share

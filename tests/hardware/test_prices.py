@@ -9,7 +9,9 @@ import pytest
 
 import hetsim
 from hetsim.errors import PlatformError, UsageError
-from hetsim.hardware.catalog import platform_names
+from hetsim.hardware.catalog import device_names, offers, platform_names
+from hetsim.hardware.files.checking import check_file
+from hetsim.hardware.files.prices_schema import listed_offers
 from hetsim.hardware.price import DeviceAvailability, Price, parse_price, parse_share
 from platforms import CPU_AND_NPU
 
@@ -34,7 +36,7 @@ def test_what_a_user_gives(text: str, price: Price, hourly: float | None) -> Non
 
 @pytest.mark.parametrize("text", ["", "x", "-1/h", "0/h", "1/w", "1/0y", "1..2", "1/y", "nan/h"])
 def test_what_is_no_price(text: str) -> None:
-    with pytest.raises(UsageError, match="is no price"):
+    with pytest.raises(UsageError, match="is not a price"):
         parse_price(text)
 
 
@@ -68,9 +70,12 @@ def test_what_files_say_changes_no_plan(tmp_path: Path) -> None:
     [
         ("{usd: 5, usd_per_hour: 1, of: 2024, source: x}", "one of 'usd_per_hour' and 'usd'"),
         ("{of: 2024, source: x}", "one of 'usd_per_hour' and 'usd'"),
-        ("{usd_per_hour: 1, years: 3, of: 2024, source: x}", "'years' are of what is bought"),
-        ("{usd: 5, of: June, source: x}", "'June' is no date of a price"),
-        ("{usd: 5, of: true, source: x}", "is no date of a price"),
+        (
+            "{usd_per_hour: 1, years: 3, of: 2024, source: x}",
+            "'years' applies only to",
+        ),
+        ("{usd: 5, of: June, source: x}", "'June' is not the date of a price"),
+        ("{usd: 5, of: true, source: x}", "is not the date of a price"),
         ("{usd: -5, of: 2024, source: x}", "usd"),
         ("{usd: 5, of: 2024}", "source"),
         ("{usd: 5, source: x}", "of"),
@@ -83,16 +88,63 @@ def test_what_files_may_not_say(price: str, said: str, tmp_path: Path) -> None:
     assert "pair.yaml:7" in str(refused.value)
 
 
-def test_prices_of_the_catalog_have_a_page_and_a_date() -> None:
-    found = 0
-    for name in platform_names():
-        platform = hetsim.load_platform(name)
-        for price in (platform.price, *(spec.price for spec in platform.devices.values())):
-            if price is not None:
-                found += 1
-                assert price.source.startswith("https://")
-                assert price.of
-    assert found
+def test_each_listed_price_is_of_a_name_of_the_catalog_and_plausible() -> None:
+    known = {*platform_names(), *device_names()}
+    listed = listed_offers()
+    for one in listed:
+        assert {one.name, *one.covers} <= known, one
+        assert set(one.covers) <= set(device_names()), one
+        assert (one.kind == "cloud") == (one.usd_per_hour is not None), one
+        assert "2016-01" <= one.month <= "2026-12", one
+        assert 15 <= (one.usd or 15) <= 50_000, one
+        assert 0.01 <= (one.usd_per_hour or 0.01) <= 120, one
+    assert len({(one.name, one.what, one.machine, one.month) for one in listed}) == len(listed)
+
+
+def test_the_first_listed_offer_is_the_price_of_a_platform_and_of_a_device() -> None:
+    board, *_ = offers("jetson-orin-nano")
+    assert hetsim.load_platform("jetson-orin-nano").price == board.price
+    assert board in offers("nvidia-jetson-orin-nano-8g-gpu")
+    parts = hetsim.load_platform("edge-tpu")
+    each = [offers(spec.name)[0] for spec in parts.devices.values()]
+    assert [spec.price for spec in parts.devices.values()] == [one.price for one in each]
+    (whole,) = offers("edge-tpu")
+    assert (whole.kind, whole.usd) == ("parts", sum(one.usd or 0.0 for one in each))
+
+
+def test_a_price_of_the_users_own_goes_before_the_list(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    mine = "{device: google-edge-tpu, overrides: {price: {usd: 9, of: 2026, source: mine}}}"
+    path.write_text(f"host: a\ndevices: {{a: {mine}}}\n")
+    assert hetsim.load_platform(path).devices["a"].price == Price(None, 9, None, "2026", "mine")
+    path.write_text("host: a\ndevices: {a: google-edge-tpu}\n")
+    listed = hetsim.load_platform(path).devices["a"].price
+    assert listed == offers("google-edge-tpu")[0].price
+
+
+OFFER = "{name: rock-5b, usd: 9, what: a board, month: 2024-06, kind: launch, checked: no, source: https://x}"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "said"),
+    [
+        ("usd: 9", "usd: 9, usd_per_hour: 1", "one of 'usd' and 'usd_per_hour'"),
+        ("usd: 9", "usd_per_hour: 1", "'machine' is of what is rented"),
+        ("2024-06", "2024-13", "cannot be a month"),
+        ("kind: launch", "kind: sale", "unknown kind of price 'sale'"),
+        ("https://x", "a page", "cannot be a page"),
+        (", what: a board", "", "what"),
+    ],
+)
+def test_broken_price_lists_are_refused(was: str, becomes: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(f"offers:\n  - {OFFER}\n")
+    assert check_file(str(path)).sort == "prices"
+    assert not check_file(str(path)).errors
+    path.write_text(f"offers:\n  - {OFFER.replace(was, becomes)}\n")
+    (error, *_) = check_file(str(path)).errors
+    assert said in str(error)
+    assert "prices.yaml:2" in str(error)
 
 
 def available(folder: Path, npu: str) -> Path:

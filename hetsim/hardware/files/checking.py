@@ -1,4 +1,4 @@
-"""A file of the user's checked: what it describes, or everything that is wrong with it."""
+"""Check of a user's hardware file: what it describes, or all of its errors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hetsim.hardware.files.catalog_files import Sort, in_catalog
 from hetsim.hardware.files.device_schema import DeviceModel
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import MODELS, LinkModel
+from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.reader import read_description, survey
 from hetsim.hardware.files.schema import Broken, broken, parse
 from hetsim.hardware.files.yaml_source import read_yaml
@@ -27,7 +28,7 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What became of one file.
+    """Result of the check of one file.
 
     - `file`: as the user gave it.
     - `sort`: what it describes, or is meant to; None where that cannot be told.
@@ -39,12 +40,12 @@ class Checked:
     file: str
     sort: Sort | None
     name: str | None
-    found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | None
+    found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | PricesModel | None
     errors: tuple[InvalidInput, ...]
 
 
 def check_file(given: str) -> Checked:
-    """Read the file at the path `given` as what its keys say it is. Raises nothing for bad input.
+    """Check the file at the path `given` as what its keys describe. Raises nothing for bad input.
 
     Of a file that is no YAML the first error is all that can be told.
     """
@@ -56,12 +57,13 @@ def check_file(given: str) -> Checked:
     sort = sort_of(source.data)
     if sort is None:
         unknown = PlatformError(
-            "this describes no device, link or platform",
+            "no key of this file says what it describes",
             where=f"{given}:{source.line(())}",
-            hint="a device has 'kind', a link 'latency_us', a platform 'devices'",
+            hint="a device has 'kind', a link 'latency_us', a platform 'devices', a workload "
+            "'streams', a deployment 'models', a catalog 'kinds'",
         )
         return Checked(given, None, None, None, (unknown,))
-    found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | None
+    found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | PricesModel | None
     name: str | None = path.stem
     wrong: tuple[Broken | None, ...]
     if sort == "platform":
@@ -75,14 +77,14 @@ def check_file(given: str) -> Checked:
     else:
         in_its_folder = in_catalog(source.path)
         read, complaints = parse(MODELS[sort], source, source.data, catalog=in_its_folder)
-        found = cast("LinkModel | FittedModel | KinModel | None", read)
+        found = cast("LinkModel | FittedModel | KinModel | PricesModel | None", read)
         wrong = (broken(source, complaints),)
     errors = tuple(error for file in wrong if file is not None for error in file.each)
     return Checked(given, sort, None if errors else name, found, errors)
 
 
 def sort_of(data: Mapping[str, object]) -> Sort | None:
-    """Return what a file with the keys of `data` is meant to describe, or None."""
+    """Return the kind of hardware that a file with the keys of `data` describes, or None."""
     every = sorted(frozenset().union(*_KEYS.values()))
     keys = set()
     for key in data:

@@ -1,4 +1,4 @@
-"""Descriptions of devices, links and platforms read, checked, and turned into records."""
+"""Reader of device, link and platform files: parsed, checked, converted to records."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ from hetsim.hardware.files.platform_schema import (
     PlatformModel,
     overridden,
 )
+from hetsim.hardware.files.prices_schema import offers_by_name
 from hetsim.hardware.files.schema import Broken, broken, parse, read_file
 from hetsim.hardware.files.yaml_source import Complaint, Source, YamlPath, read_yaml
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.kin import Kin, Limits
+from hetsim.hardware.price import Price
 from hetsim.hardware.routes import unreached
 from hetsim.hardware.spec import DeviceSpec, Link, Platform, SharedMemory
 from hetsim.hardware.variants import by_runtime, executing, rescaled
@@ -44,7 +46,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, Broken | None]:
-    """Read the file at `path` as a `model`: return it, or what is wrong."""
+    """Read the file at `path` as a `model`: return it, or the file's errors."""
     read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
     beside = fitted_beside(path) if model is DeviceModel else None
     if beside is None:
@@ -73,7 +75,7 @@ def _read_fitted(
 ) -> tuple[FittedModel | None, Broken | None]:
     """Read what was fitted for `device`, which states no figures of the same precisions."""
     try:
-        source = read_yaml(path, shown, holds="what was fitted for a device")
+        source = read_yaml(path, shown, holds="figures fitted for a device")
     except PlatformError as error:
         return None, Broken(error, (error,))
     fitted, complaints = parse(FittedModel, source, source.data, catalog=True)
@@ -81,8 +83,8 @@ def _read_fitted(
         complaints += [
             Complaint(
                 source.line(("kernels", precision)),
-                f"'kernels.{precision}' is stated by devices/{path.name} too",
-                "keep what is fitted out of files that are written by hand",
+                f"'kernels.{precision}' is also in devices/{path.name}",
+                "keep fitted figures out of hand-written files",
             )
             for precision in fitted.kernels
             if precision in device.kernels
@@ -110,11 +112,11 @@ def _link_complaints(
         if ends[0] == ends[1]:
             line = source.line((*at, "between"))
             what = f"link of '{ends[0]}' with itself"
-            complaints.append(Complaint(line, what, "name two devices that differ"))
+            complaints.append(Complaint(line, what, "name two different devices"))
         name, line = entry.get("name") or "-".join(ends), source.line((*at, "name"))
         if isinstance(name, str):
             if name in lines:
-                hint = f"the other is on line {lines[name]}: give each a 'name' of its own"
+                hint = f"the other is on line {lines[name]}: give each a unique 'name'"
                 complaints.append(Complaint(line, f"two links named '{name}'", hint))
             lines.setdefault(name, line)
     return complaints
@@ -134,7 +136,7 @@ def _memory_complaints(source: Source, entries: Any, devices: Collection[str]) -
                 what = f"memory of an unknown device '{name}'"
                 complaints.append(Complaint(line, what, nearest(name, devices)))
             elif name in lines:
-                what = f"'{name}' has a memory already, on line {lines[name]}"
+                what = f"'{name}' already has a memory, on line {lines[name]}"
                 complaints.append(Complaint(line, what, "name each device once"))
             lines.setdefault(name, line)
     return complaints
@@ -143,7 +145,24 @@ def _memory_complaints(source: Source, entries: Any, devices: Collection[str]) -
 def read_device(path: Path, shown: str) -> DeviceSpec:
     """Return the device that the file at `path` describes; `shown` is its name in errors."""
     model = _read(DeviceModel, path, shown)
-    return of_its_kin(model.to_spec(model.name or path.stem), model, path, shown)
+    spec = of_its_kin(model.to_spec(model.name or path.stem), model, path, shown)
+    return _with_list_price(spec, path)
+
+
+def _with_list_price(spec: DeviceSpec, path: Path) -> DeviceSpec:
+    """Return a device of the catalog with its purchase price, where its file states none."""
+    if spec.price is not None or not in_catalog(path):
+        return spec
+    mine = (one for one in offers_by_name().get(path.stem, ()) if one.name == path.stem)
+    return dataclasses.replace(
+        spec, price=next((one.price for one in mine if one.usd is not None), None)
+    )
+
+
+def _platform_price(name: str, path: Path) -> Price | None:
+    """Return the price of a platform of the catalog: that of its first offer."""
+    offers = offers_by_name().get(name, ()) if in_catalog(path) else ()
+    return next((one.price for one in offers if one.name == name), None)
 
 
 def read_link(path: Path, shown: str) -> LinkModel:
@@ -152,12 +171,12 @@ def read_link(path: Path, shown: str) -> LinkModel:
 
 
 def read_kin(path: Path, shown: str) -> Kin:
-    """Return the kin that the file at `path` describes; `shown` is its name in errors."""
+    """Return the device family that the file at `path` describes; `shown` is its name in errors."""
     return _read(KinModel, path, shown).to_kin(path.stem)
 
 
 def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: str) -> DeviceSpec:
-    """Return the device that `model` describes with what its kin say of it."""
+    """Return the device of `model`, completed by its device family."""
 
     def completed(
         kernels: Mapping[str, KernelFigures], measured: Mapping[str, MeasuredModel], key: str
@@ -193,7 +212,9 @@ def _by_kin(
     name = told.kin
     if name not in names("kin"):
         raise PlatformError(
-            f"no kin '{name}' in the catalog", where=where, hint=nearest(name, names("kin"))
+            (f"no device family '{name}' in the catalog"),
+            where=where,
+            hint=nearest(name, names("kin")),
         )
     file, said = find("kin", name)
     kin = read_kin(file, said)
@@ -218,7 +239,11 @@ def read_platform(path: Path, shown: str, given: str) -> Platform:
     """Return the platform that the file at `path` describes."""
     source = read_yaml(path, shown)
     if describes_device(source.data):
-        return alone(read_device(path, shown), given)
+        spec = read_device(path, shown)
+        lone = alone(spec, given)
+        if spec.price is None:
+            return dataclasses.replace(lone, price=_platform_price(path.stem, path))
+        return lone
     platform, wrong = survey(source, given)
     if platform is None:
         raise wrong[0].whole
@@ -231,7 +256,7 @@ def describes_device(data: Mapping[str, Any]) -> bool:
 
 
 def alone(spec: DeviceSpec, given: str) -> Platform:
-    """Return the platform of one device, called as its kind: inputs start and end on it."""
+    """Return the platform of one device, named after it: inputs start and outputs end on it."""
     platform = Platform(
         name=spec.name, devices={spec.kind: spec}, links=(), host=spec.kind, source=given, sha256=""
     )
@@ -239,7 +264,7 @@ def alone(spec: DeviceSpec, given: str) -> Platform:
 
 
 def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, ...]]:
-    """Read a platform as far as it goes: return it, or all that is wrong.
+    """Read a platform completely: return it, or all of its errors.
 
     A mistake in one entry hides none in another. This file goes before those that it names.
     """
@@ -257,7 +282,7 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             parts.complaints += [
                 Complaint(
                     source.line(("devices", name)),
-                    f"no link leads from the host '{host}' to '{name}'",
+                    f"no link connects the host '{host}' to '{name}'",
                     f"add a link with between: [{host}, {name}]",
                 )
                 for name in unreached(host, names, links)
@@ -286,13 +311,15 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             for memory in model.memories
         ),
         power_provenance=("estimate", "") if model.power_w is None else model.power_w.stated,
-        price=None if model.price is None else model.price.to_price(),
+        price=_platform_price(source.path.stem, source.path)
+        if model.price is None
+        else model.price.to_price(),
     )
     return dataclasses.replace(platform, sha256=digest(platform)), ()
 
 
 def digest(platform: Platform) -> str:
-    """SHA-256, in hex, of all in `platform` but where it was read from, prices, availabilities."""
+    """SHA-256, in hex, of `platform` without file paths, prices and availabilities."""
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.
@@ -368,6 +395,8 @@ class _Parts:
                 line = self.source.line(at)
                 self.complaints.append(Complaint(line, str(error.what), error.hint or ""))
                 return None
+        if path is not None:
+            spec = _with_list_price(spec, path[0])
         for key, given, variant in (
             ("runtime", use.runtime, by_runtime),
             ("execute", use.execute, executing),
