@@ -390,8 +390,10 @@ def plot(found: object) -> plotly.graph_objects.Figure:
     else:
         raise UsageError(f"this {type(found).__name__} has nothing to draw")
     light = dict(re.findall(r"(--[a-z]+): (#\w+);", asset("page.css").partition("}")[0]))
-    look = {"template": "plotly_white", "title": {"text": escape(told(title(record)))}}
-    return Figure(_coloured({"data": drawn["data"], "layout": {**look, **drawn["layout"]}}, light))
+    margin = {**drawn["layout"].get("margin", {}), "t": 80}
+    name = {"text": escape(told(title(record)))}
+    layout = {"template": "plotly_white", **drawn["layout"], "title": name, "margin": margin}
+    return Figure(_coloured({"data": drawn["data"], "layout": layout}, light))
 
 
 def _coloured(value: Any, theme: Mapping[str, str]) -> Any:
