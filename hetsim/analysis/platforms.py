@@ -167,7 +167,10 @@ class PlatformComparison(Result):
 
     @property
     def peers(self) -> tuple[PlatformRow, ...]:
-        """Feasible rows that are compared for the fastest: platforms, else devices alone."""
+        """Feasible rows that are compared for the fastest.
+
+        Boards and machines, where there are several; else all, devices alone among them.
+        """
         return _peers(self.feasible)
 
     @property
@@ -221,7 +224,8 @@ class PlatformComparison(Result):
 
 
 def _peers(feasible: Sequence[PlatformRow]) -> tuple[PlatformRow, ...]:
-    return tuple(row for row in feasible if not row.alone) or tuple(feasible)
+    whole = tuple(row for row in feasible if not row.alone)
+    return whole if len(whole) > 1 else tuple(feasible)
 
 
 @checks.takes(
@@ -288,6 +292,12 @@ def compare_platforms(
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
     names = tuple(dict.fromkeys(STRATEGIES[objective] if strategies is None else strategies))
+    for name in names:
+        if ":" in name:
+            raise UsageError(
+                f"strategy '{name}' names devices of one platform",
+                hint=f"name one platform, or write {name.partition(':')[0]}",
+            )
     execute, runtime = execute or {}, runtime or {}
     _check_that_some_can(asked, execute, runtime)
     rows: list[PlatformRow] = []
@@ -303,7 +313,13 @@ def compare_platforms(
                 pessimistic=pessimistic,
             )
             lone = len(problem.devices) == 1
-            found = compare(problem, ("single",) if lone else names, objective=objective, samples=0)
+            found = compare(
+                problem,
+                ("single",) if lone else names,
+                objective=objective,
+                samples=0,
+                bounded=False,
+            )
             rows.append(_row(found))
     with part(PLANNING, 1.0, f"{samples} samples"):
         rows = _sampled(rows, objective, 0 if pessimistic else samples, seed)
