@@ -154,6 +154,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "affinity": None, **LIMITS,
         },
     ),
+    "compare_platforms": (
+        # Without platforms it compares the whole catalog.
+        lambda **given: hetsim.compare_platforms(platforms=["laptop"], **given),
+        {
+            "model": MODEL, "strategies": ("single",), "objective": "latency", "execute": None,
+            "runtime": None, "samples": 0, "seed": 0, "contention": "fifo", "pessimistic": False,
+        },
+    ),
     "simulate": (
         hetsim.simulate,
         {
