@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hetsim.analysis.lint.lint import Lint
-    from hetsim.analysis.nodes.facts import Facts
     from hetsim.cli.options.common import Limit
     from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
@@ -236,6 +235,7 @@ def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bo
     from hetsim.analysis.nodes.record import nodes_record
     from hetsim.cli.files import check_targets, leave_report
     from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.results import pictures
     from hetsim.reporting.tables.analysis import PAGE_NODES, nodes_report
 
     invocation = current()
@@ -250,15 +250,8 @@ def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bo
         write_file(path, told.to_file(path), force=invocation.force, option="--out")
         invocation.note(f"wrote {path}")
     record = nodes_record(told)
-    leave_report(record, lambda: _pictures(told), lambda: nodes_report(told, most=PAGE_NODES))
+    leave_report(record, lambda: pictures(told), lambda: nodes_report(told, most=PAGE_NODES))
     invocation.answer(lambda: record, lambda: nodes_report(told, wide=wide))
-
-
-def _pictures(told: Facts) -> Record:
-    """The subgraphs of a plan, drawn on the page."""
-    from hetsim.reporting.pages.subgraphs import plans_picture
-
-    return plans_picture([] if told.plan is None else [told.plan])
 
 
 def _asked(source: str) -> Problem | Plan:
