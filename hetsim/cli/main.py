@@ -86,8 +86,6 @@ VERBS = {
     "inspect": Verb(
         "hetsim.cli.verbs.inspect:inspect", "What is in a file, and which device runs what?", _ASK
     ),
-    "nodes": Verb("hetsim.cli.verbs.nodes:nodes", "Which device runs each node?", _ASK),
-    "lint": Verb("hetsim.cli.verbs.lint:lint", "What costs time, and which change helps?", _ASK),
     "partition": Verb(
         "hetsim.cli.verbs.partition:partition", "Cut a model into subgraphs for devices.", _PLAN
     ),
@@ -102,9 +100,6 @@ VERBS = {
     "devices": Verb(
         "hetsim.cli.verbs.devices:devices", "List, show, query and calibrate devices.", _KEEP
     ),
-    "calibrate": Verb("hetsim.cli.verbs.calibrate:calibrate", "Measure this machine.", _KEEP),
-    "workload": Verb("hetsim.cli.verbs.workload:workload", "Show workload files.", _KEEP),
-    "strategies": Verb("hetsim.cli.verbs.strategies:strategies", "List strategies.", _KEEP),
     "zoo": Verb("hetsim.cli.verbs.zoo:zoo", "List the models that hetsim includes.", _KEEP),
     "report": Verb("hetsim.cli.verbs.report:report", "Make one HTML page of saved answers.", _KEEP),
 }
@@ -113,6 +108,8 @@ OLD: Mapping[str, str] = {
     "calibrate": "devices calibrate",
     "capacity": "simulate --max-rate",
     "completion": "--completion",
+    "devices schema": "inspect --schema",
+    "devices validate": "inspect",
     "lint": "inspect --lint",
     "nodes": "inspect --nodes",
     "place": "recommend",
@@ -122,7 +119,7 @@ OLD: Mapping[str, str] = {
     "workload show": "inspect",
     "workload validate": "inspect",
 }
-"""What took the place of a verb, once it is none of ``VERBS``."""
+"""Words that took the place of old verbs, where these are none of ``VERBS`` any more."""
 
 
 class App(LazyGroup):
@@ -245,14 +242,14 @@ def _as_now(args: list[str], invocation: Invocation | None) -> list[str]:
     `invocation` is told of an old one.
     """
     first = args[0]
-    if first in VERBS or first.startswith("-"):
-        return args
     for length in (2, 1):
         old = " ".join(args[:length])
-        if old in OLD:
+        if old in OLD and old not in VERBS:
             if invocation is not None:
                 invocation.note(f"'hetsim {old}' is now 'hetsim {OLD[old]}'")
             return [*OLD[old].split(), *args[length:]]
+    if first in VERBS or first.startswith("-"):
+        return args
     if first.startswith("zoo:") or first.endswith(".onnx") or Path(first).is_file():
         rated = any(word.partition("=")[0] == "--rate" for word in args)
         return ["recommend" if rated else "compare", *args]

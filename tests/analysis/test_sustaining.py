@@ -245,7 +245,7 @@ def test_a_wrong_memory_is_refused_by_line(tmp_path, entry: str, says: str) -> N
         "links: [{between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}]\n"
         f"memories:\n  - {entry}\n"
     )
-    with pytest.raises(hetsim.PlatformError, match=says) as caught:
+    with pytest.raises(hetsim.errors.PlatformError, match=says) as caught:
         hetsim.load_platform(str(path))
     assert "board.yaml:5" in str(caught.value)
 

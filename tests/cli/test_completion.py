@@ -28,7 +28,7 @@ ZOO = [f"zoo:{name}" for name in zoo.names()]
 HARDWARE = [*platform_names(), *device_names()]
 ASKED: list[tuple[str, list[str]]] = [
     ("comp", ["compare", "compile"]),
-    ("devices s", ["show", "schema"]),
+    ("devices s", ["show"]),
     ("compare zoo:incep", ["zoo:inception_v1", "zoo:inception_v2"]),
     ("inspect zoo:", ZOO),
     ("compare x.onnx --platform rock", [name for name in HARDWARE if name.startswith("rock")]),
@@ -46,7 +46,7 @@ ASKED: list[tuple[str, list[str]]] = [
     ("simulate x.onnx --cost ", ["fitted", "roofline"]),
     ("compare x.onnx --objective t", ["throughput"]),
     ("sweep --front p9", ["p90_s", "p99_s"]),
-    ("strategies comp", ["compact"]),
+    ("compare --strategies comp", ["compact"]),
     ("--completion ", ["bash", "zsh", "fish"]),
     ("compare --platfo", ["--platform"]),
     ("compare x.onnx --platform no-such --without ", []),

@@ -30,7 +30,7 @@ PLACES = {
     "grid": ("sweep", "{}", "-o", "rows"),
     "device": ("devices", "validate", "{}"),
     "catalog": ("recommend", "--catalog", "{}", "--workload", "{}"),
-    "profile": ("nodes", "m.onnx", "--platform", "laptop", "--profile", "cpu={}"),
+    "profile": ("inspect", "--nodes", "m.onnx", "--platform", "laptop", "--profile", "cpu={}"),
 }  # fmt: skip
 ENDINGS = {
     "model": ".onnx", "plan": ".json", "extension": ".onnx", "library": ".so", "inputs": ".npz",

@@ -31,9 +31,9 @@ WORDS: dict[str, tuple[str, ...]] = {
     "many": ("simulate", "--requests", "1200", "--samples", "0"),
     "failed": ("simulate", "--inject", "kill npu at 0.01ms for 1ms"),
     "run": ("run", "--executor", "threads"),
-    "lint": ("lint", "--strategy", "heft"),
-    "nodes": ("nodes",),
-    "nodes of a plan": ("nodes", "--strategy", "heft"),
+    "lint": ("inspect", "--lint", "--strategy", "heft"),
+    "nodes": ("inspect", "--nodes"),
+    "nodes of a plan": ("inspect", "--nodes", "--strategy", "heft"),
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_the_island_holds_what_the_verb_prints_as_json(
     assert result.exit_code == 0, result.stderr
     island = data(path)
     assert island["record"] == json.loads(result.stdout)
-    assert island["kind"] == verb
+    assert island["kind"] == case.partition(" ")[0]
     assert str(path) in island["command"]
     assert f"wrote the report to {path}" in result.stderr
     assert "<img" not in path.read_text("utf-8")

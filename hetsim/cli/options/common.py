@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,6 +72,28 @@ def per_second(ctx: click.Context, param: click.Parameter, text: str | None) -> 
         message = f"'{text}' is no rate above 0; write e.g. 100/s, 30/min or 100"
         raise click.BadParameter(message, ctx, param)
     return rate
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A duration in seconds, or a share; `text` as it was written."""
+
+    text: str
+    amount: float
+    share: bool
+
+
+def limit(ctx: click.Context, param: click.Parameter, text: str | None) -> Limit | None:
+    """Read ``5%`` or ``2ms``."""
+    if text is None:
+        return None
+    percent = _number(text.strip().removesuffix("%")) if text.strip().endswith("%") else None
+    amount = parse_seconds(text) if percent is None else percent / 100
+    if amount is None or amount < 0:
+        raise click.BadParameter(
+            f"'{text}' is no duration or percentage, e.g. 2ms or 5%", ctx, param
+        )
+    return Limit(text, amount, share=percent is not None)
 
 
 def above_zero(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:

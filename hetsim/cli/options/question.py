@@ -329,7 +329,7 @@ strategy_options = all_of(
         metavar="NAME",
         expose_value=False,
         callback=kept(),
-        help="Strategy; `hetsim strategies` lists them.  [default: heft]",
+        help="Strategy; `hetsim compare --strategies` lists them.  [default: heft]",
     ),
     objective_option,
     limit_options,
@@ -338,6 +338,30 @@ strategy_options = all_of(
     pessimistic_option,
 )
 """How a plan is made."""
+
+
+def _show_strategies(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+    if name is None or ctx.resilient_parsing:
+        return
+    from hetsim.cli.strategies import show_strategies
+
+    # It needs no MODEL, so it is answered as it is read: --json may stand behind it.
+    invocation = ctx.find_root().obj
+    invocation.as_json = "--json" in invocation.command
+    show_strategies(name)
+    ctx.exit()
+
+
+strategies_option = click.option(
+    "--strategies",
+    "listed",
+    is_flag=False,
+    flag_value="",
+    expose_value=False,
+    callback=_show_strategies,
+    metavar="[NAME]",
+    help="List the strategies and merge methods, or show the options of NAME, and exit.",
+)
 
 device_option = click.option(
     "--device",

@@ -118,7 +118,7 @@ ALL = "all"
     default="compact",
     show_default=True,
     metavar="NAME",
-    help="Merge method; `hetsim strategies` lists them; `all` compares them.",
+    help="Merge method; `hetsim compare --strategies` lists them; `all` compares them.",
 )
 @click.option(
     "--priority",

@@ -42,11 +42,11 @@ from hetsim.reporting.tables.question import (
 )
 from hetsim.reporting.words.console import Heading, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_links, fold_rows
-from hetsim.reporting.words.text import ABSENT, count, errors_record, rate
+from hetsim.reporting.words.text import ABSENT, count, rate
 
 SHOWN_DTYPES = ("float32", "float16", "int8")
 ON_ROWS = ("measured", "fitted")
-"""How figures of kernels stand that rest on measurements of the device."""
+"""Statuses of kernel figures that rest on measurements of the device."""
 LINKS_SHOWN = 8
 """Links that the list gives for one platform; showing the platform gives all."""
 
@@ -180,7 +180,7 @@ def _named(device: str, spec: DeviceSpec, platform: Platform) -> str:
 
 
 def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> RenderableType:
-    """Return every figure of a device, and where each is from.
+    """Return every figure of a device with its source.
 
     Of what its kernels take the main figures and their errors; `wide` adds every parameter.
     """
@@ -225,14 +225,16 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
     rows.extend((f"pattern {pattern.name}", pattern.text) for pattern in spec.patterns)
     if spec.runtimes:
         others = ", ".join(sorted(spec.runtimes))
-        rows.append(("runtime", f"{spec.runtime}; --runtime takes {others}, too"))
+        rows.append(("runtime", f"{spec.runtime}; --runtime also takes {others}"))
     evidence = float_evidence(name, spec)
     within = within_text(exp(Z80 * evidence.sd))
     rows.append(("figures", f"times of float models are {evidence_text(evidence)}, {within}"))
+    peaks = [(dtype, rate(speed, "FLOP/s")) for dtype, speed in spec.flops_per_s.items()]
+    shares = [(f"efficiency, {op_class}", f"{of:g}") for op_class, of in spec.efficiency.items()]
     kernels = spec.kernels
     return stack(
         pairs(rows),
-        _peaks_table(spec),
+        table(("|dense peak", "#rate"), [*peaks, *shares]),
         kernels_table(kernels) if kernels else None,
         standing_table(kernels) if kernels else None,
         errors_table(kernels) if kernels else None,
@@ -240,12 +242,6 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
         _offers_table(name),
         provenance_table(spec.provenance) if spec.provenance else None,
     )
-
-
-def _peaks_table(spec: DeviceSpec) -> Table:
-    peaks = [(dtype, rate(speed, "FLOP/s")) for dtype, speed in spec.flops_per_s.items()]
-    shares = [(f"efficiency, {op_class}", f"{of:g}") for op_class, of in spec.efficiency.items()]
-    return table(("|dense peak", "#rate"), [*peaks, *shares])
 
 
 def platform_report(name: str, platform: Platform, *, wide: bool = False) -> RenderableType:
@@ -282,11 +278,11 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
 
 
 def _directions(*, duplex: bool) -> str:
-    return "both at once" if duplex else "one at a time"
+    return "full duplex" if duplex else "half duplex"
 
 
 def _evidence(platform: Platform) -> tuple[list[Evidence], list[Evidence]]:
-    """What prices of float models on a platform rest on, by device and by link."""
+    """Evidence of float models on a platform, by device and by link."""
     return (
         [float_evidence(device, spec) for device, spec in platform.devices.items()],
         [link_evidence(link) for link in platform.links],
@@ -294,7 +290,7 @@ def _evidence(platform: Platform) -> tuple[list[Evidence], list[Evidence]]:
 
 
 def checked_line(checked: Checked) -> str:
-    """Return what a valid file describes."""
+    """Return a line on a valid file."""
     found = checked.found
     if isinstance(found, DeviceSpec):
         what = f"{found.kind}, {found.full_name}"
@@ -308,18 +304,9 @@ def checked_line(checked: Checked) -> str:
         what = count(len(found.offers), "offer")
     else:
         what = "" if found is None else found.full_name
-    return f"{checked.file}: valid {checked.sort} '{checked.name}' ({what})"
-
-
-def checked_record(checked: Checked) -> dict[str, Any]:
-    """Return what became of a file as a record for ``to_json``."""
-    return {
-        "file": checked.file,
-        "valid": not checked.errors,
-        "sort": checked.sort,
-        "name": checked.name,
-        "errors": errors_record(checked.errors),
-    }
+    words = {"fitted": "fitted parameters", "kin": "device family", "prices": "price list"}
+    kind = words.get(checked.sort or "", checked.sort)
+    return f"{checked.file}: valid {kind} '{checked.name}' ({what})"
 
 
 def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
@@ -396,7 +383,7 @@ def links_table(links: Sequence[tuple[str, LinkModel]], *, wide: bool = False) -
 
 
 def link_report(name: str, link: LinkModel) -> RenderableType:
-    """Return every figure of a link, and where each is from."""
+    """Return every figure of a link with its source."""
     record = link_record(name, link)
     header = [
         ("link", name),
@@ -414,7 +401,7 @@ def link_report(name: str, link: LinkModel) -> RenderableType:
 
 
 def provenance_table(provenance: Mapping[str, tuple[str, str]]) -> Table:
-    """Return where each figure is from."""
+    """Return status and source of each figure."""
     rows = ((figure, *stated) for figure, stated in provenance.items())
     return table(("figure", "|status", "source"), rows)
 

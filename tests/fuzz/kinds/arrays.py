@@ -109,7 +109,7 @@ class Arrays:
             ["simulate", *on, *given],
             ["run", *on, "--executor", "threads", "--timeout", "20s", "--input", "inputs.npz"],
             ["run", *on, "--executor", "threads", "--timeout", "20s", *given],
-            ["nodes", *on, "--input", "inputs.npz", "--json"],
+            ["inspect", "--nodes", *on, "--input", "inputs.npz", "--json"],
         ]
 
 

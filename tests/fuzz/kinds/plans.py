@@ -54,7 +54,7 @@ class Plans:
             ["simulate", PLAN],
             ["simulate", PLAN, "--json"],
             ["simulate", PLAN, "--what-if", "cpu.speed x2"],
-            ["nodes", PLAN],
+            ["inspect", "--nodes", PLAN],
             ["run", PLAN, "--executor", "threads", "--timeout", "20s"],
             ["compile", PLAN, "--out", "out"],
             ["report", PLAN, "--out", "out.html"],
