@@ -102,18 +102,22 @@ def platforms_verdict(found: PlatformComparison) -> str:
 
 def _cheapest(found: PlatformComparison) -> list[str]:
     """A sentence on the cheapest peers, near the best and of all, to buy and to rent."""
-    parts: list[str] = []
-    known = ""
+    near: list[str] = []
+    of_all: list[str] = []
     for rented, do in ((False, "buy"), (True, "rent")):
         least = found.cheapest(rented=rented)
-        near = found.cheapest(rented=rented, within=NEAR)
-        for row, how in ((near, f" within {percent(NEAR)} of it"), (least, "")):
-            if row is not None and (row is least) == (not how):
+        for row, told in ((found.cheapest(rented=rented, within=NEAR), near), (least, of_all)):
+            if row is not None and (told is of_all or row is not least):
                 price = price_text(row.offer(rented=rented))
-                parts.append(f"to {do}{how}, {row.name} ({price}, {_cost(found, row)})")
+                told.append(f"{row.name} ({price}, {_cost(found, row)}) to {do}")
+    parts = [f"cheapest within {percent(NEAR)}: {', '.join(near)}"] if near else []
+    parts += [f"cheapest{' of all' if near else ''}: {', '.join(of_all)}"] if of_all else []
+    if not parts:
+        return []
+    text = "; ".join(parts)
     if any(not row.offers for row in found.peers):
-        known = " with a known price"
-    return [f"Cheapest{known}: {'; '.join(parts)}."] if parts else []
+        return [f"By known prices, {text}."]
+    return [f"{text[0].upper()}{text[1:]}."]
 
 
 def _cost(found: PlatformComparison, row: PlatformRow) -> str:
