@@ -12,7 +12,7 @@ from hetsim.core.text import Record, to_compact_json
 from hetsim.core.units import format_seconds, significant
 from hetsim.reporting.pages.page import packed, told
 
-BARS_MOST = 30
+BARS_MOST, DOTS_MOST = 30, 100
 """Bars of a figure; the table under it has all."""
 
 STACKED_MOST = 16
@@ -125,7 +125,7 @@ def bars(
 
     `line`: a figure that all are beside, with what it is.
     """
-    rows = [row for row in given if row.value is not None][:BARS_MOST]
+    rows = [row for row in given if row.value is not None][: DOTS_MOST if dots else BARS_MOST]
     if not rows:
         return []
     alt = f"{axis}: {', '.join(f'{row.name} {row.text}' for row in rows)}"
@@ -189,7 +189,7 @@ def bars(
             remark(line_text, "--bad", x=line, y=1, yref="paper", yanchor="bottom",
                    xanchor="right" if line > most / 2 else "left")
         ]  # fmt: skip
-    height = max(160, 96 + 34 * len(rows))
+    height = max(160, 96 + (24 if dots else 34) * len(rows))
     return [figure([trace], layout, alt=alt, height=height)]
 
 

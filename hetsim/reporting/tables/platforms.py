@@ -55,7 +55,7 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
         slowest = time_text(left[-1].cost_s)
         more = f"{count(len(left), 'slower device')} up to {slowest}: add --wide to list all."
     return stack(
-        bold(platforms_verdict(found)),
+        [bold(platforms_verdict(found)), *map(Text, filter(None, [platforms_beside(found)]))],
         _table(found, "board or machine", whole, wide=wide) if whole else None,
         _table(found, "device alone", shown, wide=wide) if shown else None,
         [Text(more)] if more else None,
@@ -68,7 +68,7 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
 
 
 def platforms_verdict(found: PlatformComparison) -> str:
-    """Return which platform is fastest, how sure that is, and which is cheapest."""
+    """Return which platform is fastest, and how sure that is."""
     best = found.best
     if best is None:
         return f"None of {count(len(found.rows), 'platform')} runs the model."
@@ -86,17 +86,22 @@ def platforms_verdict(found: PlatformComparison) -> str:
             f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
             f"{percent(best.fastest)}."
         )
-    told += _cheapest(found)
+    return plain(" ".join(told))
+
+
+def platforms_beside(found: PlatformComparison) -> str:
+    """Return what is cheapest, and what the verdict leaves out of devices alone."""
+    best, peers = found.best, {id(row) for row in found.peers}
+    if best is None:
+        return ""
+    told = _cheapest(found)
     if best.alone:
         told.append("Hosts and links of devices alone are not counted.")
-    faster = [row for row in found.feasible if row.alone not in kinds
+    faster = [row for row in found.feasible if id(row) not in peers
               and (row.cost_s or 0.0) < (best.cost_s or 0.0)]  # fmt: skip
     if faster:
-        first = f"{faster[0].name} ({_cost(found, faster[0])})"
-        told.append(
-            f"Faster as a device alone, host and links not counted: "
-            f"{more_text(first, len(faster) - 1)}."
-        )
+        first = more_text(f"{faster[0].name} ({_cost(found, faster[0])})", len(faster) - 1)
+        told.append(f"Faster as a device alone, host and links not counted: {first}.")
     return plain(" ".join(told))
 
 
@@ -295,15 +300,14 @@ def platforms_record(found: PlatformComparison) -> Record:
         **fields(found, "objective strategies samples seed"),
         "verdict": {
             "say": platforms_verdict(found),
+            "sure": platforms_beside(found) or None,
             "fastest": None if best is None else best.name,
-            "cheapest": {
-                key: None if row is None else row.name
-                for key, row in (
-                    ("to_buy", found.cheapest(rented=False)),
-                    ("to_rent", found.cheapest(rented=True)),
-                    ("to_buy_near", found.cheapest(rented=False, within=NEAR)),
-                    ("to_rent_near", found.cheapest(rented=True, within=NEAR)),
-                )
+            "takes_s": None if best is None else best.cost_s,
+            **{
+                f"cheapest_to_{do}{near}": None if row is None else row.name
+                for rented, do in ((False, "buy"), (True, "rent"))
+                for near, within in (("", None), ("_near", NEAR))
+                for row in [found.cheapest(rented=rented, within=within)]
             },
         },
         "rows": [_row_record(row) for row in found.rows],
