@@ -55,7 +55,10 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
         slowest = time_text(left[-1].cost_s)
         more = f"{count(len(left), 'slower device')} up to {slowest}: add --wide to list all."
     return stack(
-        [bold(platforms_verdict(found)), *map(Text, filter(None, [platforms_beside(found)]))],
+        [
+            bold(platforms_verdict(found)),
+            *map(Text, filter(None, (platforms_sure(found), platforms_beside(found)))),
+        ],
         _table(found, "board or machine", whole, wide=wide) if whole else None,
         _table(found, "device alone", shown, wide=wide) if shown else None,
         [Text(more)] if more else None,
@@ -68,7 +71,7 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
 
 
 def platforms_verdict(found: PlatformComparison) -> str:
-    """Return which platform is fastest, and how sure that is."""
+    """Return which platform is fastest."""
     best = found.best
     if best is None:
         return f"None of {count(len(found.rows), 'platform')} runs the model."
@@ -80,13 +83,16 @@ def platforms_verdict(found: PlatformComparison) -> str:
     first = f"Of {len(among)} {which}, {best.name} is fastest: "
     if len(among) == 1:
         first = f"{best.name}: "
-    told = [f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}."]
-    if len(found.peers) > 1 and best.fastest is not None:
-        told.append(
-            f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
-            f"{percent(best.fastest)}."
-        )
-    return plain(" ".join(told))
+    return plain(f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}.")
+
+
+def platforms_sure(found: PlatformComparison) -> str:
+    """Return in which share of the samples the best is the fastest; empty where nothing is."""
+    best = found.best
+    if best is None or best.fastest is None or len(found.peers) == 1:
+        return ""
+    share = percent(best.fastest)
+    return f"Allowing for cost-model error ({found.samples} samples), it is fastest in {share}."
 
 
 def platforms_beside(found: PlatformComparison) -> str:
@@ -300,7 +306,8 @@ def platforms_record(found: PlatformComparison) -> Record:
         **fields(found, "objective strategies samples seed"),
         "verdict": {
             "say": platforms_verdict(found),
-            "sure": platforms_beside(found) or None,
+            "sure": platforms_sure(found) or None,
+            "beside": platforms_beside(found) or None,
             "fastest": None if best is None else best.name,
             "takes_s": None if best is None else best.cost_s,
             **{
