@@ -1,4 +1,4 @@
-"""The verb ``compare``: strategies side by side, a row each, against every device alone."""
+"""Comparison of strategies with each other and with every device alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
 
 PLAY = 0.03
-"""Part of the time in which the busiest device or link may be idle without a word."""
+"""Idle share of the bottleneck up to which it is not mentioned."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The whole model on each device that it pays on, and seconds a request."""
+    """Copies of the whole model on devices where they pay, and their time a request."""
 
     plan: Plan
     cost_s: float
@@ -128,7 +128,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Result):
-    """Rows best first, and what no plan can beat.
+    """Rows of strategies, best first, and the lower bound.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "latency": ("single", "hetero", "heft", "auto"),
     "throughput": ("single", "multi", "hetero", "heft", "auto"),
 }
-"""What is compared by an objective where nothing is named."""
+"""Default strategies of a comparison by objective."""
 
 PLANNING = 0.8
 """About the part of the time of a comparison that plans are made in; draws take the rest."""
@@ -506,7 +506,7 @@ def check_target(objective: Objective, reached_s: float, target_s: float, where:
             f"{objective} {format_seconds(reached_s)}{each} misses the target of "
             f"{format_seconds(target_s)} ({reached_s / target_s:.3g}x)",
             where=where,
-            hint="`hetsim compare --explain` says what would help most",
+            hint="see `hetsim compare --explain` for the most helpful changes",
             objective=objective,
             target_s=target_s,
             reached_s=reached_s,

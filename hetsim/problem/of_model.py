@@ -6,18 +6,20 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import hypot
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.cost import DEFAULT_COST
 from hetsim.cost.kernels.as_floats import figures_for
-from hetsim.cost.model import WholeModelCost
+from hetsim.cost.model import CostModel, WholeModelCost
 from hetsim.cost.prices import Fused, Prices
 from hetsim.cost.profiles.formats import Profile, load_profile
 from hetsim.cost.profiles.prices import MeasuredShare, with_profile
 from hetsim.cost.registry import cost_model
-from hetsim.device.registry import platform_devices
+from hetsim.device.device import Device
+from hetsim.device.registry import SIMULATED, platform_devices
 from hetsim.device.support.quantized import integer_node, is_quantized
 from hetsim.device.support.rules import Support
 from hetsim.errors import InvalidInput, UnboundDimension, UsageError
@@ -25,6 +27,7 @@ from hetsim.graph.graph import ITEM_BITS, Graph
 from hetsim.graph.model import Model
 from hetsim.graph.shapes.open_shapes import unbound
 from hetsim.graph.work import graph_work, op_key
+from hetsim.graph.work.rule import Work
 from hetsim.hardware.kernel_figures import WHAT_IF, KernelFigures, as_sure, weakest
 from hetsim.hardware.kin import Likely
 from hetsim.hardware.routes import REFERENCE_BYTES, build_routes
@@ -296,36 +299,19 @@ def price(
     by, batch = cost_model(cost), batch_of(graph)
     figures, likely = list[KernelFigures | None](), list[Likely | None]()
     borders: list[tuple[float, float]] = []
+    known: list[tuple[DeviceSpec, _OnDevice]] = []
     for p, device in enumerate(platform_devices(platform, model.extensions).values()):
-        support = device.query_model(graph)
-        refusals.append(dict(support.reasons))
-        own = [work for work, takes in zip(works, support.taken, strict=True) if takes]
-        priced, chosen, said = by, None, None
-        if isinstance(by, WholeModelCost):
-            chosen = by.figures(device.spec, graph, own)
-            said = by.likely(graph, chosen, batch)
-            priced = by.of_works(own, said)
-        figures.append(chosen)
-        likely.append(said)
-        prices = Prices(device.spec, priced)
-        held.append(held_as(device.spec, graph, support, (*values, *constants)))
-        borders.append(prices.borders(graph))
-        for node, taken in enumerate(support.supported):
-            if taken:
-                seconds[node, p], least[node, p] = prices.node(graph, graph.nodes[node])
-        for node, took_s in prices.loads(graph, support).items():
-            seconds[node, p] = least[node, p] = took_s
-        copies = prices.copies(graph, support)
-        for node, took_s in copies.items():
-            seconds[node, p] += took_s
-            least[node, p] += took_s
-        kernels: tuple[Fused, ...] = prices.fused(graph, support, seconds[:, p].tolist(), copies)
-        for kernel in kernels:
-            # What a runtime joins although that takes longer is not apart either.
-            more_s = kernel.seconds - float(seconds[[*kernel.nodes], p].sum())
-            if not kernel.pattern and more_s > 0:
-                seconds[kernel.nodes[-1], p] += more_s
-                least[kernel.nodes[-1], p] += more_s
+        # Devices of one sort are priced once.
+        one = next((found for spec, found in known if spec == device.spec), None)
+        if one is None or device.spec.backend != SIMULATED:
+            one = _on_device(graph, device, works, (*values, *constants), by, batch)
+            known.append((device.spec, one))
+        refusals.append(dict(one.support.reasons))
+        figures.append(one.figures)
+        likely.append(one.likely)
+        held.append(one.held)
+        borders.append(one.borders)
+        seconds[:, p], least[:, p], kernels = one.seconds, one.least, one.fused
         if names[p] in of_device:
             profile = of_device[names[p]]
             found = with_profile(
@@ -403,6 +389,58 @@ def price(
             supposing(link_evidence(link), supposed.links) for link in platform.links
         ),
     )
+
+
+class _OnDevice(NamedTuple):
+    """What a device makes of a model: support, figures, and seconds by node [nodes]."""
+
+    support: Support
+    figures: KernelFigures | None
+    likely: Likely | None
+    held: Held
+    borders: tuple[float, float]
+    seconds: NDArray[np.float64]
+    least: NDArray[np.float64]
+    fused: tuple[Fused, ...]
+
+
+def _on_device(
+    graph: Graph,
+    device: Device,
+    works: Sequence[Work],
+    values: Sequence[Value | Constant],
+    by: CostModel,
+    batch: int,
+) -> _OnDevice:
+    """Support and times of a model's nodes on one device. O(V + E)."""
+    seconds = np.full(len(graph.nodes), np.inf)
+    least = np.full_like(seconds, np.inf)
+    support = device.query_model(graph)
+    own = [work for work, takes in zip(works, support.taken, strict=True) if takes]
+    priced, chosen, said = by, None, None
+    if isinstance(by, WholeModelCost):
+        chosen = by.figures(device.spec, graph, own)
+        said = by.likely(graph, chosen, batch)
+        priced = by.of_works(own, said)
+    prices = Prices(device.spec, priced)
+    for node, taken in enumerate(support.supported):
+        if taken:
+            seconds[node], least[node] = prices.node(graph, graph.nodes[node])
+    for node, took_s in prices.loads(graph, support).items():
+        seconds[node] = least[node] = took_s
+    copies = prices.copies(graph, support)
+    for node, took_s in copies.items():
+        seconds[node] += took_s
+        least[node] += took_s
+    kernels = tuple(prices.fused(graph, support, seconds.tolist(), copies))
+    for kernel in kernels:
+        # What a runtime joins although that takes longer is not apart either.
+        more_s = kernel.seconds - float(seconds[[*kernel.nodes]].sum())
+        if not kernel.pattern and more_s > 0:
+            seconds[kernel.nodes[-1]] += more_s
+            least[kernel.nodes[-1]] += more_s
+    how = held_as(device.spec, graph, support, values)
+    return _OnDevice(support, chosen, said, how, prices.borders(graph), seconds, least, kernels)
 
 
 def _check_supposed(measured: Mapping[str, Profile], supposed: Supposed) -> None:

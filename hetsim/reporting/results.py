@@ -19,7 +19,7 @@ from hetsim.reporting.pages.answers import answer_island, parts
 from hetsim.reporting.pages.figures import SECONDS
 from hetsim.reporting.pages.page import asset, told, unpacked, write_page
 from hetsim.reporting.pages.records import beside, headline, leaves, tiles
-from hetsim.reporting.pages.verdicts import SAYS, title
+from hetsim.reporting.tables.verdicts import title, verdict_of
 from hetsim.reporting.words.text import percent
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 COMMAND = ("hetsim", "in", "Python")
 """What a page names as the command that made it."""
 
-DRAWN = ("strategies", "platforms", "findings", "units", "placed", "front", "uses")
+DRAWN = ("platforms", "strategies", "findings", "units", "placed", "front", "uses")
 """Pictures of plotly's, by the view that a page has them in; the first that there is is drawn."""
 
 
@@ -130,15 +130,13 @@ def _plan_printed(plan: Plan) -> RenderableType:
     from hetsim.reporting.tables.plan import groups_table
     from hetsim.reporting.words.console import bold, stack
 
-    return stack(
-        [bold(SAYS["hetsim-plan/1"](_plan_record(plan)))], groups_table(plan.problem, plan.groups)
-    )
+    return stack([bold(verdict_of(_plan_record(plan)))], groups_table(plan.problem, plan.groups))
 
 
 def _cut(plan: Plan) -> str:
     """What a plan cuts, into what, and why."""
     reason = f" {plan.reason[:1].upper()}{plan.reason[1:]}." if plan.reason else ""
-    return SAYS["hetsim-plan/1"](_plan_record(plan)) + reason
+    return verdict_of(_plan_record(plan)) + reason
 
 
 def _plan_pictures(plan: Plan) -> Record:
@@ -361,11 +359,7 @@ def _html(part: Record) -> str:
 def lines(found: object) -> list[str]:
     """Return a result in a few lines: what it is, its answer, and the figures it is about."""
     view, record = _view(found), record_of(found)
-    verdict = record.get("verdict", {})
-    if view.say is not None:
-        say = view.say(found)
-    else:
-        say = verdict["say"] if "say" in verdict else SAYS[record["schema"]](record)
+    say = verdict_of(record) if view.say is None else view.say(found)
     if record["schema"].startswith("hetsim-plan/"):
         problem = found.problem  # type: ignore[attr-defined]
         return [f"{type(found).__name__}: {record['strategy']} for {problem.name}", say]

@@ -1,4 +1,4 @@
-"""The verb ``lint``: what costs time, with the change that takes it away, planned again."""
+"""Linter: what costs time in a plan, with the change that removes it, replanned."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from hetsim.problem.problem import Problem
 FINDERS: tuple[Callable[[Seen], Iterator[Suspect]], ...] = (
     refused, precision, weights, split, to_and_fro, tiny, links,
 )  # fmt: skip
-"""Who finds what, in the order in which equal findings stand."""
+"""Finders, in the order of equal findings."""
 
 LEAST = 0.01
-"""Part of the present time below which a gain is none worth a change."""
+"""Part of the present time that a change must save to be listed."""
 
 _ROUNDING = 1e-6
 
@@ -36,7 +36,7 @@ FIRST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What costs time, and what was found to take it away.
+    """A cost in time, and the best change against it.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lint(Result):
-    """What costs time in the plan of a strategy.
+    """Findings in the plan of a strategy.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Lint(Result):
 
     @property
     def problem(self) -> Problem:
-        """What was asked."""
+        """Problem of the question."""
         return self.asked.problem
 
 
@@ -140,7 +140,7 @@ def lint(
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Lint:
-    """Say what costs time, each with the change that takes it away, planned again by `strategy`.
+    """Return what costs time, each with the change that removes it, replanned by `strategy`.
 
     Parameters
     ----------

@@ -208,9 +208,9 @@ class Capacity(Result):
                 hint="give other strategies, batches or instances, or a longer latency",
             )
         raise Undecided(
-            f"whether {asked} meets the objectives is undecided; {best.ends}",
+            f"it is undecided whether {asked} meets the objectives",
             where=best.name,
-            hint="give more --requests",
+            hint=best.ends if "--requests" in best.ends else "give more --requests",
         )
 
 

@@ -258,6 +258,8 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     if len(found.peers) > 1 and any(row.fastest is not None for row in rows):
         lines.append(("wins", f"share of {found.samples} Monte Carlo samples in which none of "
                       f"the {len(found.peers)} is faster"))  # fmt: skip
+    lines.append(("precision", "that each device computes most of the model in; --execute int8 or "
+                  "float16: all devices that have it"))  # fmt: skip
     as_if = _named(
         f"{row.name} ({', '.join(dict.fromkeys(executed.values()))})"
         for row in rows
