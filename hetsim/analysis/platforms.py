@@ -237,6 +237,9 @@ def _peers(feasible: Sequence[PlatformRow]) -> tuple[PlatformRow, ...]:
 
 @checks.takes(
     model=checks.instance("hetsim.graph.model:Model"),
+    platforms=checks.sequence(
+        checks.either(checks.instance("hetsim.hardware.spec:Platform"), checks.path)
+    ),
     strategies=checks.sequence(checks.text),
     objective=checks.text,
     execute=checks.mapping(checks.text, checks.text),
