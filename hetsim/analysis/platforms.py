@@ -20,7 +20,8 @@ from hetsim.analysis.sureness import (
 )
 from hetsim.core import checks
 from hetsim.core.progress import each, part
-from hetsim.core.result import Result
+from hetsim.core.result import Result, short
+from hetsim.core.units import format_seconds
 from hetsim.cost import DEFAULT_COST
 from hetsim.cost.kernels.as_floats import executed_dtype, mostly_integers
 from hetsim.errors import UsageError, all_refused, nearest
@@ -53,7 +54,7 @@ PLANNING = 0.9
 """About the part of the time in which platforms are priced and planned for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PlatformRow:
     """The plan to take on one platform.
 
@@ -90,6 +91,12 @@ class PlatformRow:
     integer_only: tuple[str, ...] = ()
     interval: Interval | None = None
     fastest: float | None = None
+
+    def __repr__(self) -> str:
+        if self.cost_s is None:
+            return short(f"PlatformRow: {self.name}, {self.reason}")
+        used = ", ".join(f"{name} {kind}" for name, kind in self.precisions.items())
+        return short(f"PlatformRow: {self.name}, {format_seconds(self.cost_s)} on {used}")
 
     @property
     def platform(self) -> Platform:

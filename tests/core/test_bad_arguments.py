@@ -155,11 +155,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         },
     ),
     "compare_platforms": (
-        # Without platforms it compares the whole catalog.
-        lambda **given: hetsim.compare_platforms(platforms=["laptop"], **given),
+        hetsim.compare_platforms,
         {
-            "model": MODEL, "strategies": ("single",), "objective": "latency", "execute": None,
-            "runtime": None, "samples": 0, "seed": 0, "contention": "fifo", "pessimistic": False,
+            "model": MODEL, "platforms": [LAPTOP], "strategies": ("single",),
+            "objective": "latency", "execute": None, "runtime": None, "samples": 2, "seed": 0,
+            "cost": "roofline", "contention": "fifo", "pessimistic": False,
         },
     ),
     "simulate": (

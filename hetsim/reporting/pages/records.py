@@ -184,7 +184,7 @@ HEADLINES: Mapping[str, Sequence[str]] = {
         "rows.*.cost_s",
     ),
     "hetsim-platforms/1": (
-        "verdict.fastest", f"{_FIRST}cost_s", "verdict.cheapest.to_buy", "verdict.cheapest.to_rent",
+        "verdict.fastest", "verdict.takes_s", "verdict.cheapest_to_buy", "verdict.cheapest_to_rent",
     ),
     "hetsim-simulation/1": _PLAYED,
     "hetsim-run/1": _PLAYED,
