@@ -174,7 +174,7 @@ def purchased(
             batches=SIZES,
             apart=True,
         )
-    market = _Market(draft, workload, budget, began_s, time_limit_s)
+    market = Market(draft, workload, budget, began_s, time_limit_s)
     with part(0.05, 0.5):
         market.alone()
     with part(0.5, 0.8):
@@ -205,7 +205,7 @@ def _label(model: str) -> str:
     return model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
 
 
-class _Market:
+class Market:
     """Kinds priced so far, what each does alone, and the cheapest answer known."""
 
     def __init__(
@@ -618,7 +618,7 @@ def _other(counts: Counts, best: Counts) -> bool:
 
 
 def _told(
-    market: _Market,
+    market: Market,
     found: Found,
     complete: bool,
     rest: Sequence[Counts],
