@@ -217,7 +217,7 @@ def nearest(found: Found) -> str:
     if not ran:
         return ""
     _, one, _ = min(ran, key=lambda row: row[0])
-    return f"{question.told(one.counts)}, by {missed(found, one)}"
+    return f"{question.told(one.counts)}: {missed(found, one)}"
 
 
 def missed(found: Found, one: Tried) -> str:
