@@ -94,7 +94,7 @@ def opened(one: Any, path: Path) -> tuple[float, float]:
 def report(model: hetsim.Model, platform: str) -> tuple[dict[str, Any], str]:
     """What a report of the model on the platform is, and the report."""
     found = hetsim.compare(
-        hetsim.Problem.of(model, hetsim.load_platform(platform)), STRATEGIES, draws=20
+        hetsim.Problem.of(model, hetsim.load_platform(platform)), STRATEGIES, samples=20
     )
     record = json.loads(to_compact_json(comparison_record(found)))
     begun_s = time.process_time()

@@ -31,7 +31,7 @@ from marked import marked
 
 MARK = "HETSIM_SIGNALS_RUN"
 COMMAND = (
-    "run", "zoo:squeezenet", "--platform", "rock-5b", "--draws", "0", "--report", "page.html",
+    "run", "zoo:squeezenet", "--platform", "rock-5b", "--samples", "0", "--report", "page.html",
 )  # fmt: skip
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")
 OF_TERMINALS = ("SIGINT", "SIGHUP")

@@ -8,7 +8,7 @@ slos = (hetsim.Slo(share=0.99, latency_s=0.1),)
 stream = hetsim.Stream("conversation", "zoo:bert_small", came, slos=slos)
 workload = hetsim.Workload((stream,), requests=800)
 
-found = hetsim.recommend(workload, "catalog.yaml", tariff_usd_per_kwh=0.3, lifetime_years=3)
+found = hetsim.recommend(workload, "catalog.yaml", tariff_usd_per_kwh=0.3, depreciation_years=3)
 best = found.require()
 print(f"{found.vectors} platforms of up to 8 devices; {len(found.policies)} policies are tried")
 print(f"plans: {found.plans}")

@@ -32,7 +32,7 @@ MOST_DEVICES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How a model is split.
+    """Devices, cuts and executor that a model is run with in pieces.
 
     Attributes
     ----------

@@ -61,7 +61,7 @@ def check_device(
     if isinstance(device, type):
         make = partial(device, "device", spec or load_device(DESCRIPTION))
     made = make()
-    _require(isinstance(made, Device), f"{made!r} is no hetsim.device.device.Device", "device")
+    _require(isinstance(made, Device), f"{made!r} is not a hetsim.device.device.Device", "device")
     _check_properties(made, make)
     for given in models:
         model = given if isinstance(given, Model) else load_model(given)

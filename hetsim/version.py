@@ -1,4 +1,4 @@
-"""Which hetsim this is: its version, and where its code lies.
+"""Version of hetsim, and the location of its code.
 
 It imports nothing, so that any file may ask; ``pyproject.toml`` reads the version from here.
 """

@@ -266,11 +266,11 @@ NAMES: Mapping[str, Names] = {
 OF_VERB: Mapping[tuple[str, str], Names] = {
     ("devices show", "name"): _catalog,
     ("devices query", "name"): _platforms,
-    ("strategies", "name"): _both,
+    ("compare", "listed"): _both,
     ("recommend", "catalog"): _platforms,
     ("partition", "settings"): _of("hetsim.cli.verbs.partition:KEYS", "{}="),
-    ("nodes", "device"): _devices,
-    ("lint", "device"): _devices,
+    ("inspect", "device"): _devices,
+    ("inspect", "files"): _MODELS,
 }
 """By the verb and the name of a parameter."""
 

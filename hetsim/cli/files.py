@@ -1,4 +1,4 @@
-"""Files that verbs leave (--trace, --out, --report), and files that verbs check."""
+"""Files that verbs write: --trace, --out, --report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from hetsim.cli.invocation import current
 from hetsim.core.text import to_compact_json
-from hetsim.errors import HetsimError
 from hetsim.reporting.output import Text, check_file, check_folder, write_file, write_folder
 
 if TYPE_CHECKING:
@@ -142,27 +141,3 @@ def leave_service(
         made["trace.json"] = drawn_text
     write_folder(out, made, force=force)
     invocation.note(f"wrote {', '.join(made)} to {out}")
-
-
-def show_checked(
-    record: Mapping[str, Any],
-    checks: Sequence[tuple[str, Sequence[HetsimError], str]],
-    fault: type[HetsimError],
-) -> None:
-    """Print of each file what is wrong with it, or what it describes; raise where any is wrong.
-
-    `checks` are the files, their errors, and the lines of those that have none.
-    """
-    from hetsim.core.text import cut
-    from hetsim.reporting.words.text import count
-
-    invocation = current()
-    if invocation.as_json:
-        invocation.show_json(record)
-    else:
-        for _, errors, line in checks:
-            for told in [cut(str(error)) for error in errors] or [line]:
-                invocation.say(told)
-    wrong = sum(bool(errors) for _, errors, _ in checks)
-    if wrong:
-        raise fault(f"{wrong} of {count(len(checks), 'file')} cannot be used")

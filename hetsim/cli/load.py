@@ -1,13 +1,13 @@
-"""Options of requests and deployments as a workload, a deployment and errors with their line."""
+"""Workload and deployment by options or files, and lines of files in their errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from hetsim.workload.workload import Slo, Workload
 
 
+Value = TypeVar("Value")
 Place = tuple[str, "YamlPath"]
-"""A file, and the keys from its top down to what is meant."""
+"""A file, and the keys from its top down to the place."""
 
 
 @contextmanager
@@ -35,10 +36,10 @@ def told_where(
     deployment: Deployment,
     deployment_file: str | None,
 ) -> Iterator[None]:
-    """Let an error that is of what one of the files says name its line there.
+    """Add the line of the workload or deployment file to an error about its content.
 
-    What tells no place is of the deployment where a model is not served as is asked, else of the
-    workload: what comes in all.
+    An error without a place is about the deployment where its key says so, else about the streams
+    of the workload.
     """
     try:
         yield
@@ -54,7 +55,7 @@ def told_where(
 
 
 def check_strategies(deployment: Deployment, file: str) -> None:
-    """Raise UsageError, with file and line, where a strategy of a deployment does not exist."""
+    """Raise UsageError, with file and line, for an unknown strategy in a deployment."""
     from hetsim.placement.registry import resolve
 
     for at, served in enumerate(deployment.models):
@@ -72,7 +73,7 @@ def check_strategies(deployment: Deployment, file: str) -> None:
 
 
 def put(error: HetsimError, file: str, place: YamlPath) -> None:
-    """Put the line of a place in front of where an error says that it is."""
+    """Add the file and line of `place` to an error."""
     from hetsim.hardware.files.yaml_source import read_yaml
 
     source = read_yaml(Path(file), file, holds="a workload or a deployment", kind=WorkloadError)
@@ -103,7 +104,7 @@ def _of_workload(error: HetsimError, workload: Workload, file: str) -> Place | N
 
 
 def _named(where: str, places: list[tuple[str, YamlPath]], file: str) -> Place | None:
-    """The place whose name is in `where`; of names that are part of others the longest."""
+    """Place with the longest name that `where` contains."""
     found = max(
         (place for place in places if place[0] in where),
         key=lambda place: len(place[0]),
@@ -113,51 +114,28 @@ def _named(where: str, places: list[tuple[str, YamlPath]], file: str) -> Place |
 
 
 BUDGET = 2**20
-"""Requests after which a run ends that was to answer every objective."""
+"""Most requests of a simulation that ends when every objective is decided."""
 
 PRECISE = 2**24
-"""Requests after which a run ends that was to be precise."""
+"""Most requests of a simulation that ends when percentiles are precise (--within)."""
 
 WITHOUT = 2**16
-"""Requests of a run that nothing says the length of, and that has no objective."""
+"""Requests of a simulation without a length and without objectives."""
 
 KINDS = ("constant", "poisson", "gamma:CV", "burst:SIZE")
 
-OF_SIMULATION = (
-    "faster",
-    "within",
-    "mtbf",
-    "mttr",
-    "survive",
-    "availability",
-    "available",
-    "prices",
-    "tariff",
-    "lifetime",
-)
-"""Options of requests that come at their own times which a run for real does not take."""
-
 OF_LOAD = (
-    "workload",
-    "deployment",
-    "rate",
-    "arrivals",
-    "concurrency",
-    "think_ms",
-    "slos",
-    "duration_s",
-    "batching",
-    "instances",
-    "loading",
-    *OF_SIMULATION,
-)
-"""Options any of which means that requests come at their own times."""
+    "workload", "deployment", "rate", "arrivals", "concurrency", "think_s", "slos", "duration_s",
+    "batchings", "instances", "loading", "speedup", "within", "mtbf", "mttr", "survive",
+    "availability", "available", "prices", "tariff", "lifetime",
+)  # fmt: skip
+"""Options any of which means that requests arrive at their own times."""
 
 OF_FILE = {
     "rate": "write rate_per_s: there",
     "arrivals": "write arrivals: there",
     "concurrency": "write closed: there",
-    "think_ms": "write think_time_s: there",
+    "think_s": "write think_time_s: there",
     "slos": "write slos: there",
     "duration_s": "write duration_s: there",
     "requests": "write requests: there",
@@ -169,30 +147,23 @@ OF_FILE = {
     "shapes": "write dims: there, in a stream",
     "inputs": "write dims: there, in a stream",
 }
-"""What a workload file says itself, and how."""
+"""Options that a workload file sets, and how it does."""
 
 OF_DEPLOYMENT = {
     "strategy": "write strategy: there",
-    "batching": "write dynamic_batching: there",
+    "strategies": "write strategy: there",
+    "batchings": "write dynamic_batching: there",
     "instances": "write instances: there",
     "loading": "write loading: there",
 }
-"""What a deployment file says itself, and how."""
-
-OF_PLAN = {
-    "interval_ms": "give --rate and --arrivals constant for requests that come evenly",
-    "draws": "leave it out, or give --pessimistic for the bad end of what figures may be off by",
-    "sustained": "leave it out, or judge one plan so, without a rate",
-    "target_ms": "give --slo, e.g. --slo p99=50ms",
-}
-"""Options that are of one plan, or not simulated under load, and what to do."""
+"""Options that a deployment file sets, and how it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the words of the command line say of requests and of who serves them.
+    """Options about requests and their service, named as the parameters of the verbs.
 
-    Named as the parameters of the verbs are; ``plan`` is the saved plan in the place of a model.
+    ``plan`` is a saved plan in place of a model.
     """
 
     source: str | None = None
@@ -203,10 +174,10 @@ class Load:
     workload: str | None = None
     deployment: str | None = None
     rate: float | None = None
-    faster: float | None = None
+    speedup: float | None = None
     arrivals: str | None = None
     concurrency: int | None = None
-    think_ms: float | None = None
+    think_s: float | None = None
     slos: tuple[Slo, ...] = ()
     within: float | None = None
     duration_s: float | None = None
@@ -227,33 +198,45 @@ class Load:
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that are read, by what they say."""
+        """Workload and deployment files by kind."""
         named = {"workload": self.workload, "deployment": self.deployment}
         return {what: path for what, path in named.items() if path is not None}
 
 
 def said(**others: Any) -> Load:
-    """Return what the verb's options say; `others` in the place of what they say themselves."""
+    """Options of the verb, with `others` in their place."""
     params, invocation = click.get_current_context().params, current()
     kept = {"strategy": invocation.strategy, "dims": invocation.dims}
     found = {one.name: params[one.name] for one in fields(Load) if one.name in params}
+    if "batching" not in others:
+        found["batching"] = only("--batching", params.get("batchings", ()))
     return Load(**(kept | found | others))
 
 
+def only(option: str, values: Sequence[Value]) -> Value | None:
+    """Value of an option that some forms of a verb take several times, here at most once."""
+    if len(values) > 1:
+        raise UsageError(
+            f"{option} is given {len(values)} times",
+            hint="give one; `hetsim compare` and `hetsim simulate --max-rate` compare several",
+        )
+    return values[0] if values else None
+
+
 def _failing(load: Load) -> Failing | None:
-    """Return what --inject, --mtbf and --mttr say; None where none was given."""
+    """Failures by --inject, --mtbf and --mttr; None where none is given."""
     from hetsim.workload.failure import Failing
 
     if (load.mtbf is None) != (load.mttr is None):
         has, lacks = ("--mttr", "--mtbf") if load.mtbf is None else ("--mtbf", "--mttr")
-        raise UsageError(f"{has} without {lacks}", hint=f"give {lacks} TIME, too")
+        raise UsageError(f"{has} needs {lacks}", hint=f"give {lacks} TIME, too")
     if not load.failures and load.mtbf is None:
         return None
     return Failing(load.failures, load.mtbf, load.mttr)
 
 
 def given(*names: str) -> tuple[str, ...]:
-    """Return those of the verb's options that the user wrote, as they are written."""
+    """Options of the verb, of those named, that stand on the command line."""
     context = click.get_current_context()
     options = {str(one.name): max(one.opts, key=len) for one in context.command.params}
     return tuple(
@@ -264,29 +247,47 @@ def given(*names: str) -> tuple[str, ...]:
 
 
 def refuse(fixes: Mapping[str, str], why: str) -> None:
-    """Raise UsageError for the first option that was given of those that have a fix."""
+    """Raise UsageError for the first option on the command line that has a fix."""
     for name, fix in fixes.items():
         for option in given(name):
             raise UsageError(f"{option} {why}", hint=fix)
 
 
-def workload_of(load: Load) -> Workload:
-    """Return the workload of the file, or one stream as the options say; faster, if they say so."""
-    found = _workload_of(load)
-    return found if load.faster is None else found.faster(load.faster)
+def check_form(
+    form: str, belongs: Mapping[str, Sequence[str]], fixes: Mapping[str, str] | None = None
+) -> None:
+    """Raise UsageError for the first option on the command line that `form` of a verb lacks.
+
+    `belongs`: the forms, a command each, that have the option; `fixes`: what to do.
+    """
+    for name, forms in belongs.items():
+        for option in given(name) if form not in forms else ():
+            has = " or ".join(f"'{one}'" for one in forms[:2])
+            fix = (fixes or {}).get(name, f"leave {option} out")
+            raise UsageError(f"{option} belongs to {has}, not to '{form}'", hint=fix)
 
 
-def _workload_of(load: Load) -> Workload:
+def workload_of(load: Load, *, but: Sequence[str] = ()) -> Workload:
+    """Workload of the file, or one stream by the options, at --speedup.
+
+    `but`: options that may stand beside a file that sets them.
+    """
+    found = _workload_of(load, but)
+    return found if load.speedup is None else found.faster(load.speedup)
+
+
+def _workload_of(load: Load, but: Sequence[str]) -> Workload:
     from hetsim.workload.files.reader import load_workload
     from hetsim.workload.workload import Stream, Workload
 
     if load.workload is not None:
         if load.source is not None:
             raise UsageError(
-                f"a model, '{load.source}', and --workload, which names its own",
-                hint="leave one of them out",
+                f"MODEL '{load.source}' and --workload are both given",
+                hint="leave one out: a workload names its models",
             )
-        refuse(OF_FILE, "cannot go with --workload, which says it itself")
+        fixes = {name: fix for name, fix in OF_FILE.items() if name not in but}
+        refuse(fixes, "cannot go with --workload, whose file sets it")
         return load_workload(load.workload)
     if load.source is None:
         raise UsageError("no model is given", hint="give MODEL, or --workload FILE")
@@ -295,9 +296,7 @@ def _workload_of(load: Load) -> Workload:
         requests = load.requests
         if requests is None and load.duration_s is None:
             if load.concurrency is not None:
-                raise UsageError(
-                    "nothing says when the clients end", hint="give --requests or --duration"
-                )
+                raise UsageError("--concurrency needs an end", hint="give --requests or --duration")
             requests = BUDGET if load.slos else WITHOUT
             if load.within is not None:
                 requests = PRECISE
@@ -314,14 +313,15 @@ def _arrivals(load: Load) -> Open | Closed:
     from hetsim.workload.arrivals import Burst, Closed, Constant, Gamma, Poisson
 
     if (load.rate is None) == (load.concurrency is None):
-        has = "neither a rate nor" if load.rate is None else "a rate and"
-        raise UsageError(f"{has} a concurrency", hint="give one of --rate and --concurrency")
+        which = "neither" if load.rate is None else "both"
+        what = f"{which} of --rate and --concurrency {'is' if which == 'neither' else 'are'} given"
+        raise UsageError(what, hint="give one of them")
     if load.concurrency is not None:
         if load.arrivals is not None:
-            raise UsageError("--arrivals is of --rate", hint="leave it out")
-        return Closed(load.concurrency, (load.think_ms or 0.0) / 1e3)
-    if load.think_ms is not None:
-        raise UsageError("--think-ms is of --concurrency", hint="leave it out")
+            raise UsageError("--arrivals needs --rate", hint="leave --arrivals out")
+        return Closed(load.concurrency, load.think_s or 0.0)
+    if load.think_s is not None:
+        raise UsageError("--think needs --concurrency", hint="leave --think out")
     assert load.rate is not None
     kind, colon, value = (load.arrivals or "poisson").partition(":")
     if kind in ("constant", "poisson") and not colon:
@@ -339,18 +339,18 @@ def _arrivals(load: Load) -> Open | Closed:
     raise UsageError(
         f"no kind of arrivals '{load.arrivals}'",
         where="--arrivals",
-        hint=f"{nearest(kind, KINDS)}; others and traces are told in a --workload",
+        hint=f"{nearest(kind, KINDS)}; a --workload file has more kinds, and traces",
     )
 
 
 def deployment_of(load: Load, workload: Workload) -> Deployment:
-    """Return the deployment of the file, or every model served alike."""
+    """Deployment of the file, or one that serves every model alike."""
     from hetsim.cli.question import DEFAULT_STRATEGY
     from hetsim.workload.deployment import Deployment, Instances, Served
     from hetsim.workload.files.reader import load_deployment
 
     if load.deployment is not None:
-        refuse(OF_DEPLOYMENT, "cannot go with --deployment, which says it itself")
+        refuse(OF_DEPLOYMENT, "cannot go with --deployment, whose file sets it")
         found = load_deployment(load.deployment)
         check_strategies(found, load.deployment)
         return found

@@ -11,15 +11,15 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
 import click
 
-from hetsim.cli.commands import LazyGroup, Verb
-from hetsim.cli.greeting import greeting
+from hetsim.cli.commands import RENAMED, LazyGroup, Verb
 from hetsim.cli.invocation import COMPLETION, Invocation, one_line
 from hetsim.cli.options.common import common_options
 from hetsim.core.process import ENDING
@@ -71,53 +71,55 @@ INTERNAL_FAULT, USAGE = 1, 2
 INTERRUPTED, PIPE_CLOSED = 130, 141
 """128 plus the signal's number, as a shell reports SIGINT and SIGPIPE."""
 
+_ASK, _PLAN, _RUN, _KEEP = "Ask", "Plan", "Run", "Catalog, models and reports"
+
 VERBS = {
-    "inspect": Verb(
-        "hetsim.cli.verbs.inspect:inspect", "What a model is made of, and who supports it."
-    ),
-    "nodes": Verb(
-        "hetsim.cli.verbs.nodes:nodes", "Which unit runs each node, why not another, at what cost."
-    ),
-    "partition": Verb(
-        "hetsim.cli.verbs.partition:partition", "Cut a model into groups that devices take whole."
-    ),
-    "simulate": Verb("hetsim.cli.verbs.simulate:simulate", "Play one plan on the virtual clock."),
-    "run": Verb("hetsim.cli.verbs.run:run", "Run one plan for real, and check its outputs."),
-    "compile": Verb(
-        "hetsim.cli.verbs.compile:compile_", "Compile a plan to files that run without the model."
-    ),
     "compare": Verb(
-        "hetsim.cli.verbs.compare:compare", "Compare strategies with every device alone."
-    ),
-    "lint": Verb("hetsim.cli.verbs.lint:lint", "What costs time, and which change takes it away."),
-    "capacity": Verb(
-        "hetsim.cli.verbs.capacity:capacity", "Which rates a platform carries within objectives."
+        "hetsim.cli.verbs.compare:compare", "Which board, or which strategy, is fastest?", _ASK
     ),
     "recommend": Verb(
-        "hetsim.cli.verbs.recommend:recommend", "The cheapest platform that meets objectives."
+        "hetsim.cli.verbs.recommend:recommend", "What should I buy or rent for a rate?", _ASK
     ),
-    "place": Verb("hetsim.cli.verbs.place:place", "Which models of a workload on which devices."),
-    "verify": Verb("hetsim.cli.verbs.verify:verify", "Does a certificate hold?"),
-    "devices": Verb("hetsim.cli.verbs.devices:devices", "The catalog of devices and platforms."),
-    "workload": Verb(
-        "hetsim.cli.verbs.workload:workload", "Which requests come when, and who serves them."
+    "simulate": Verb(
+        "hetsim.cli.verbs.simulate:simulate", "How long does one plan take, also under load?", _ASK
     ),
-    "report": Verb(
-        "hetsim.cli.verbs.report:report", "A page of answers on disk, or of what moved between two."
+    "inspect": Verb(
+        "hetsim.cli.verbs.inspect:inspect", "What is in a file, and which device runs what?", _ASK
     ),
-    "sweep": Verb("hetsim.cli.verbs.sweep:sweep", "Answer every point of a grid, once."),
-    "calibrate": Verb(
-        "hetsim.cli.verbs.calibrate:calibrate", "Measure this machine, and write its device file."
+    "partition": Verb(
+        "hetsim.cli.verbs.partition:partition", "Cut a model into subgraphs for devices.", _PLAN
     ),
-    "cluster": Verb("hetsim.cli.verbs.cluster:cluster", "The Ray cluster that plans run on."),
-    "strategies": Verb(
-        "hetsim.cli.verbs.strategies:strategies", "The strategies and merge methods."
+    "compile": Verb(
+        "hetsim.cli.verbs.compile:compile_", "Write a plan as files that run alone.", _PLAN
     ),
-    "zoo": Verb("hetsim.cli.verbs.zoo:zoo", "The models that come with hetsim."),
-    "completion": Verb(
-        "hetsim.cli.verbs.completion:completion", "Completion for bash, zsh or fish."
+    "run": Verb("hetsim.cli.verbs.run:run", "Run a plan for real, and check its outputs.", _RUN),
+    "sweep": Verb("hetsim.cli.verbs.sweep:sweep", "Answer every point of a grid.", _RUN),
+    "cluster": Verb(
+        "hetsim.cli.verbs.cluster:cluster", "Check the Ray cluster that runs use.", _RUN
     ),
+    "devices": Verb(
+        "hetsim.cli.verbs.devices:devices", "List, show, query and calibrate devices.", _KEEP
+    ),
+    "zoo": Verb("hetsim.cli.verbs.zoo:zoo", "List the models that hetsim includes.", _KEEP),
+    "report": Verb("hetsim.cli.verbs.report:report", "Make one HTML page of saved answers.", _KEEP),
 }
+
+OLD: Mapping[str, str] = {
+    "calibrate": "devices calibrate",
+    "capacity": "simulate --max-rate",
+    "completion": "--completion",
+    "devices schema": "inspect --schema",
+    "devices validate": "inspect",
+    "lint": "inspect --lint",
+    "nodes": "inspect --nodes",
+    "place": "recommend",
+    "strategies": "compare --strategies",
+    "verify": "recommend --verify",
+    "workload schema": "inspect --schema",
+    "workload show": "inspect",
+    "workload validate": "inspect",
+}
+"""Words that took the place of old verbs, where these are none of ``VERBS`` any more."""
 
 
 class App(LazyGroup):
@@ -159,6 +161,16 @@ class App(LazyGroup):
             _close_pipe()
         sys.exit(code)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb: of words that named an old one, or of a model alone, what they ask."""
+        invocation = ctx.obj
+        words = _as_now(args, None if ctx.resilient_parsing else invocation)
+        if words is not args:
+            invocation.command = (*invocation.command[: -len(args)], *words)
+        return super().resolve_command(ctx, words)
+
     def _complete(self, asked: str, invocation: Invocation) -> int:
         from hetsim.cli.completing import answer
 
@@ -166,15 +178,14 @@ class App(LazyGroup):
         return answer(self, invocation, asked)
 
     def _start(self, args: list[str], invocation: Invocation) -> Any:
-        if not args:
-            click.echo(greeting())
-            return 0
         # No process can be given one: a caller of this function can.
         if any("\0" in word for word in args):
             raise UsageError("an argument has a null byte", hint="leave it out")
         # What a shell asks by its environment is answered above, and not by click.
         asks_nothing = ""
-        return super().main(args, "hetsim", asks_nothing, standalone_mode=False, obj=invocation)
+        return super().main(
+            args or ["--help"], "hetsim", asks_nothing, standalone_mode=False, obj=invocation
+        )
 
     def _ending_kept(self, args: list[str], invocation: Invocation) -> Any:
         """Have what ended the command end it, also where a library made an error of its own of it,
@@ -223,6 +234,26 @@ class App(LazyGroup):
             return super().invoke(ctx)
         except BrokenPipeError:
             ctx.exit(_close_pipe())
+
+
+def _as_now(args: list[str], invocation: Invocation | None) -> list[str]:
+    """The words with the verb that they ask for; the same list where they name one.
+
+    `invocation` is told of an old one.
+    """
+    first = args[0]
+    for length in (2, 1):
+        old = " ".join(args[:length])
+        if old in OLD and old not in VERBS:
+            if invocation is not None:
+                invocation.note(f"'hetsim {old}' is now 'hetsim {OLD[old]}'")
+            return [*OLD[old].split(), *args[length:]]
+    if first in VERBS or first.startswith("-"):
+        return args
+    if first.startswith("zoo:") or first.endswith(".onnx") or Path(first).is_file():
+        rated = any(word.partition("=")[0] == "--rate" for word in args)
+        return ["recommend" if rated else "compare", *args]
+    return args
 
 
 def _internal(invocation: Invocation, error: BaseException) -> int:
@@ -278,6 +309,11 @@ def _usage(error: click.ClickException) -> str:
         close = closest(typed, map(str, of.choices))
         message += f"; {close}" if close else ""
     ctx = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and ctx is not None:
+        known = [name for one in ctx.command.params for name in one.opts]
+        now = RENAMED.get(error.option_name)
+        hint = f"it is '{now}' now" if now in known else closest(error.option_name, known)
+        message = f"no option '{error.option_name}'" + (f"; {hint}" if hint else "")
     return message if ctx is None else f"{message} (see {ctx.command_path} --help)"
 
 
@@ -304,14 +340,47 @@ def _warn(invocation: Invocation) -> Any:
     return show
 
 
+def _completion(ctx: click.Context, param: click.Parameter, shell: str | None) -> None:
+    if shell is None or ctx.resilient_parsing:
+        return
+    from hetsim.cli.completing import script
+
+    click.echo(script(ctx.command, shell), nl=False)
+    ctx.exit()
+
+
+EXAMPLES = (
+    ("hetsim compare zoo:inception_v1 --platform rock-5b",
+     "Does it pay to split GoogLeNet over the CPU, NPU and GPU of a board?"),
+    ("hetsim run zoo:inception_v1 --platform rock-5b --executor threads",
+     "Run the split for real: are the outputs equal to the last bit?"),
+    ("hetsim devices query rockchip-rk3588-npu zoo:inception_v1",
+     "Which ops does the NPU run, and why not the others?"),
+)  # fmt: skip
+"""Commands that need nothing but hetsim, and the question that each answers."""
+
+
 @click.group(
-    cls=App, name="hetsim", verbs=VERBS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=App,
+    name="hetsim",
+    verbs=VERBS,
+    examples=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="hetsim")
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_completion,
+    help="Print the completion script of a shell. In ~/.bashrc, or after compinit in ~/.zshrc: "
+    'eval "$(hetsim --completion bash)". Fish reads it as ~/.config/fish/completions/hetsim.fish.',
+)
 @common_options
 def main() -> None:
-    """Where should each part of an ONNX model run, how long does it take, and is it right?
+    """Find which device should run which part of an ONNX model, and how long it takes.
 
-    MODEL is the path of an ONNX file or zoo:NAME; a platform is a catalog name or the path
-    of a YAML file.
+    `hetsim MODEL` compares all boards of the catalog. MODEL is an ONNX file or zoo:NAME. A
+    platform is a name of the catalog (hetsim devices list) or a YAML file.
     """

@@ -1,4 +1,4 @@
-"""Options as a problem, a plan, and the same as it is beside --what-if and --without."""
+"""Problem and plan by the options, and answers with and without --what-if and --without."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_STRATEGY = "heft"
 
 
 def read_model(source: str) -> Model:
-    """Load the model that MODEL names, with its dimensions bound."""
+    """Model of the command line, with its dimensions bound."""
     from hetsim.graph.loading import load_model
 
     invocation = current()
@@ -40,10 +40,7 @@ def read_model(source: str) -> Model:
 
 
 def read_platform(*, as_it_is: bool = False) -> Platform:
-    """Load the platform that --platform names, with what --what-if and --without suppose of it.
-
-    `as_it_is`: without that.
-    """
+    """Platform of the command line, changed by --what-if and --without unless `as_it_is`."""
     from hetsim.hardware.catalog import load_platform, platform_names
 
     platform = current().platform
@@ -63,24 +60,24 @@ def _as_supposed(platform: Platform) -> Platform:
 
     invocation = current()
     for text in idle_changes(platform, invocation.changes):
-        invocation.note(f"what if '{text}': it is so already, and changes nothing")
+        invocation.note(f"--what-if '{text}' changes nothing: the platform has this value already")
     return what_if(platform, *invocation.changes, without=invocation.without)
 
 
 def supposed() -> bool:
-    """Whether --what-if or --without supposes something of the platform."""
+    """Whether --what-if or --without changes the platform."""
     return bool(current().changes or current().without)
 
 
 def read_problem(source: str) -> Problem:
-    """Build the problem of running MODEL on --platform."""
+    """Problem of MODEL on --platform."""
     from hetsim.cost import DEFAULT_COST
     from hetsim.cost.registry import cost_model
     from hetsim.hardware.variants import platform_executing
     from hetsim.problem.problem import Problem
 
     invocation = current()
-    # The platform is quick to read: mistakes about it show before the model is loaded.
+    # The platform is quick to read, so its mistakes show before the model is loaded.
     hardware = read_platform()
     platform_executing(hardware, invocation.execute)
     cost = invocation.cost or DEFAULT_COST
@@ -106,11 +103,11 @@ def read_plan(
     plays: bool = False,
     supposes: bool = False,
 ) -> Plan:
-    """Read the saved plan that the argument names, or plan for the model that it names.
+    """Saved plan, or plan for a model, by the argument of the command line.
 
-    `runs`: the plan is going to be run, on the inputs that ``--input`` gives. `plays`: it is
-    going to be played with the contention that is given. `supposes`: it is kept as it is on what
-    --what-if supposes, see ``kept_as_supposed``.
+    `runs`: the plan will run on the inputs of ``--input``. `plays`: it will be simulated with the
+    contention of the command line. `supposes`: --what-if may change its platform, see
+    ``kept_as_supposed``.
     """
     from hetsim.placement.planning import plan
 
@@ -152,7 +149,7 @@ def read_plan(
 
 
 def kept_as_supposed(plan: Plan) -> Plan:
-    """Return a saved plan as it is, priced on its platform with what --what-if supposes of it."""
+    """Saved plan with the times of its platform as changed by --what-if."""
     from dataclasses import replace
 
     from hetsim.problem.repriced import repriced
@@ -160,14 +157,14 @@ def kept_as_supposed(plan: Plan) -> Plan:
     platform = plan.problem.platform
     if platform is None or plan.sizes:
         raise UsageError(
-            "--what-if of a saved plan of several replicas, or without a platform",
+            "--what-if cannot go with this saved plan: it has several replicas or no platform",
             hint="give the model in place of the plan",
         )
     return replace(plan, problem=repriced(plan.problem, _as_supposed(platform)))
 
 
 def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
-    """Read ``--set`` as options of `strategies`, each of which must exist."""
+    """Options of `strategies` by ``--set``; raises UsageError for an unknown strategy."""
     from hetsim.placement.registry import read_settings, resolve
 
     for name in strategies:
@@ -179,10 +176,9 @@ def read_strategy_options(strategies: Sequence[str]) -> dict[str, Any]:
 
 
 def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any]:
-    """Add to `options` those that ``--affinity`` stands for.
+    """Add pins and exclusions of ``--affinity`` to `options`.
 
-    Its default is what exclusions without a device spare; which devices are asked first is for
-    the strategies to find, and the user is told so.
+    Strategies choose their own device order: a note says so where the file has one.
     """
     from hetsim.partitioning.affinity import affinity_of_model
 
@@ -192,20 +188,20 @@ def with_affinity(options: Mapping[str, Any], problem: Problem) -> dict[str, Any
         return dict(options)
     if wished == FROM_MODEL:
         wished = affinity_of_model(problem)
-    # Names that mean nothing are told with the line of the file.
+    # Unknown names raise an error with the line of the file.
     asked = wished.on(problem)
     for text in asked.notes:
         invocation.note(f"--affinity: {text}")
     for key in ("priority", "default"):
         if getattr(wished, key) is not None:
             invocation.note(
-                f"{wished.place(key)}: '{key}' orders the devices of `hetsim partition`; "
-                "strategies find their own order, but for --strategy hetero:npu,gpu,cpu"
+                f"{wished.place(key)}: '{key}' orders the devices for `hetsim partition`; "
+                "strategies choose their own order, except --strategy hetero:npu,gpu,cpu"
             )
     found = wished.constraints(problem)
     for key in found:
         if key in options:
-            raise UsageError(f"--affinity and --set {key} both say {key}", hint="leave one out")
+            raise UsageError(f"--affinity and --set {key} both set {key}", hint="leave one out")
     return {**options, **found}
 
 
@@ -213,15 +209,15 @@ def _refuse_with_plan(options: Mapping[str, object]) -> None:
     given = [name for name, value in options.items() if value]
     if given:
         raise UsageError(
-            f"{given[0]} cannot go with a saved plan, which fixes it",
+            f"{given[0]} cannot go with a saved plan, which sets it",
             hint=f"leave {given[0]} out, or give the model in place of the plan",
         )
 
 
 def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
-    """Plan as it is what `plan` is for as supposed; None where nothing is supposed.
+    """Plan for the platform without --what-if beside `plan`; None without --what-if.
 
-    `kept`: the same plan as it is, of one that was saved; nothing is planned then.
+    `kept`: a saved plan on its own platform, which is taken in place of a new one.
     """
     if not supposed():
         return None
@@ -237,7 +233,7 @@ def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
         return beside(side_of(kept, weighed), side_of(plan, weighed), weighed, idle)
     read = read_platform(as_it_is=True)
     name = current().strategy or DEFAULT_STRATEGY
-    with current().progress("planning for the platform as it is"):
+    with current().progress("planning for the platform without the change"):
         problem = repriced(plan.problem, read)
         options = with_affinity(read_strategy_options((name,)), problem)
         try:
@@ -251,7 +247,7 @@ def plan_beside(plan: Plan, kept: Plan | None = None) -> Beside | None:
 def comparison_beside(
     comparison: Comparison, names: Sequence[str], options: dict[str, Any]
 ) -> Beside | None:
-    """Compare as it is what `comparison` is of as supposed; None where nothing is supposed."""
+    """Comparison without --what-if beside `comparison`; None without --what-if."""
     if not supposed():
         return None
     from hetsim.analysis.beside import beside, idle_suppositions
@@ -260,13 +256,13 @@ def comparison_beside(
 
     read = read_platform(as_it_is=True)
     sustained = comparison.sustained
-    with current().progress("comparing for the platform as it is"):
+    with current().progress("comparing for the platform without the change"):
         problem = repriced(comparison.problem, read)
         known = compare(
             problem,
             names,
             objective=comparison.objective,
-            draws=0,
+            samples=0,
             sustained=sustained,
             **with_affinity(options, problem),
         )
@@ -275,7 +271,7 @@ def comparison_beside(
 
 
 def _best(comparison: Comparison) -> Side:
-    """The best row of a comparison, with the bound and the best device alone."""
+    """Best row of a comparison, with the lower bound and the best single device."""
     from dataclasses import replace
 
     from hetsim.analysis.beside import Side, side_of
@@ -294,7 +290,7 @@ def _best(comparison: Comparison) -> Side:
 
 
 def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
-    """Print both answers, or put them into the record."""
+    """Print both answers, or add them to the record."""
     if found is None:
         return
     from hetsim.reporting.tables.beside import beside_record, beside_report
@@ -306,11 +302,11 @@ def show_beside(found: Beside | None, record: dict[str, Any]) -> None:
 
 
 def show_sensitivities(plan: Plan, objective: Objective, record: dict[str, Any]) -> None:
-    """Print what would move a plan's figure, or put it into the record."""
+    """Print the sensitivities of a plan, or add them to the record."""
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.reporting.tables.beside import sensitivities_record, sensitivities_report
 
-    with current().progress("changing"):
+    with current().progress("computing sensitivities"):
         found = sensitivities(plan, objective=objective)
     record["sensitivities"] = [sensitivities_record(found)]
     if not current().as_json:

@@ -1,4 +1,4 @@
-"""Runs for real: how they start, devices made to fail (--inject), and what is said of both."""
+"""Real runs of a plan, and reports of injected failures."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import click
-
 from hetsim.cli.invocation import current
 from hetsim.core.text import fields
-from hetsim.errors import OutputsDiffer, UsageError
+from hetsim.errors import OutputsDiffer
 
 if TYPE_CHECKING:
     from hetsim.execution.dispatch.device_states import Recovery
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Where and how a plan is executed; the fields are the options of ``run_options``."""
+    """Options of real runs, named as in ``run_options``."""
 
     executor: Literal["ray", "threads"]
     address: str | None
@@ -35,7 +33,7 @@ class Executor:
 
 
 def execute(plan: Plan, how: Executor, inputs: Inputs | None = None) -> Run:
-    """Run `plan` and compare its outputs with those of the whole model."""
+    """Run of `plan`, with its outputs compared to those of the whole model."""
     from hetsim.execution.run import run
 
     on = {"ray": "Ray", "threads": "threads"}[how.executor]
@@ -63,30 +61,8 @@ def require_equal(mismatches: Sequence[str], where: str) -> None:
         )
 
 
-def _read(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Failure, ...]:
-    if not given:
-        return ()
-    from hetsim.workload.failure import parse_failures
-
-    try:
-        return tuple(failure for text in given for failure in parse_failures(text))
-    except UsageError as error:
-        raise UsageError(error.what, where=f"--inject {error.where}", hint=error.hint) from None
-
-
-inject_option = click.option(
-    "--inject",
-    "failures",
-    metavar="FAILURE",
-    multiple=True,
-    callback=_read,
-    help="Let a device fail: 'kill gpu.0 at 3ms', 'kill gpu at 3ms for 5ms' (it comes back), "
-    "'hang npu at 3ms for 5ms' (taken for dead after 5ms). Commas between several; repeatable.",
-)
-
-
 def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
-    """Return what failures did to a simulation, against the same one without any."""
+    """Record of the cost of failures in a simulation, against the same without failures."""
     lost = [event for event in timeline.events if event.lost]
     return {
         "injected": [
@@ -102,7 +78,7 @@ def cost_record(timeline: Timeline, calm: Timeline) -> dict[str, Any]:
 
 
 def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
-    """Say the same in words."""
+    """Lines about the cost of failures in a simulation."""
     from hetsim.core.units import format_seconds
 
     for failure in record["injected"]:
@@ -111,17 +87,16 @@ def cost_lines(record: dict[str, Any], timeline: Timeline) -> Iterator[str]:
             f"down until {format_seconds(failure['until_s'])}"
         )
     if not record["injected"]:
-        yield "no failure: all requests ended before the first"
-    more_s = timeline.makespan_s - record["makespan_without_s"]
+        yield "no device failed: all requests ended before the first failure"
     yield (
-        f"cost of the failures: {format_seconds(more_s)} on "
-        f"{format_seconds(record['makespan_without_s'])}, "
-        f"{format_seconds(record['lost_compute_s'])} of work lost"
+        f"all requests end at {format_seconds(timeline.makespan_s)}, without the failures at "
+        f"{format_seconds(record['makespan_without_s'])}; "
+        f"{format_seconds(record['lost_compute_s'])} of compute is lost"
     )
 
 
 def recovery_lines(recoveries: Sequence[Recovery]) -> Iterator[str]:
-    """Say what a real run got over, one line each."""
+    """Lines about the failures that a real run recovered from."""
     from hetsim.core.units import format_seconds
 
     for found in recoveries:

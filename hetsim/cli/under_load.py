@@ -1,137 +1,102 @@
-"""Verbs under load: simulate and run with a workload, with --survive and --availability."""
+"""Answers under load: simulations, the highest rates, and real runs of a workload."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hetsim.cli.invocation import current
-from hetsim.cli.load import OF_PLAN, Load, deployment_of, refuse, told_where, workload_of
+from hetsim.cli.load import Load, deployment_of, told_where, workload_of
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from hetsim.analysis.sensitivity import Sensitivities
     from hetsim.cli.invocation import Canonical
     from hetsim.cli.running import Executor
+    from hetsim.core.text import Record
     from hetsim.hardware.spec import Platform
     from hetsim.problem.plan import Plan
-    from hetsim.provisioning.rates.answer import Availability, Survived
-    from hetsim.simulation.service.resolution import Asked, Made
+    from hetsim.provisioning.rates.answer import Availability, Capacity, Survived
+    from hetsim.simulation.service.resolution import Asked
     from hetsim.simulation.service.service import Service
-    from hetsim.workload.deployment import Deployment
+    from hetsim.workload.deployment import Deployment, DynamicBatching
     from hetsim.workload.workload import Workload
 
+Answer = TypeVar("Answer")
 
-class Outages:
-    """What is asked of devices that are down, and the answers."""
 
-    def __init__(self, load: Load, workload: Workload) -> None:
-        if load.available and load.availability is None:
-            raise UsageError(
-                "--available without --availability", hint="give --availability SHARE, too"
-            )
-        self._load, self._workload = load, workload
-        self.survived: Survived | None = None
-        self.available: Availability | None = None
-        if load.survive is not None or load.availability is not None:
-            from hetsim.provisioning.rates.answer import check_asked
+def _played(load: Load, workload: Workload) -> Workload:
+    """Workload that is simulated: without its failures where they are means for --availability.
 
-            check_asked(self.played)
+    Raises UsageError where --survive or --availability cannot be answered for it.
+    """
+    if load.available and load.availability is None:
+        raise UsageError("--available needs --availability", hint="give --availability SHARE, too")
+    if load.availability is not None:
+        workload = replace(workload, failures=None)
+    if load.survive is not None or load.availability is not None:
+        from hetsim.provisioning.rates.answer import check_asked
 
-    @property
-    def played(self) -> Workload:
-        """The workload, its failures left out where they say how often devices are up."""
-        if self._load.availability is None:
-            return self._workload
-        return replace(self._workload, failures=None)
+        check_asked(workload)
+    return workload
 
-    def find(
-        self,
-        deployment: Deployment,
-        platform: Platform,
-        asked: Asked,
-        made: Made,
-        *,
-        until_answered: bool,
-    ) -> None:
-        """Ask."""
-        load = self._load
-        common: dict[str, Any] = {
-            "settings": asked,
-            "made": made,
-            "until_answered": until_answered,
-            "within": load.within,
-        }
-        if load.survive is not None:
-            from hetsim.provisioning.rates.redundancy import survive
 
-            self.survived = survive(
-                deployment, self.played, platform=platform, losses=load.survive, **common
-            )
-        if load.availability is not None:
-            from hetsim.provisioning.rates.redundancy import availability
+def _outages(
+    load: Load, workload: Workload, deployment: Deployment, platform: Platform, **asked: Any
+) -> Iterator[Survived | Availability]:
+    """Answers to --survive and --availability."""
+    from hetsim.provisioning.rates.redundancy import availability, survive
 
-            self.available = availability(
-                deployment,
-                self._workload,
-                platform=platform,
-                target=load.availability,
-                available=load.available,
-                **common,
-            )
+    if load.survive is not None:
+        played = _played(load, workload)
+        yield survive(deployment, played, platform=platform, losses=load.survive, **asked)
+    if load.availability is not None:
+        yield availability(
+            deployment,
+            workload,
+            platform=platform,
+            target=load.availability,
+            available=load.available,
+            **asked,
+        )
 
-    def record(self, record: dict[str, Any]) -> None:
-        """Put the answers into a record."""
-        if self.survived is not None:
-            from hetsim.reporting.tables.redundancy import surviving_record
 
-            record["survive"] = surviving_record(self.survived)
-        if self.available is not None:
-            from hetsim.reporting.tables.redundancy import availability_record
+def _of_outages(
+    found: Sequence[Survived | Availability],
+) -> Iterator[tuple[str, Record, RenderableType, str]]:
+    """Key, record, report and sentence of each answer."""
+    from hetsim.provisioning.rates.answer import Survived
+    from hetsim.reporting.tables import redundancy as tables
 
-            record["availability"] = availability_record(self.available)
+    for one in found:
+        if isinstance(one, Survived):
+            report, sentence = tables.surviving_report(one), tables.surviving_sentence(one)
+            yield "survive", tables.surviving_record(one), report, sentence
+        else:
+            report, [sentence, *_] = tables.availability_report(one), tables.availability_lines(one)
+            yield "availability", tables.availability_record(one), report, sentence
 
-    def show(self) -> None:
-        """Print the answers."""
-        if self.survived is not None:
-            from hetsim.reporting.tables.redundancy import surviving_report
 
-            current().say("")
-            current().show(surviving_report(self.survived))
-        if self.available is not None:
-            from hetsim.reporting.tables.redundancy import availability_report
+def as_supposed_and_as_is(
+    ask: Callable[[Platform], Answer], platform: Platform
+) -> tuple[Answer, Answer | None]:
+    """Answers for the platform, and where --what-if or --without changes it, for it unchanged."""
+    from hetsim.cli.question import read_platform, supposed
 
-            current().say("")
-            current().show(availability_report(self.available))
-
-    def show_as_it_is(self) -> None:
-        """Print the answers in short, where something is supposed of the platform."""
-        if self.survived is not None:
-            from hetsim.reporting.tables.redundancy import surviving_sentence
-
-            current().say(f"As it is: {surviving_sentence(self.survived)}")
-        if self.available is not None:
-            from hetsim.reporting.tables.redundancy import availability_lines
-
-            current().say(f"As it is: {availability_lines(self.available)[0]}")
-
-    def require(self) -> None:
-        """Raise where an answer is not what was asked for."""
-        if self.survived is not None:
-            self.survived.require()
-        if self.available is not None:
-            self.available.require()
+    return ask(platform), ask(read_platform(as_it_is=True)) if supposed() else None
 
 
 KEPT = 10_000
-"""Requests that a trace has at most: what is drawn of more nobody looks at one by one."""
+"""Most requests in a trace."""
 
 
 def kept() -> int:
-    """Return how many requests are kept one by one for what is left of them."""
+    """Number of requests that are kept one by one, for --trace, --out and --report."""
     from hetsim.reporting.pages.timeline_of_trace import REQUESTS_MOST
 
     invocation = current()
@@ -141,10 +106,9 @@ def kept() -> int:
 
 
 def play(load: Load) -> None:
-    """Simulate a workload on a deployment; print what became of it, and leave it as asked."""
+    """Simulation of a workload on a deployment: prints the answer and writes its files."""
     from hetsim.analysis.sensitivity import served_sensitivities
     from hetsim.cli.files import check_targets, leave_service
-    from hetsim.cli.question import read_platform, supposed
     from hetsim.cli.reports import report_of_service
     from hetsim.reporting.tables.beside import (
         sensitivities_record,
@@ -159,43 +123,31 @@ def play(load: Load) -> None:
     from hetsim.simulation.service.serving import at_bad_end, fixed, serve
 
     invocation = current()
-    refuse(OF_PLAN, "is of one plan alone, and not simulated under load")
     check_targets()
     load, hardware, asked = asked_of(load)
     prices = Prices(load.prices, load.tariff, load.lifetime)
-    # What is wrong with prices is told before anything is played.
+    # Mistakes in prices show before the simulation.
     priced(hardware, prices)
-    workload = workload_of(load)
-    outages, as_it_is = Outages(load, workload), Outages(load, workload)
-    workload = outages.played
+    comes = workload_of(load)
+    workload = _played(load, comes)
     deployment = deployment_of(load, workload)
     asked = with_options(asked, (deployment,))
     until_answered = load.workload is None and load.requests is None and load.duration_s is None
     until_answered = until_answered and bool(load.slos)
 
-    def served(on: Platform, down: Outages) -> Service:
-        made = Made()
-        service = serve(
-            deployment,
-            workload,
-            on,
-            asked=asked,
-            made=made,
-            until_answered=until_answered,
-            within=load.within,
-            keep=kept() if on is hardware else 0,
-        )
-        down.find(deployment, on, asked, made, until_answered=until_answered)
-        return service
+    def served(on: Platform) -> tuple[Service, list[Survived | Availability]]:
+        how: dict[str, Any] = {
+            "made": Made(), "until_answered": until_answered, "within": load.within
+        }  # fmt: skip
+        keep = kept() if on is hardware else 0
+        service = serve(deployment, workload, on, asked=asked, keep=keep, **how)
+        return service, list(_outages(load, comes, deployment, on, settings=asked, **how))
 
     told = told_where(workload, load.workload, deployment, load.deployment)
-    with invocation.progress("simulating what comes"), told:
-        service = served(hardware, outages)
+    with invocation.progress("simulating the workload"), told:
+        (service, down), was = as_supposed_and_as_is(served, hardware)
         worse = at_bad_end(service, hardware)
         always = fixed(service, hardware)
-        was = None
-        if supposed():
-            was = served(read_platform(as_it_is=True), as_it_is)
         moving: tuple[Sensitivities, ...] = ()
         if load.sensitivities:
             moving = served_sensitivities(service, deployment, hardware, asked)
@@ -204,37 +156,112 @@ def play(load: Load) -> None:
     record = service_record(service, worse, cost, beside)
     if moving:
         record["sensitivities"] = [sensitivities_record(one) for one in moving]
+    outages = list(_of_outages(down))
+    as_it_is = list(_of_outages(was[1])) if was is not None else []
     if was is not None:
-        record["what_if"] = served_beside_record(was, service)
-        as_it_is.record(record["what_if"])
-    outages.record(record)
+        record["what_if"] = served_beside_record(was[0], service)
+        record["what_if"] |= {name: found for name, found, _, _ in as_it_is}
+    record |= {name: found for name, found, _, _ in outages}
     leave_service(service, record, files=load.files)
     printed = service_report(service, worse, cost, beside)
     report_of_service(load, service, hardware, record, printed)
     invocation.answer(lambda: record, lambda: printed)
     if not invocation.as_json:
-        if was is not None:
+        more = [] if was is None else [served_beside_report(was[0], service)]
+        more += [sensitivities_report(one) for one in moving]
+        for report in (*more, *(report for _, _, report, _ in outages)):
             invocation.say("")
-            invocation.show(served_beside_report(was, service))
-        for one in moving:
-            invocation.say("")
-            invocation.show(sensitivities_report(one))
-        outages.show()
-        as_it_is.show_as_it_is()
-    outages.require()
+            invocation.show(report)
+        for _, _, _, sentence in as_it_is:
+            invocation.say(f"As it is: {sentence}")
+    for one in down:
+        one.require()
+
+
+def find_rates(
+    load: Load,
+    strategies: Sequence[str],
+    batchings: Sequence[DynamicBatching],
+    target_rate: float | None,
+) -> None:
+    """Highest rates that meet every objective, by strategy and batching: prints and writes them."""
+    from hetsim.cli.files import check_targets
+    from hetsim.cli.reports import report_of_capacity
+    from hetsim.provisioning.rates.capacity import BUDGET, capacity
+    from hetsim.reporting.tables.capacity import best_sentence, capacity_record, capacity_report
+
+    invocation = current()
+    check_targets()
+    if load.workload is None and not load.slos:
+        raise UsageError("--max-rate needs an objective", hint="give --slo, e.g. --slo p99=50ms")
+    most = load.requests or BUDGET
+    load, hardware, asked = asked_of(replace(load, rate=1.0, requests=1))
+    workload = workload_of(load, but=("requests",))
+    named = dict(_compared(load, workload, strategies, batchings))
+    asked = with_options(asked, tuple(named.values()))
+    told = told_where(workload, load.workload, next(iter(named.values())), load.deployment)
+
+    def rates(on: Platform) -> Capacity:
+        how: dict[str, int] = {"most_requests": most, "losses": load.survive or 0}
+        return capacity(named, workload, platform=on, settings=asked, **how)
+
+    with invocation.progress("searching for the highest rates"), told:
+        found, was = as_supposed_and_as_is(rates, hardware)
+    record = capacity_record(found)
+    if target_rate is not None:
+        record["target_per_s"] = target_rate
+    if was is not None:
+        record["as_it_is"] = capacity_record(was)
+    report_of_capacity(load, named, found, hardware, record)
+    invocation.answer(lambda: record, lambda: capacity_report(found))
+    if was is not None and not invocation.as_json:
+        invocation.say(f"As it is: {best_sentence(was)}")
+    found.require(target_rate)
+
+
+SEARCHED = ("single", "heft")
+"""Strategies of --max-rate where none is given."""
+
+
+def _compared(
+    load: Load,
+    workload: Workload,
+    strategies: Sequence[str],
+    batchings: Sequence[DynamicBatching],
+) -> Iterator[tuple[str, Deployment]]:
+    """Deployments by name: each strategy without batches, and with each batching."""
+    if load.deployment is not None:
+        yield load.deployment, deployment_of(load, workload)
+        return
+    names = (load.plan,) if load.plan is not None else dict.fromkeys(strategies or SEARCHED)
+    for strategy in names:
+        for batching in (None, *dict.fromkeys(batchings)):
+            name = strategy
+            if batching is not None:
+                delay_us = batching.max_queue_delay_us
+                waits = f" in {delay_us} us" if delay_us else ""
+                name = f"{strategy}, batches of {batching.max_batch_size}{waits}"
+            planned = None if load.plan is not None else strategy
+            yield name, deployment_of(replace(load, strategy=planned, batching=batching), workload)
 
 
 def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
-    """Return the platform, and how models are read and priced; of a saved plan as it was made."""
+    """Platform, and how models are read and priced; those of a saved plan where one is given."""
     from hetsim.cli.question import read_plan, read_platform
+
+    if load.source is not None and load.source.endswith(".json") and load.workload is None:
+        saved = read_plan(load.source, load.strategy, plays=True)
+        return _of_plan(load, saved)
+    return load, read_platform(), settings()
+
+
+def settings() -> Asked:
+    """How models are read, priced and planned, by the options."""
     from hetsim.cost import DEFAULT_COST
     from hetsim.simulation.service.resolution import Asked
 
     invocation = current()
-    if load.source is not None and load.source.endswith(".json") and load.workload is None:
-        saved = read_plan(load.source, load.strategy, plays=True)
-        return _of_plan(load, saved)
-    asked = Asked(
+    return Asked(
         canonical=invocation.canonical,
         extensions=invocation.extensions,
         freeze=invocation.frozen,
@@ -247,11 +274,10 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
         profiles=invocation.profiles,
         objective=invocation.objective,
     )
-    return load, read_platform(), asked
 
 
 def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
-    """Return what is asked with the options of all strategies that plan for these deployments."""
+    """Settings with the options of all strategies of these deployments."""
     from hetsim.cli.question import read_strategy_options, with_affinity
 
     names = {served.strategy for one in deployments for served in one.models}
@@ -267,7 +293,7 @@ def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:
 
 
 def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
-    """The model and the platform of a saved plan, read and priced as it was made."""
+    """Model, platform and settings of a saved plan."""
     from hetsim.simulation.service.resolution import Asked
 
     problem = saved.problem
@@ -276,7 +302,8 @@ def _of_plan(load: Load, saved: Plan) -> tuple[Load, Platform, Asked]:
     assert platform is not None
     if load.deployment is not None:
         raise UsageError(
-            "a saved plan and --deployment", hint="name the plan under instances: of the deployment"
+            "--deployment cannot go with a saved plan",
+            hint="name the plan in the deployment, under instances:",
         )
     asked = Asked(
         canonical=_level(model.canonical),
@@ -296,17 +323,8 @@ def _level(canonical: str) -> Canonical:
     return "none" if canonical == "none" else "extended" if canonical == "extended" else "basic"
 
 
-OF_RUN = {
-    "draws": "leave it out",
-    "failures": "leave it out, or let devices fail in a run of one plan, without a rate",
-    "precision": "leave it out, or run one plan so, without a rate",
-    "plain": "leave it out, or compare a run of one plan, without a rate",
-}
-"""Options that are of one request, and what to do."""
-
-
 def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None) -> None:
-    """Serve a workload for real; print what became of it, and leave it as asked."""
+    """Real service of a workload: prints measured beside simulated figures, writes its files."""
     from hetsim.cli.files import check_targets, leave_service
     from hetsim.cli.reports import report_of_load_test
     from hetsim.cli.running import require_equal
@@ -315,17 +333,16 @@ def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None)
     from hetsim.reporting.tables.load_test import load_test_record, load_test_report
 
     invocation = current()
-    refuse(OF_RUN, "is not taken where a workload is served for real")
     check_targets()
     if load.source is not None and is_compiled(Path(load.source)):
         raise UsageError(
-            "a compiled plan is not served",
+            "a compiled plan cannot be served under load",
             where=load.source,
-            hint="give the model, or the plan.json, in place of the folder",
+            hint="give the model or its plan.json in place of the folder",
         )
     if load.workload is None and load.requests is None and load.duration_s is None:
         raise UsageError(
-            "nothing says when the run ends", hint="give --requests, or --duration in seconds"
+            "the run has no end", hint="give --requests, or --duration, e.g. --duration 10s"
         )
     load, hardware, asked = asked_of(load)
     workload = workload_of(load)
@@ -333,7 +350,7 @@ def serve(load: Load, how: Executor, *, emulate: bool, time_scale: float | None)
     asked = with_options(asked, (deployment,))
     what = "emulating" if emulate else "serving"
     with (
-        invocation.progress(f"{what} what comes on {how.executor}"),
+        invocation.progress(f"{what} the workload on {how.executor}"),
         told_where(workload, load.workload, deployment, load.deployment),
     ):
         found = load_test(

@@ -18,6 +18,9 @@ import numpy as np
 
 from hetsim.errors import InvalidInput, nearest
 
+RENAMED = {"draws": "samples", "lifetime_years": "depreciation_years"}
+"""Old keyword to new."""
+
 Rule = Callable[[Any, str], None]
 Given = ParamSpec("Given")
 Gives = TypeVar("Gives")
@@ -36,6 +39,8 @@ def takes(**rules: Rule) -> Callable[[Callable[Given, Gives]], Callable[Given, G
 
         @wraps(function)
         def checked(*args: Given.args, **kwargs: Given.kwargs) -> Gives:
+            for old in kwargs.keys() & RENAMED.keys() - parameters.keys():
+                raise TypeError(f"no keyword '{old}'; it is '{RENAMED[old]}' now")
             for at, name, rule, optional in rows:
                 if at < len(args):
                     value: Any = args[at]

@@ -21,7 +21,7 @@ from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 from typing import IO, Any
 
-from hetsim.errors import UsageError
+from hetsim.errors import UsageError, nearest
 
 THREADS = "run with the executor 'threads'"
 
@@ -35,6 +35,17 @@ def need(module: str, what: str, instead: str = "use Linux or macOS, or WSL on W
             f"{what} needs Python's module '{module}', which is not there on {sys.platform}",
             hint=f"{instead}; docs/limits.md says what works where",
         ) from None
+
+
+def siblings(path: Path, suffix: str = "") -> str:
+    """Return the hint for a file that does not exist: the nearest name with `suffix` beside it."""
+    folder = path if path.is_dir() else path.parent
+    suffix = suffix or path.suffix
+    try:
+        names = [entry.name for entry in folder.iterdir() if entry.suffix == suffix]
+    except OSError:
+        return f"the folder '{folder}' does not exist"
+    return nearest(path.name, names) if names else f"there is no {suffix} file in '{folder}'"
 
 
 def open_flags(*names: str) -> int:

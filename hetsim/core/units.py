@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from decimal import Decimal
 
 KIB = 1024
 MIB = 1024**2
@@ -14,6 +16,38 @@ TERA = 1e12
 
 _TIME_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _BYTE_STEPS = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
+
+
+_SECONDS = {
+    unit: Decimal(step)
+    for unit, step in (
+        ("ns", "1e-9"), ("us", "1e-6"), ("ms", "1e-3"), ("s", "1"), ("min", "60"), ("h", "3600"),
+        ("d", "86400"), ("y", "31557600"),
+    )
+}  # fmt: skip
+_NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
+_DURATION = re.compile(rf"{_NUMBER}\s*({'|'.join(_SECONDS)})")
+_RATE = re.compile(rf"{_NUMBER}(?:\s*/\s*(s|min|h))?")
+
+
+def parse_seconds(text: str) -> float | None:
+    """Return the seconds of a duration such as ``10s``, ``5ms`` or ``2h``; None for other text.
+
+    >>> parse_seconds("3ms"), parse_seconds("2h"), parse_seconds("3")
+    (0.003, 7200.0, None)
+    """
+    found = _DURATION.fullmatch(text.strip())
+    return None if found is None else float(Decimal(found[1]) * _SECONDS[found[2]])
+
+
+def parse_per_s(text: str) -> float | None:
+    """Return the events a second of a rate such as ``100/s``, ``30/min`` or ``100``, else None.
+
+    >>> parse_per_s("100/s"), parse_per_s("30/min"), parse_per_s("a few")
+    (100.0, 0.5, None)
+    """
+    found = _RATE.fullmatch(text.strip())
+    return None if found is None else float(Decimal(found[1]) / _SECONDS[found[2] or "s"])
 
 
 def in_si(value: float, unit: float) -> float:

@@ -122,7 +122,8 @@ class Device:
         Parameters
         ----------
         extension : Extension
-            From ``hetsim.load_extension``. The model must be loaded with it too.
+            From ``hetsim.graph.reading.extension.load_extension``. The model must be loaded with
+            it, too.
 
         Raises
         ------

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hetsim.core.result import short
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
 
@@ -29,7 +30,7 @@ class FileNode:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """An ONNX model, ready to be cut and priced.
 
@@ -83,6 +84,15 @@ class Model:
     observed: Observed | None = field(default=None, repr=False)
     unmeasured: str | None = None
     unoptimised: str | None = None
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(self.graph.inputs)
+        dims = ", ".join(f"{name}={size}" for name, size in self.dims.items())
+        return short(
+            f"Model: {self.name} from {self.source}",
+            f"nodes: {len(self.graph.nodes)}, inputs: {inputs}",
+            f"dims: {dims}" if dims else "",
+        )
 
     @property
     def original_nodes(self) -> tuple[str, ...]:

@@ -66,6 +66,13 @@ def load_platform(
     return platform_by_runtime(platform, runtime) if runtime else platform
 
 
+def load_catalog_platforms() -> tuple[Platform, ...]:
+    """Return all platforms of the catalog, then each device that belongs to none of them, alone."""
+    platforms = tuple(map(load_platform, platform_names()))
+    used = {spec.name for platform in platforms for spec in platform.devices.values()}
+    return (*platforms, *(load_platform(name) for name in device_names() if name not in used))
+
+
 def load_link(source: str | os.PathLike[str]) -> LinkModel:
     """Return a link by catalog name, or from a YAML file; figures in the units of its keys.
 

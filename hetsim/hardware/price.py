@@ -48,14 +48,14 @@ class Price:
         """Whether it is paid for by the hour."""
         return self.usd_per_hour is not None
 
-    def hourly_usd(self, lifetime_years: float | None = None) -> float | None:
+    def hourly_usd(self, depreciation_years: float | None = None) -> float | None:
         """Return what an hour costs; None where it is bought for nobody knows how long.
 
         Bought, its price is spread evenly over all hours of its years, in use or not.
         """
         if self.usd_per_hour is not None:
             return self.usd_per_hour
-        years = self.years if lifetime_years is None else lifetime_years
+        years = self.years if depreciation_years is None else depreciation_years
         if years is None or self.usd is None:
             return None
         return self.usd / (years * HOURS_A_YEAR)

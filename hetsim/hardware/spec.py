@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hetsim.core.result import short
+from hetsim.core.units import format_bytes, format_flops
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.price import DeviceAvailability, Price
@@ -115,7 +117,7 @@ class SupportRule:
     attributes: Mapping[str, Mapping[str, tuple[AttributeValue, ...]]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DeviceSpec:
     """One kind of device.
 
@@ -208,6 +210,13 @@ class DeviceSpec:
     price: Price | None = None
     availability: DeviceAvailability | None = None
 
+    def __repr__(self) -> str:
+        peaks = (f"{dtype} {format_flops(peak)}/s" for dtype, peak in self.flops_per_s.items())
+        memory = f"{format_bytes(self.memory_bytes)} at {format_bytes(self.bytes_per_s)}/s"
+        return short(
+            f"DeviceSpec: {self.name}, {self.kind}, {self.full_name}", ", ".join(peaks), memory
+        )
+
     @property
     def rounding(self) -> Mapping[str, str]:
         """Element types by what their values are rounded to where it computes for real.
@@ -295,7 +304,7 @@ class Supposed:
         return "; ".join((*self.changes, *(f"without {name}" for name in self.without)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Platform:
     """A set of devices joined by links.
 
@@ -338,6 +347,10 @@ class Platform:
     supposed: Supposed | None = None
     price: Price | None = None
     runtime: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        devices = (f"{name} ({spec.name})" for name, spec in self.devices.items())
+        return short(f"Platform: {self.name}, host {self.host}", ", ".join(devices))
 
 
 @dataclass(frozen=True, slots=True)

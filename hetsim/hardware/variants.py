@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.kernel_figures import LEAST_S, KernelFigures
-from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform, standing_for
+from hetsim.hardware.spec import FLOATS, DeviceSpec, Platform, standing_for, unnumbered
 
 PRECISIONS = ("float16", "bfloat16", "float32", "int8")
 """What floats can be computed in: the floats, and symmetric 8-bit integers scaled by tensor."""
 
 INT8 = "int8"
+ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+"""Short names of precisions."""
+
+EVERY = "*"
+"""Name that stands for every device of a platform that can do what is asked."""
 
 
 def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
@@ -24,6 +29,7 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
 
     Raises UsageError for an unknown precision, one without a peak, or int8 without integer kernels.
     """
+    precision = ALIASES.get(precision, precision)
     if precision not in PRECISIONS:
         raise UsageError(
             f"models cannot be executed in '{precision}'",
@@ -49,16 +55,49 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
     return replace(spec, executes=INT8)
 
 
+def can_execute(spec: DeviceSpec, precision: str) -> bool:
+    """Whether ``executing`` takes this precision of the device."""
+    return precision in spec.flops_per_s and (precision != INT8 or bool(spec.quantized))
+
+
+def has_runtime(spec: DeviceSpec, runtime: str) -> bool:
+    """Whether the device has figures by this runtime."""
+    return runtime in runtimes_of(spec)
+
+
+def that_can(
+    platform: Platform, asked: Mapping[str, str], can: Callable[[DeviceSpec, str], bool]
+) -> dict[str, str]:
+    """Return by device what `asked` says of it, where the platform has such a device that can.
+
+    `EVERY` stands for all devices, ``gpu`` for all of ``gpu.0``, ``gpu.1``; what comes later goes
+    before what came earlier. O(devices).
+    """
+    found = {}
+    for name, word in asked.items():
+        for one, spec in platform.devices.items():
+            if name in (EVERY, one, unnumbered(one)) and can(spec, word):
+                found[one] = word
+    return found
+
+
 def platform_executing(platform: Platform, execute: Mapping[str, str]) -> Platform:
     """Return the platform whose devices named in `execute` compute float models so.
 
-    ``gpu`` stands for all of ``gpu.0``, ``gpu.1``. The platform stays the one that was read: its
-    digest is kept. Raises UsageError for an unknown device, and as ``executing`` does.
+    ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, and `EVERY` for all devices that can. The
+    platform stays the one that was read: its digest is kept.
+
+    Raises UsageError for an unknown device, a precision that no device of `EVERY` can execute,
+    and as ``executing`` does.
     """
     devices = dict(platform.devices)
     for name, precision in execute.items():
         where = f" on platform '{platform.name}' to execute in {precision}"
-        for one in standing_for(name, devices, where):
+        if name == EVERY:
+            chosen = tuple(that_can(platform, {EVERY: precision}, can_execute)) or (*devices,)
+        else:
+            chosen = standing_for(name, devices, where)
+        for one in chosen:
             devices[one] = executing(devices[one], precision, f"device '{one}'")
     return replace(platform, devices=devices)
 
@@ -68,10 +107,6 @@ def executed(platform: Platform) -> dict[str, str]:
     return {
         name: spec.executes for name, spec in platform.devices.items() if spec.executes is not None
     }
-
-
-EVERY = "*"
-"""The name that stands for every device of a platform that was measured in a runtime."""
 
 
 def by_runtime(spec: DeviceSpec, runtime: str, where: str) -> DeviceSpec:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.core import checks
+from hetsim.core.result import Result
 from hetsim.core.text import to_json
 from hetsim.partitioning.borders import Border, borders, boundary_values, explain, node_named
 from hetsim.partitioning.record import partition_record, to_dot, to_mermaid
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     import onnx
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+@dataclass(frozen=True, slots=True, repr=False)
+class Partition(Result):
     """Groups in execution order that cover every node once.
 
     Attributes

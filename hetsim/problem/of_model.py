@@ -131,10 +131,10 @@ their kind (``data/measured/links.jsonl``), latencies of copies within 2."""
 BY_KERNEL = 0.24
 """Share of the variance of a device's factor that its kernels have each for itself.
 
-Measured by ``hetsim calibrate`` on a quiet machine (AMD EPYC, one thread, 14 networks and 47 parts
-of them): the squared logarithm of a part's error over its whole's, by 1 / share of the time - 1,
-was on average 0.24 of the mean squared logarithm of the wholes' errors. On a busy machine parts
-were off by 1.35 times as much as wholes, which is 0.27.
+Measured by ``hetsim devices calibrate`` on a quiet machine (AMD EPYC, one thread, 14 networks and
+47 parts of them): the squared logarithm of a part's error over its whole's, by 1 / share of the
+time - 1, was on average 0.24 of the mean squared logarithm of the wholes' errors. On a busy machine
+parts were off by 1.35 times as much as wholes, which is 0.27.
 """
 
 PROFILED_SD = 0.05

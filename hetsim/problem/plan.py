@@ -14,6 +14,7 @@ from typing import Any
 
 from hetsim.core import checks
 from hetsim.core.files import whole_file
+from hetsim.core.result import Result
 from hetsim.core.room import out_of_room
 from hetsim.errors import PlanError, nearest
 from hetsim.graph.shapes.observed import array_record, observed_record
@@ -30,8 +31,8 @@ _PROBLEM = checks.instance("hetsim.problem.problem:Problem")
 _GROUPS = checks.sequence(checks.instance("hetsim.problem.groups:Group"))
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Result):
     """Every node in one group, every group on one device, in an executable order.
 
     Or several such plans, the replicas, among which requests are dealt out: request r goes to

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetsim.core import checks
+from hetsim.core.result import short
 from hetsim.cost import DEFAULT_COST
 from hetsim.graph.dag import Dag
 from hetsim.hardware.spec import standing_for
@@ -37,13 +38,17 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem(Given):
     """One model on one platform, free of ONNX.
 
     Its fields are those of ``hetsim.problem.parts.Given``, where each is described; what is here
     follows from them.
     """
+
+    def __repr__(self) -> str:
+        counts = f"nodes: {self.n}, tensors: {len(self.values)}"
+        return short(f"Problem: {self.name}", f"{counts}, devices: {', '.join(self.devices)}")
 
     @property
     def n(self) -> int:

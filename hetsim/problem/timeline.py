@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hetsim.core.result import Result
+
+if TYPE_CHECKING:
+    from hetsim.problem.plan import Plan
 
 EventKind = Literal["compute", "transfer", "failure"]
 
@@ -55,8 +60,8 @@ class Event:
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+@dataclass(frozen=True, slots=True, repr=False)
+class Timeline(Result):
     """What a plan costs, from a simulation or a run.
 
     Attributes
@@ -89,6 +94,8 @@ class Timeline:
     critical_path : tuple of int
         Indices into `events`, from the first to the last to end: each starts when the one
         before it ends. Empty where no trace was asked for, and where a device failed.
+    plan : Plan or None
+        Whose timeline it is.
     """
 
     latencies_s: tuple[float, ...]
@@ -106,6 +113,7 @@ class Timeline:
     weight_bytes: Mapping[str, int]
     energy_j: float
     critical_path: tuple[int, ...]
+    plan: Plan | None = field(default=None, compare=False)
 
     @property
     def device_busy_share(self) -> dict[str, float]:

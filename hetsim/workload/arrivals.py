@@ -1,9 +1,9 @@
 """Arrivals: when the requests of one stream come, one class a kind, and their random numbers.
 
 A kind is a frozen dataclass with `rate_per_s`, the mean number of requests a second;
-``faster(by)``, the same arrivals in 1/`by` of the time, exactly so for a power of two; and
-``blocks(numbers)``, the times of arrival in seconds from 0 on, ascending, in blocks of one or more
-that end where the arrivals do. ``Closed`` clients come as they are answered.
+``faster(speedup)``, the same arrivals in 1/`speedup` of the time, exactly so for a power of two;
+and ``blocks(numbers)``, the times of arrival in seconds from 0 on, ascending, in blocks of one or
+more that end where the arrivals do. ``Closed`` clients come as they are answered.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ class _AtRate:
     def __post_init__(self) -> None:
         check_rate(self.rate_per_s, "rate_per_s")
 
-    def faster(self, by: float) -> Self:
-        """Return the same arrivals in 1/`by` of the time."""
-        return replace(self, rate_per_s=self.rate_per_s * _factor(by))
+    def faster(self, speedup: float) -> Self:
+        """Return the same arrivals in 1/`speedup` of the time."""
+        return replace(self, rate_per_s=self.rate_per_s * _factor(speedup))
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +278,9 @@ class Mmpp:
         pairs = zip(self.rates_per_s, self.sojourns_s, strict=True)
         return sum(rate * sojourn for rate, sojourn in pairs) / sum(self.sojourns_s)
 
-    def faster(self, by: float) -> Mmpp:
-        """Return the same arrivals in 1/`by` of the time: its changes of state, too."""
-        by = _factor(by)
+    def faster(self, speedup: float) -> Mmpp:
+        """Return the same arrivals in 1/`speedup` of the time: its changes of state, too."""
+        by = _factor(speedup)
         return replace(
             self,
             rates_per_s=tuple(rate * by for rate in self.rates_per_s),
@@ -454,10 +454,10 @@ class Replay:
         first, last = self._played(self.trace().arrival_s[[0, -1]]).tolist()
         return first, last
 
-    def faster(self, by: float) -> Replay:
-        """Return the same arrivals in 1/`by` of the time."""
-        start_s = None if self.start_s is None else self.start_s / _factor(by)
-        return replace(self, speed_up=self.speed_up * _factor(by), start_s=start_s)
+    def faster(self, speedup: float) -> Replay:
+        """Return the same arrivals in 1/`speedup` of the time."""
+        start_s = None if self.start_s is None else self.start_s / _factor(speedup)
+        return replace(self, speed_up=self.speed_up * _factor(speedup), start_s=start_s)
 
     def blocks(self, numbers: Numbers) -> Iterator[Seconds]:
         """Yield the times of arrival in seconds."""

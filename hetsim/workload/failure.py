@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -13,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from hetsim.core import checks
 from hetsim.core.checks import instance, number, one_of, sequence
+from hetsim.core.units import parse_seconds
 from hetsim.errors import UsageError, WorkloadError, nearest
 from hetsim.hardware.spec import numbered, standing_for
 from hetsim.workload.arrivals import Numbers
@@ -21,7 +21,6 @@ Kind = Literal["kill", "hang"]
 Moment = tuple[float, int, Literal["stop", "known", "back"], "Failure"]
 """Seconds, place among those of one instant, and what happens to the device of a failure."""
 
-_SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 TIME = "write a number and h, min, s, ms, us or ns: 3ms"
 _FORM = "write 'kill DEVICE at 3ms', 'kill DEVICE at 3ms for 5ms' or 'hang DEVICE at 3ms for 5ms'"
 
@@ -89,16 +88,6 @@ def _seconds(word: str, text: str) -> float:
     if found is None:
         raise UsageError(f"'{word}' is no time", where=f"'{text}'", hint=TIME)
     return found
-
-
-def parse_seconds(word: str) -> float | None:
-    """Return seconds; None where it is no time.
-
-    >>> parse_seconds("3ms"), parse_seconds("2h")
-    (0.003, 7200.0)
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|ms|s|min|h)", word)
-    return None if found is None else float(found[1]) * _SECONDS[found[2]]
 
 
 def check_failures(failures: Iterable[Failure], devices: Sequence[str]) -> tuple[Failure, ...]:

@@ -317,20 +317,20 @@ class Workload:
         if isinstance(self.arrivals, Replay):
             object.__setattr__(self, "arrivals", self.arrivals.among(files))
 
-    def faster(self, by: float) -> Workload:
-        """Return the workload with all that comes by itself in 1/`by` of the time.
+    def faster(self, speedup: float) -> Workload:
+        """Return the workload with all that comes by itself in 1/`speedup` of the time.
 
         So a rate that a platform carries is looked for. Closed loops, the duration and the
         warm-up stay as they are.
         """
-        positive(by, "by")
+        positive(speedup, "speedup")
         streams = tuple(
             stream
             if stream.arrivals is None or isinstance(stream.arrivals, Closed)
-            else replace(stream, arrivals=stream.arrivals.faster(by))
+            else replace(stream, arrivals=stream.arrivals.faster(speedup))
             for stream in self.streams
         )
-        shared = None if self.arrivals is None else self.arrivals.faster(by)
+        shared = None if self.arrivals is None else self.arrivals.faster(speedup)
         return replace(self, streams=streams, arrivals=shared)
 
     def arrivals_of(self, stream: Stream) -> tuple[Open | Closed, float]:

@@ -105,7 +105,7 @@ def check(found: Comparison) -> None:
 @given(problems(max_nodes=6), st.sampled_from(["latency", "throughput"]))
 def test_every_figure_is_what_the_plans_cost(problem: Problem, objective: Objective) -> None:
     names = ["single", "hetero", "heft", "multi"]
-    found = compare(problem, names, objective=objective, draws=0)
+    found = compare(problem, names, objective=objective, samples=0)
     check(found)
     asked = {f"single:{name}" for name in problem.devices} | {"hetero", "heft", "multi"}
     assert {row.strategy for row in found.rows} == asked
@@ -115,13 +115,13 @@ def test_every_figure_is_what_the_plans_cost(problem: Problem, objective: Object
 
 def test_equal_rows_stand_in_the_order_asked_for_and_once_each() -> None:
     problem = Problem.from_arrays([[1.0, 1.0, 2.0]], devices=("a", "b", "c"))
-    found = compare(problem, ["heft", "single", "heft", "single:b"], draws=0)
+    found = compare(problem, ["heft", "single", "heft", "single:b"], samples=0)
     assert [row.strategy for row in found.rows] == ["heft", "single:a", "single:b", "single:c"]
     assert found.best_single == "a"
-    swapped = compare(problem, ["single:b", "single"], draws=0)
+    swapped = compare(problem, ["single:b", "single"], samples=0)
     assert [row.strategy for row in swapped.rows] == ["single:b", "single:a", "single:c"]
     # Devices alone count for speed-ups, whether asked for or not.
-    alone = compare(problem, ["single:c"], draws=0)
+    alone = compare(problem, ["single:c"], samples=0)
     assert [row.strategy for row in alone.rows] == ["single:c"]
     assert alone.rows[0].speedup_over == {"a": 0.5, "b": 0.5, "c": 1.0}
 
@@ -139,7 +139,7 @@ def _computing(timeline: Timeline, device: str) -> float:
 @pytest.mark.parametrize("objective", ["latency", "throughput"])
 def test_without_names_the_usual_ones_are_compared(objective: Objective) -> None:
     problem = Problem.from_arrays([[1.0, 3.0]], devices=("a", "b"))
-    found = compare(problem, objective=objective, draws=0)
+    found = compare(problem, objective=objective, samples=0)
     usual = {"single:a", "single:b", *DEFAULT_STRATEGIES[objective]} - {"single"}
     assert {row.strategy for row in found.rows} == usual
     assert ("multi" in usual) == (objective == "throughput")
@@ -147,14 +147,14 @@ def test_without_names_the_usual_ones_are_compared(objective: Objective) -> None
         # Three requests on the one for each on the other: 3 s for four.
         assert found.copies is not None
         assert found.copies.cost_s == 0.75
-        one = compare(Problem.from_arrays([[1.0]]), objective=objective, draws=0)
+        one = compare(Problem.from_arrays([[1.0]]), objective=objective, samples=0)
         assert one.copies is None
 
 
 def test_what_takes_no_time_is_as_fast_as_anything() -> None:
     problem = Problem.from_arrays([[0.0, 2.0]], devices=("a", "b"))
     for objective in ("latency", "throughput"):
-        found = compare(problem, ["single"], objective=objective, draws=0)  # type: ignore[arg-type]
+        found = compare(problem, ["single"], objective=objective, samples=0)  # type: ignore[arg-type]
         first, second = found.rows
         assert first.speedup_over == {"a": 1.0, "b": INF}
         assert (first.gap, found.ceiling, second.speedup_over) == (None, None, {"a": 0.0, "b": 1.0})
@@ -167,18 +167,18 @@ def nowhere(**more: Any) -> Problem:
 
 
 def test_rows_without_a_plan_stand_last_with_their_reason() -> None:
-    found = compare(nowhere(edges=[(0, 1, 8)]), ["single", "heft"], draws=0)
+    found = compare(nowhere(edges=[(0, 1, 8)]), ["single", "heft"], samples=0)
     assert [row.strategy for row in found.rows] == ["heft", "single:a", "single:b"]
     assert (found.best_single, found.single_s, found.ceiling) == (None, {}, None)
     assert found.rows[0].speedup_over_best_single is None
     assert found.require() is found.rows[0]
-    alone = compare(nowhere(), ["single"], draws=0)
+    alone = compare(nowhere(), ["single"], samples=0)
     with pytest.raises(UnsupportedNode) as caught:
         alone.require()
     said = str(caught.value)
     for name in "ab":
         assert f"single:{name}: " in said
-    under = compare(nowhere(), ["single", "heft"], draws=0, max_devices=1)
+    under = compare(nowhere(), ["single", "heft"], samples=0, max_devices=1)
     assert all("(under the pins, exclusions and memory given)" in str(r.reason) for r in under.rows)
     assert not any("(under" in str(row.reason) for row in alone.rows)
 
@@ -199,7 +199,7 @@ def test_one_reason_of_several_is_told_once_with_all_that_have_it() -> None:
 
 
 def test_the_best_row_meets_a_target_or_says_by_how_much_it_does_not() -> None:
-    found = compare(Problem.from_arrays([[2.0, 3.0]], devices=("a", "b")), ["single"], draws=0)
+    found = compare(Problem.from_arrays([[2.0, 3.0]], devices=("a", "b")), ["single"], samples=0)
     assert found.require(2.0) is found.require() is found.rows[0]
     with pytest.raises(ObjectiveMissed, match=r"plan 'single:a': .*\(2x\)"):
         found.require(1.0)
@@ -214,7 +214,7 @@ def test_options_are_of_some_strategy_or_of_all() -> None:
     with pytest.raises(UsageError, match="no strategy here has an option 'seeed'"):
         compare(problem, ["heft"], seeed=1)
     for options in ({"pins": {"n0": "b"}}, {"affinity": Affinity({"n0": "b"})}):
-        found = compare(problem, ["heft", "single"], draws=0, **options)  # type: ignore[arg-type]
+        found = compare(problem, ["heft", "single"], samples=0, **options)  # type: ignore[arg-type]
         assert found.rows[0].plan is not None
         assert found.rows[0].plan.devices_used in (("b",), ("a", "b"))
         (a,) = [row for row in found.rows if row.strategy == "single:a"]
@@ -239,7 +239,7 @@ def test_a_plan_lags_that_the_clock_keeps_up_more_slowly(
 
 def test_slower_devices_are_busy_for_longer() -> None:
     problem = Problem.from_arrays([[1.0, INF], [INF, 4.0]], edges=[(0, 1, 0)], devices=("a", "b"))
-    found = compare(problem, ["heft"], objective="throughput", draws=0)
+    found = compare(problem, ["heft"], objective="throughput", samples=0)
     (only,) = found.rows
     assert found.busy(only) == {"a": 0.25, "b": 1.0}
     slower = replace(only, slower=Slower(1.0, (2.0, 1.0)))
@@ -248,20 +248,20 @@ def test_slower_devices_are_busy_for_longer() -> None:
 
 
 def test_figures_that_are_exact_are_not_drawn() -> None:
-    exact = compare(Problem.from_arrays([[1.0, 2.0]]), ["single"], draws=50, draw_seed=3)
+    exact = compare(Problem.from_arrays([[1.0, 2.0]]), ["single"], samples=50, draw_seed=3)
     assert (exact.draws, exact.draw_seed) == (0, 3)
     assert all(one.sure is None for one in exact.rows)
     unsure = Problem.from_arrays([[1.0, 2.0]], sd=0.3)
-    drawn = compare(unsure, ["single"], draws=50, draw_seed=3)
+    drawn = compare(unsure, ["single"], samples=50, draw_seed=3)
     assert (drawn.draws, drawn.draw_seed) == (50, 3)
     assert all(one.sure is not None for one in drawn.rows)
-    assert all(one.sure is None for one in compare(unsure, ["single"], draws=0).rows)
+    assert all(one.sure is None for one in compare(unsure, ["single"], samples=0).rows)
 
 
 def test_a_period_of_a_deal_is_played_at_its_rate() -> None:
     """Three requests on the one for each on the other; for latency one request is."""
     problem = Problem.from_arrays([[1.0, 3.0]] * 2, edges=[(0, 1, 8)], devices=("a", "b"))
-    (only,) = compare(problem, ["multi"], objective="throughput", draws=0).rows
+    (only,) = compare(problem, ["multi"], objective="throughput", samples=0).rows
     assert only.plan is not None
     assert only.timeline is not None
     assert only.plan.shares == (3, 1)
@@ -270,7 +270,7 @@ def test_a_period_of_a_deal_is_played_at_its_rate() -> None:
     expected = hetsim.simulate(only.plan, arrivals_s=arrived)
     assert only.timeline.latencies_s == expected.latencies_s
     assert only.timeline.makespan_s == expected.makespan_s
-    (alone,) = compare(problem, ["heft"], draws=0).rows
+    (alone,) = compare(problem, ["heft"], samples=0).rows
     assert alone.timeline is not None
     assert len(alone.timeline.latencies_s) == 1
 
@@ -290,7 +290,7 @@ def test_what_is_reported_of_a_stream_is_what_the_clock_keeps() -> None:
         for p, row in enumerate(made.routes)
     )
     problem = replace(made, routes=bus, link_names=("bus",))
-    table = compare(problem, ["heft", "auto"], objective="throughput", draws=0)
+    table = compare(problem, ["heft", "auto"], objective="throughput", samples=0)
     assert table.bound_s is not None
     for row in table.rows:
         assert row.plan is not None

@@ -33,7 +33,7 @@ def test_every_figure_is_what_the_drawn_problems_say(
     problem: Problem, objective: Objective, seed: int
 ) -> None:
     vague = off_by(problem, 0.5, 0.2, 0.9)
-    found = hetsim.compare(vague, STRATEGIES, objective=objective, draws=9, draw_seed=seed)
+    found = hetsim.compare(vague, STRATEGIES, objective=objective, samples=9, draw_seed=seed)
     drawn = draw(vague.uncertainty, 9, seed)
     plans = {row.strategy: row.plan for row in found.rows if row.plan is not None}
     if objective == "throughput":
@@ -64,7 +64,7 @@ def test_every_figure_is_what_the_drawn_problems_say(
 
 def test_two_devices_are_in_order_as_often_as_the_normal_distribution_says() -> None:
     problem = Problem.from_arrays([[1.0, 1.3]], devices=("a", "b"), sd=[0.3, 0.4])
-    found = hetsim.compare(problem, ["single"], draws=4000)
+    found = hetsim.compare(problem, ["single"], samples=4000)
     sure = {row.strategy: row.sure for row in found.rows}
     first, second = sure["single:a"], sure["single:b"]
     assert first is not None
@@ -95,7 +95,7 @@ def test_what_is_common_to_all_leaves_the_order(problem: Problem) -> None:
             Evidence(name, name, "prior", 0.6, 0.6, kin="k") for name in problem.devices
         ),
     )
-    found = hetsim.compare(common, STRATEGIES, draws=7)
+    found = hetsim.compare(common, STRATEGIES, samples=7)
     sures = [row.sure for row in found.rows if row.sure is not None]
     costs = [row.cost_s for row in found.rows if row.cost_s is not None]
     for sure, cost_s in zip(sures, costs, strict=True):
@@ -116,7 +116,7 @@ def test_rows_that_tie_are_each_of_them_best() -> None:
 def test_the_same_seed_gives_the_same_answer() -> None:
     problem = Problem.from_arrays([[1.0, 1.1], [2.0, 1.0]], edges=[(0, 1, 4)], sd=0.4)
     once, again, other = (
-        comparison_record(hetsim.compare(problem, STRATEGIES, draws=20, draw_seed=seed))
+        comparison_record(hetsim.compare(problem, STRATEGIES, samples=20, draw_seed=seed))
         for seed in (1, 1, 2)
     )
     assert once == again
@@ -127,12 +127,12 @@ def test_nothing_is_drawn_of_what_is_exact_or_at_the_bad_end_or_not_asked() -> N
     exact = Problem.from_arrays([[1.0, 2.0]])
     vague = Problem.from_arrays([[1.0, 2.0]], sd=0.5)
     for problem, draws in ((exact, 200), (vague.at_bad_end(), 200), (vague, 0)):
-        found = hetsim.compare(problem, ["single"], draws=draws)
+        found = hetsim.compare(problem, ["single"], samples=draws)
         assert found.draws == 0
         assert all(row.sure is None for row in found.rows)
-        assert spread(found.rows[0].plan, draws=draws) is None  # type: ignore[arg-type]
-    with pytest.raises((InvalidInput, UsageError), match="draws"):
-        hetsim.compare(vague, ["single"], draws=-1)
+        assert spread(found.rows[0].plan, samples=draws) is None  # type: ignore[arg-type]
+    with pytest.raises((InvalidInput, UsageError), match="samples"):
+        hetsim.compare(vague, ["single"], samples=-1)
 
 
 def test_at_the_bad_end_all_are_judged_alike() -> None:

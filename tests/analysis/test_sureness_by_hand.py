@@ -152,7 +152,7 @@ def test_quantiles_of_what_is_infinite_are_so_from_the_last_finite_number_on() -
         assert quantiles(np.array(numbers), shares) == pytest.approx(expected)
     # A device that takes no time beside others that take some.
     unsure = Problem.from_arrays([[0.0, 3.0]], devices=("a", "b"), sd=0.3)
-    sure = {row.strategy: row.sure for row in hetsim.compare(unsure, ["single"], draws=9).rows}
+    sure = {row.strategy: row.sure for row in hetsim.compare(unsure, ["single"], samples=9).rows}
     assert sure["single:b"] is not None
     assert math.isinf(sure["single:b"].regret_p90)
 
@@ -161,8 +161,8 @@ def test_a_spread_is_none_where_nothing_is_drawn_or_it_would_be_too_much() -> No
     unsure = Problem.from_arrays([[2.0, 2.0]], devices=("a", "b"), sd=0.2)
     plan = hetsim.plan(unsure, "single:a")
     assert spread(hetsim.plan(PROBLEM, "single:a")) is None
-    assert spread(plan, draws=0) is None
-    found = spread(plan, (0.0, 0.0), draws=9, draw_seed=4)
+    assert spread(plan, samples=0) is None
+    found = spread(plan, (0.0, 0.0), samples=9, draw_seed=4)
     assert found is not None
     assert (found.draws, found.draw_seed) == (9, 4)
     # The second waits for the first: their mean is three quarters of the end of both.
@@ -173,4 +173,4 @@ def test_a_spread_is_none_where_nothing_is_drawn_or_it_would_be_too_much() -> No
     requests = 1000
     for count, fine in ((EVENTS_MOST // requests, True), (EVENTS_MOST // requests + 1, False)):
         if not fine:
-            assert spread(plan, (0.0,) * requests, draws=count) is None
+            assert spread(plan, (0.0,) * requests, samples=count) is None

@@ -185,8 +185,8 @@ def test_power_is_that_of_the_clock_alone_where_no_memory_is_stated() -> None:
 def test_a_comparison_judges_all_and_its_bound_holds(objective: str) -> None:
     problem = problem_on_laptop(20.0)
     names = ["single", "hetero", "heft", "multi:cpu,gpu,npu"]
-    calm = hetsim.compare(problem, names, objective=objective, draws=8)
-    long = hetsim.compare(problem, names, objective=objective, draws=8, sustained=True)
+    calm = hetsim.compare(problem, names, objective=objective, samples=8)
+    long = hetsim.compare(problem, names, objective=objective, samples=8, sustained=True)
     assert long.sustained
     assert not calm.sustained
     assert long.bound_s == calm.bound_s
@@ -245,7 +245,7 @@ def test_a_wrong_memory_is_refused_by_line(tmp_path, entry: str, says: str) -> N
         "links: [{between: [cpu, npu], latency_us: 20, bandwidth_gbytes_s: 3}]\n"
         f"memories:\n  - {entry}\n"
     )
-    with pytest.raises(hetsim.PlatformError, match=says) as caught:
+    with pytest.raises(hetsim.errors.PlatformError, match=says) as caught:
         hetsim.load_platform(str(path))
     assert "board.yaml:5" in str(caught.value)
 

@@ -121,14 +121,14 @@ def check(found: Comparison) -> None:
             "does not pay": ("Splitting does not pay: take ", "Splitting hardly pays: take "),
         }
         assert record["say"].startswith(heads[told.answer])
-    assert f"{100 * told.chance:.3g} % of {found.draws} Monte Carlo samples" in record["say"]
+    assert f"({found.draws} samples), it is faster in {100 * told.chance:.3g} %." in record["say"]
 
 
 @examples(quick=25, full=200)
 @given(problems(max_nodes=6), st.sampled_from([0.05, 0.4, 1.0]), st.integers(0, 3))
 def test_the_sentence_never_contradicts_the_samples(problem: Problem, sd: float, seed: int) -> None:
     vague = off_by(problem, sd, sd / 2)
-    found = hetsim.compare(vague, ["single", "heft", "chain-dp"], draws=40, draw_seed=seed)
+    found = hetsim.compare(vague, ["single", "heft", "chain-dp"], samples=40, draw_seed=seed)
     if found.best_single is not None:
         check(found)
 
@@ -148,8 +148,8 @@ def test_a_split_that_wins_by_the_figures_alone_is_not_called_worth_it() -> None
         assert found.verdict.take is not None
         assert found.verdict.take.strategy == "single:a"
         assert verdict(found).startswith("Too close to call: take a alone, 2.00 s")
-    alone = hetsim.compare(split, ["single", "heft"], draws=0)
-    assert verdict(alone).startswith("By the point estimates alone, splitting pays: heft, ")
+    alone = hetsim.compare(split, ["single", "heft"], samples=0)
+    assert verdict(alone).startswith("By the point estimates alone, splitting pays: heft takes ")
 
 
 @sweep(

@@ -16,9 +16,9 @@ from cli_calls import Cli
     ("words", "code", "says"),
     [
         ("simulate {model} --platform {platform}", 0, ""),
-        ("simulate {model} --platform {platform} --target-ms 1e6", 0, ""),
+        ("simulate {model} --platform {platform} --target 1e6ms", 0, ""),
         (
-            "run {model} --platform {platform} --executor threads --timeout 1e-6",
+            "run {model} --platform {platform} --executor threads --timeout 1us",
             1,
             "did not answer",
         ),
@@ -32,14 +32,14 @@ from cli_calls import Cli
             "1 bytes",
         ),
         ("compare {model} --platform {platform} --strategy single:npu", 4, "does not support"),
-        ("simulate {model} --platform {platform} --target-ms 1e-6", 5, "misses the target"),
+        ("simulate {model} --platform {platform} --target 1e-6ms", 5, "misses the target"),
         (
-            "compare {model} --platform {platform} --target-ms 1e-6",
+            "compare {model} --platform {platform} --target 1e-6ms",
             5,
             "misses the target of 1.00 ns",
         ),
         (
-            "compare {model} --platform {platform} --objective throughput --target-ms 1e-6",
+            "compare {model} --platform {platform} --objective throughput --target 1e-6ms",
             5,
             "throughput .* a request misses",
         ),
@@ -56,7 +56,7 @@ def test_an_exit_code_is_reached(
 
 
 def test_a_missed_target_leaves_the_answer(cli: Cli, model: Path, platform: Path) -> None:
-    result = cli("compare", model, "--platform", platform, "--target-ms", "1e-6", "--json")
+    result = cli("compare", model, "--platform", platform, "--target", "1e-6ms", "--json")
     assert result.exit_code == 5
     record = json.loads(result.stdout)
     assert record["target_s"] == pytest.approx(1e-9)
@@ -69,14 +69,14 @@ def test_what_the_best_plan_misses_is_in_the_error(model: Path, platform: Path) 
     best = table.rows[0].cost_s
     assert best is not None
     assert table.require() is table.require(best) is table.rows[0]
-    with pytest.raises(hetsim.ObjectiveMissed) as caught:
+    with pytest.raises(hetsim.errors.ObjectiveMissed) as caught:
         table.require(best / 2)
     assert (caught.value.target_s, caught.value.reached_s) == (best / 2, best)
     assert caught.value.objective == "latency"
-    with pytest.raises(hetsim.InvalidInput, match="target_s"):
+    with pytest.raises(hetsim.errors.InvalidInput, match="target_s"):
         table.require(0.0)
     none = hetsim.compare(problem, ["single:npu"])
-    with pytest.raises(hetsim.UnsupportedNode) as refused:
+    with pytest.raises(hetsim.errors.UnsupportedNode) as refused:
         none.require(best)
     assert refused.value.devices == ("npu",)
     assert set(refused.value.ops) == {"Greater", "Where"}

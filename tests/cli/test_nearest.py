@@ -37,15 +37,15 @@ MISTAKES = (
     ("simulate --platform laptop --workload w.yaml", "arrivals"),
     ("devices show latop", "laptop"),
     ("devices query rockchip-rk3588-npuu x.onnx", "rockchip-rk3588-npu"),
-    ("devices schema devise", "device"),
-    ("strategies hfet", "heft"),
+    ("inspect --schema devise", "device"),
+    ("compare --strategies hfet", "heft"),
     ("sweep g.yaml -o out", "platforms"),
     ("sweep h.yaml -o out --executor threads --front p99_ss", "p99_s"),
-    ("calibrate cpuu", "cpu"),
+    ("devices calibrate cpuu", "cpu"),
     ("recommend --workload v.yaml --catalog rock-5bb", "rock-5b"),
     ("recommend --workload v.yaml --catalog rock-5b --objective costs", "cost"),
-    ("place --workload v.yaml --platform laptopp", "laptop"),
-    ("completion bsh", "bash"),
+    ("recommend --workload v.yaml --platform laptopp", "laptop"),
+    ("--completion bsh", "bash"),
 )
 
 

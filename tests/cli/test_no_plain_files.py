@@ -25,12 +25,12 @@ PLACES = {
     "run inputs": ("run", "m.onnx", "--platform", "laptop", "--executor", "threads",
                    "--input", "{}"),
     "workload": ("simulate", "--platform", "laptop", "--workload", "{}"),
-    "certificate": ("verify", "{}"),
+    "certificate": ("recommend", "--verify", "{}"),
     "report": ("report", "{}", "-o", "page.html"),
     "grid": ("sweep", "{}", "-o", "rows"),
     "device": ("devices", "validate", "{}"),
     "catalog": ("recommend", "--catalog", "{}", "--workload", "{}"),
-    "profile": ("nodes", "m.onnx", "--platform", "laptop", "--profile", "cpu={}"),
+    "profile": ("inspect", "--nodes", "m.onnx", "--platform", "laptop", "--profile", "cpu={}"),
 }  # fmt: skip
 ENDINGS = {
     "model": ".onnx", "plan": ".json", "extension": ".onnx", "library": ".so", "inputs": ".npz",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cli_calls import Cli
 from hetsim.cli.main import main
 from hetsim.cli.options.common import whole_number
+from hetsim.core.units import parse_per_s, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,9 @@ from hetsim.cli.options.common import whole_number
         ("--contention", "lifo", "'fifo', 'none'"),
         ("--requests", "0", "x>=1"),
         ("--requests", "two", "two"),
-        ("--interval-ms", "-1", "from 0 on"),
-        ("--interval-ms", "nan", "from 0 on"),
-        ("--interval-ms", "inf", "from 0 on"),
+        ("--interval", "5", "'5' has no unit; write e.g. 5s"),
+        ("--interval", "-1s", "is no duration"),
+        ("--interval", "nan", "nan"),
     ],
 )
 def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, says: str) -> None:
@@ -53,22 +54,25 @@ def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, 
     [
         (["run", "x", "--input", "x"], "NAME=FILE.npy"),
         (["run", "x", "--input", "=x.npy"], "NAME=FILE.npy"),
-        (["run", "x", "--timeout", "0"], "above 0"),
+        (["run", "x", "--timeout", "0s"], "above 0"),
         (["run", "x", "--seed", "-1"], "x>=0"),
         (["run", "x", "--executor", "processes"], "'ray', 'threads'"),
         (["run", "x", "--executor", "threads", "--address", "h:1"], "--executor ray"),
         (["inspect", "x", "--dim", "n=1", "--dim", "n=2"], "'n' is given twice"),
-        (["inspect"], "Missing argument 'MODEL'"),
-        (["inspect", "x", "--dims", "n=1"], "No such option"),
-        (["inspect", "x", "y"], "unexpected extra argument"),
-        (["compare", "x"], "no platform is given"),
-        (["compare", "x", "--platform", "laptop", "--timeout", "9"], "no effect without --run"),
+        (["partition"], "Missing argument 'MODEL'"),
+        (["inspect", "x", "--dims", "n=1"], "no option '--dims'; did you mean '--dim'?"),
+        (["partition", "x", "y"], "unexpected extra argument"),
+        (["run", "x"], "no platform is given"),
+        (["compare", "x", "--platform", "laptop", "--timeout", "9s"], "no effect without --run"),
         (["simulate", "x", "--platform", "laptop", "--strategy", "h"], "no strategy 'h'"),
         (["partition", "x", "--platform", "laptop", "--priority", "cpu,,gpu"], "--priority"),
         (["partition", "x", "--platform", "laptop", "--priority", "cpu,cpu"], "--priority"),
-        (["devices", "shw", "x"], "No such command"),
+        (["devices", "shw", "x"], "no command 'shw'; did you mean 'show'?"),
         (["compare", "x", "--platform", "a", "--platform", "b"], "once a platform"),
-        (["simulate", "x", "--strategy", "heft", "--strategy", "peft"], "compare` takes several"),
+        (
+            ["simulate", "x", "--strategy", "heft", "--strategy", "peft"],
+            "compare` compares strategies",
+        ),
         (
             ["compile", "x", "-o", "a", "--out", "b"],
             "'--out' takes one value",
@@ -156,15 +160,14 @@ def test_whole_numbers_are_read_back(number: int) -> None:
 OWN_WORDS = {
     "--address": "a run joins a cluster, a check asks one too",
     "--affinity": "a partition heeds its default and priority too",
-    "--draws": "on what is played again",
+    "--samples": "on what is played again",
     "--executor": "who answers the points of a sweep",
     "--explain": "of two nodes in a partition, of the best plan in a comparison",
     "--force": "what it lets be replaced",
     "--objective": "what plans are for, or what a platform is chosen by",
-    "--out": "what the folder holds; of a placement a file, of nodes several",
-    "--output": "the file of a device, or of a report",
+    "--out": "what the folder holds; of a placement a file, of nodes, a device or a report a file",
     "--requests": "of a run with --emulate alone",
-    "--schema": "of a grid's file, of what nodes are told as",
+    "--schema": "of a grid, or of a kind of file",
     "--set": "rules of a partition, options of strategies",
     "--survive": "of a deployment, of a platform that is looked for",
     "--strategy": "one to plan by, several to compare",
@@ -197,7 +200,7 @@ def test_options_of_one_name_are_one_option() -> None:
                 forms[name].add(kind)
     several = {name for name, kinds in forms.items() if len(kinds) > 1}
     assert several == set(OWN_WORDS)
-    for name in several - {"--executor", "--explain", "--objective", "--out"}:
+    for name in several - {"--executor", "--explain", "--objective", "--out", "--schema"}:
         assert len({kind[:-1] for kind in forms[name]}) == 1, name
     # The points of a sweep share a Ray, or one process: what runs a plan can do that and more.
     (_, few, *_), (_, all_of_them, *_) = sorted(
@@ -206,9 +209,30 @@ def test_options_of_one_name_are_one_option() -> None:
     assert [name for name in all_of_them if name in few] == list(few)
 
 
-def test_numbers_of_time_have_a_unit_in_their_name_or_their_form() -> None:
-    for path, command in commands(main):
-        for option in command.params:
-            if isinstance(option, click.Option) and (option.name or "").endswith(("_s", "_ms")):
-                unit = {"s": "SECONDS", "ms": "MS"}[str(option.name).rsplit("_", 1)[1]]
-                assert option.metavar == unit, f"{path} {option.name}"
+@given(st.integers(1, 10**6), st.sampled_from(["us", "ms", "s", "min", "h", "d"]))
+def test_durations_are_read_with_their_unit(number: int, unit: str) -> None:
+    step = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "d": 86400}[unit]
+    assert parse_seconds(f"{number}{unit}") == pytest.approx(number * step, rel=1e-15)
+    assert parse_seconds(f" {number} {unit} ") == parse_seconds(f"{number}{unit}")
+    assert parse_seconds(f"{number}") is parse_seconds(f"-{number}{unit}") is None
+
+
+@given(st.integers(1, 10**6))
+def test_rates_are_read_with_or_without_their_unit(number: int) -> None:
+    assert parse_per_s(f"{number}") == parse_per_s(f"{number}/s") == number
+    assert parse_per_s(f"{60 * number}/min") == parse_per_s(f"{3600 * number}/h") == number
+    assert parse_per_s(f"{number}/week") is parse_per_s(f"-{number}") is None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--target", "7", "'7' has no unit; write e.g. 7s, 7ms, 7min"),
+        ("--target", "soon", "'soon' is no duration; write e.g. 10s"),
+        ("--target", "0", "'0' is not above 0"),
+    ],
+)
+def test_a_duration_wants_a_unit(cli: Cli, option: str, value: str, says: str) -> None:
+    result = cli("simulate", "x.onnx", "--platform", "laptop", option, value)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr

@@ -11,7 +11,7 @@ from sweeps import sweep
 from terminals import ESCAPES, shown
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|[34]8;[25])[0-9;]*m")
-COMMAND = "compare zoo:squeezenet --platform laptop --strategy heft --draws 0"
+COMMAND = "compare zoo:squeezenet --platform laptop --strategy heft --samples 0"
 """Whose best row is green on a terminal."""
 
 
@@ -59,15 +59,21 @@ def test_an_encoding_that_lacks_lines_gets_others(encoding: str) -> None:
     assert done.out.isascii() == (encoding != "utf-8")
 
 
-LISTINGS = ("zoo list", "devices list", "strategies", "calibrate", "devices show rock-5b")
+LISTINGS = (
+    "zoo list",
+    "devices list",
+    "compare --strategies",
+    "devices calibrate",
+    "devices show rock-5b",
+)
 ANSWERS = (
     COMMAND,
     "inspect zoo:squeezenet --platform laptop",
-    "nodes zoo:inception_v1 --platform rock-5b",
-    "lint zoo:inception_v1 --platform rock-5b",
-    "nodes zoo:inception_v1 --platform rock-5b --strategy heft --device npu --wide",
-    "lint zoo:inception_v1 --platform rock-5b --wide",
-    "lint zoo:inception_v1 --platform rockchip-rk3588-npu",
+    "inspect --nodes zoo:inception_v1 --platform rock-5b",
+    "inspect --lint zoo:inception_v1 --platform rock-5b",
+    "inspect --nodes zoo:inception_v1 --platform rock-5b --strategy heft --device npu --wide",
+    "inspect --lint zoo:inception_v1 --platform rock-5b --wide",
+    "inspect --lint zoo:inception_v1 --platform rockchip-rk3588-npu",
     "partition zoo:squeezenet --platform laptop --method all",
     "compare zoo:squeezenet --platform laptop",
     "compare zoo:squeezenet --platform laptop --strategy heft --explain",
@@ -76,12 +82,13 @@ ANSWERS = (
     "simulate zoo:squeezenet --platform laptop --requests 20 --inject 'kill npu at 1ms for 2ms'",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
-    "--loading on_demand --batching 8:500 --instances 2",
+    "--loading on_demand --batching 8:500us --instances 2",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
     "--inject 'kill npu at 2s for 500ms'",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
     "--what-if 'npu.speed x2'",
-    "capacity zoo:squeezenet --platform laptop --slo p99=20ms --strategy single --requests 5000",
+    "simulate --max-rate zoo:squeezenet --platform laptop --slo p99=20ms --strategy single "
+    "--requests 5000",
     "run zoo:squeezenet --platform laptop --executor threads",
 )
 """Of each verb; those of README and of the greeting have tests of their own."""

@@ -11,9 +11,9 @@ from sweeps import sweep
 LISTINGS = (
     "zoo list",
     "devices list",
-    "strategies",
-    "strategies exact",
-    "strategies greedy",
+    "compare --strategies",
+    "compare --strategies exact",
+    "compare --strategies greedy",
     *(f"devices show {name}" for name in (*device_names(), *platform_names())),
 )
 ANSWERS = (
@@ -27,9 +27,9 @@ ANSWERS = (
     "inspect zoo:densenet121 --platform rock-5b",
     "simulate zoo:squeezenet --platform gpu-server-8 --strategy heft --requests 20",
     "devices query google-edge-tpu zoo:bert_small",
-    "nodes zoo:squeezenet --platform two-hosts --wide",
-    "nodes zoo:inception_v1 --platform rock-5b --strategy heft --device npu",
-    "lint zoo:squeezenet --platform laptop --wide",
+    "inspect --nodes zoo:squeezenet --platform two-hosts --wide",
+    "inspect --nodes zoo:inception_v1 --platform rock-5b --strategy heft --device npu",
+    "inspect --lint zoo:squeezenet --platform laptop --wide",
 )
 
 

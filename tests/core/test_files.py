@@ -90,7 +90,7 @@ PLAIN = ("--platform", "laptop", "--canonical", "none")
 WRITERS: dict[str, tuple[str, ...]] = {
     "t.json": ("simulate", "{model}", *PLAIN, "--trace", "{to}/t.json"),
     "r.html": ("simulate", "{model}", *PLAIN, "--report", "{to}/r.html"),
-    "n.csv": ("nodes", "{model}", *PLAIN, "--out", "{to}/n.csv"),
+    "n.csv": ("inspect", "--nodes", "{model}", *PLAIN, "--out", "{to}/n.csv"),
     "g.dot": ("partition", "{model}", *PLAIN, "--dot", "{to}/g.dot"),
     "out": ("simulate", "{model}", *PLAIN, "--out", "{to}/out"),
     "onnx": ("partition", "{model}", *PLAIN, "--onnx", "{to}/onnx"),

@@ -198,7 +198,7 @@ def test_a_point_of_a_sweep_that_found_no_room_is_asked_again(
     assert "the memory is used up" not in call(*words).stdout
 
 
-@pytest.mark.parametrize("words", [("zoo", "list"), ("completion", "bash"), ("--help",)])
+@pytest.mark.parametrize("words", [("zoo", "list"), ("--completion", "bash"), ("--help",)])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_what_cannot_be_printed_whole_is_an_error(
     words: tuple[str, ...], unbuffered: str, tmp_path: Path

@@ -112,8 +112,8 @@ def test_partitioners_strategies_clock_and_reports_work_with_it(installed: Path)
     split, listed, told, *ran, absent = commands(
         installed,
         (["partition", *box, "--json"], {}),
-        (["strategies"], {}),
-        (["strategies", "npu-first", "--json"], {}),
+        (["compare", "--strategies"], {}),
+        (["compare", "--strategies", "npu-first", "--json"], {}),
         ([*run, "threads"], {}),
         ([*run, "ray"], {}),
         (["partition", *box], {"TOY_NPU_DRIVER": "absent"}),
@@ -153,7 +153,7 @@ def test_two_claims_and_broken_packages_are_named_and_the_rest_goes_on(
     words = ["simulate", "zoo:squeezenet", "--platform", "laptop", "--strategy"]
     listed, clash, other = commands(
         installed,
-        (["strategies"], {}),
+        (["compare", "--strategies"], {}),
         ([*words, "npu-first"], {}),
         ([*words, "heft"], {}),
         path=f"{installed}{os.pathsep}{tmp_path}",

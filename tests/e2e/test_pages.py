@@ -16,9 +16,9 @@ devices: {cpu: rockchip-rk3588-cpu}
 ```
 
 ```console
-$ hetsim devices validate box.yaml
+$ hetsim inspect box.yaml box.yaml
 box.yaml: valid ...
-$ hetsim devices validate no.yaml
+$ hetsim inspect no.yaml
 ```
 
 ```python
@@ -43,9 +43,9 @@ def test_what_differs_is_told_and_renewed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     (console, printed), (shown, two) = differences(page)
-    assert printed.startswith("$ hetsim devices validate box.yaml\nbox.yaml: valid platform 'box'")
+    assert printed.startswith("$ hetsim inspect box.yaml box.yaml\nbox.yaml: valid platform 'box'")
     assert "no.yaml" in printed
-    assert printed.endswith("(exit code 3)\n")
+    assert printed.endswith("(exit code 2)\n")
     assert "exit code" not in console
     assert (shown, two) == ("3\n", "2\n")
     page.write_text(renewed(page))

@@ -117,7 +117,7 @@ def test_command_works(
     (tmp_path / "workload.yaml").write_text(block("requests"))
     (tmp_path / "npu.json").write_text(json.dumps([{"count": 9}, _layer("conv1 + relu1")]))
     (tmp_path / "ort.json").write_text(json.dumps([_event("/head/MatMul")]))
-    if command.startswith("hetsim verify "):
+    if command.startswith("hetsim recommend --verify "):
         (tmp_path / "why.json").write_text(json.dumps(certified(2)))
     assert hetsim(command)
 

@@ -52,14 +52,14 @@ _PHOTOS = f"--workload {HERE}/questions/photos.yaml"
 _TWO = f"--workload {HERE}/questions/two.yaml"
 QUESTIONS = (
     "zoo list",
-    "strategies",
+    "compare --strategies",
     "devices list",
     "devices show rockchip-rk3588-npu",
     "devices show rock-5b",
     "devices query rockchip-rk3588-npu zoo:bert_small",
     "inspect zoo:resnet50 --platform laptop",
     "inspect zoo:bert_small --platform rock-5b",
-    "nodes zoo:inception_v1 --platform rock-5b",
+    "inspect --nodes zoo:inception_v1 --platform rock-5b",
     "partition zoo:bert_small --platform rock-5b --method all",
     "partition zoo:densenet121 --platform edge-tpu --method all",
     "partition zoo:vit_base --platform laptop --set min_nodes=4 --set fit_weights=true",
@@ -69,29 +69,30 @@ QUESTIONS = (
     "compare zoo:mobilenet_v2 --platform edge-tpu --execute tpu=int8",
     "compare zoo:resnet18 --platform dual-gpu --objective throughput",
     "compare zoo:resnet50 --platform laptop --what-if 'npu.speed x2' --without gpu",
-    "lint zoo:inception_v1 --platform rock-5b",
-    "lint zoo:bert_small --platform laptop",
+    "inspect --lint zoo:inception_v1 --platform rock-5b",
+    "inspect --lint zoo:bert_small --platform laptop",
     "simulate zoo:bert_small --platform rock-5b --strategy heft --requests 20",
     "simulate zoo:resnet50 --platform laptop --strategy pipeline --requests 8",
     "simulate zoo:resnet50 --platform laptop --rate 100 --slo p99=20ms",
-    "simulate zoo:resnet50 --platform laptop --concurrency 4 --duration 2 --strategy pipeline",
-    "simulate zoo:resnet50 --platform dual-gpu --strategy single --rate 300 --duration 10"
+    "simulate zoo:resnet50 --platform laptop --concurrency 4 --duration 2s --strategy pipeline",
+    "simulate zoo:resnet50 --platform dual-gpu --strategy single --rate 300 --duration 10s"
     " --inject 'kill gpu.0 at 2s for 500ms'",
     "simulate zoo:resnet18 --platform dual-gpu --strategy single --rate 300 --slo p99=20ms"
     " --requests 20000 --survive 1 --availability 0.999 --available '*=0.99'",
     f"simulate --workload {_EXAMPLES}/workload.yaml --platform dual-gpu"
     f" --deployment {_EXAMPLES}/deployment.yaml",
     f"simulate {_TWO} --platform jetson-orin-nano",
-    "capacity zoo:resnet18 --platform laptop --slo p99=20ms --strategy single --requests 50000",
-    "capacity zoo:resnet18 --platform laptop --slo p99=20ms --strategy single:cpu --target-rate 20"
+    "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single"
     " --requests 50000",
-    f"capacity {_TWO} --platform jetson-orin-nano",
-    f"capacity {_PHOTOS} --platform dual-gpu",
-    f"recommend {_PHOTOS} --catalog {_EXAMPLES}/catalog.yaml --tariff 0.3 --lifetime 3",
+    "simulate --max-rate zoo:resnet18 --platform laptop --slo p99=20ms --strategy single:cpu"
+    " --target-rate 20 --requests 50000",
+    f"simulate --max-rate {_TWO} --platform jetson-orin-nano",
+    f"simulate --max-rate {_PHOTOS} --platform dual-gpu",
+    f"recommend {_PHOTOS} --catalog {_EXAMPLES}/catalog.yaml --tariff 0.3 --depreciation 3y",
     f"recommend {_PHOTOS} --catalog rock-5b,pi-5-hailo-8l --price rock-5b=150/3y"
     " --price pi-5-hailo-8l=160/3y --tariff 0.3",
-    f"place {_TWO} --platform jetson-orin-nano",
-    f"place {_TWO} --platform dual-gpu",
+    f"recommend {_TWO} --platform jetson-orin-nano",
+    f"recommend {_TWO} --platform dual-gpu",
     f"sweep {_EXAMPLES}/grid.yaml --executor threads -o {{folder}}",
 )
 """What is asked of each verb, without the option ``--json``."""

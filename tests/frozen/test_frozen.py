@@ -17,7 +17,12 @@ from frozen.frozen_answers import (
 )
 from sweeps import sweep
 
-QUICK_VERBS = ("compare zoo:inception_v1", "capacity zoo:resnet18", "place", "recommend", "nodes")
+QUICK_VERBS = (
+    "compare zoo:inception_v1",
+    "simulate --max-rate zoo:resnet18",
+    "recommend",
+    "inspect --nodes",
+)
 QUICK_PAIRS = [
     *(("inception_v1", "rock-5b"), ("bert_small", "laptop"), ("mobilenet_v2", "edge-tpu")),
     ("resnet18", "two-hosts"),

@@ -103,7 +103,7 @@ def test_a_file_of_something_else_is_said_to_be_none(write: Write) -> None:
     assert checked.sort is None
     (error,) = checked.errors
     assert error.where == f"{given}:2"
-    assert error.what == "this describes no device, link or platform"
+    assert error.what == "no key of this file says what it describes"
 
 
 @pytest.mark.parametrize("given", ["no/such.yaml", "."])

@@ -250,7 +250,11 @@ def test_digest_and_routes_do_not_depend_on_the_hash_seed(seed: int) -> None:
         (load_platform, "latop", "no platform 'latop' in the catalog; did you mean 'laptop'?"),
         (load_device, "nvidia-l44", "did you mean 'nvidia-l4'?"),
         (load_platform, "laptop.yaml", "laptop.yaml: no such file; in the catalog, did you mean"),
-        (load_platform, "", "no platform '' in the catalog; choose from: desktop, dual-gpu"),
+        (
+            load_platform,
+            "",
+            "no platform '' in the catalog; choose from: desktop, desktop-rtx-3060-ti",
+        ),
         (load_device, "no/such.yaml", "no/such.yaml: no such file; in the catalog, choose from"),
     ],
 )

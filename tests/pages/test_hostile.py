@@ -81,13 +81,13 @@ def placed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "pair.yaml").write_text(CPU_AND_NPU)
     (folder / "load.yaml").write_text(WORKLOAD)
     (folder / "one.yaml").write_text("".join([*WORKLOAD.splitlines(True)[:2], "requests: 99\n"]))
-    for verb, words in {
+    for name, words in {
         "place": ("load.yaml", "--platform", "pair.yaml"),
         "recommend": ("one.yaml", "--catalog", "rock-5b,jetson-orin-nano", "--max-devices", "2",
                       "--price", "rock-5b=0.05/h", "--price", "jetson-orin-nano=0.12/h"),
     }.items():  # fmt: skip
         with chdir(folder):
-            result = call(verb, "--workload", *words, "--report", f"{verb}.html")
+            result = call("recommend", "--workload", *words, "--report", f"{name}.html")
         assert result.exit_code == 0, result.stderr
     return folder
 

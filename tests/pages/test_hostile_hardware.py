@@ -121,19 +121,20 @@ def answered(files: Files) -> Iterator[tuple[str, Result]]:
     on = ("--platform", files["platform"])
     dims = ("--dim", "batch=1")
     calls: dict[str, tuple[object, ...]] = {
-        "lint": (source, *on, *dims),
-        "nodes": (source, *on, *dims, "--strategy", "heft"),
-        "compare": (source, *on, *dims, "--trace", folder / "compare.json"),
-        "place": ("--workload", files["two"], *on, "--out", folder / "placed.yaml"),
-        "simulate": ("--workload", files["two"], *on, "--trace", folder / "load.json",
+        "lint": ("inspect", "--lint", source, *on, *dims),
+        "nodes": ("inspect", "--nodes", source, *on, *dims, "--strategy", "heft"),
+        "compare": ("compare", source, *on, *dims, "--trace", folder / "compare.json"),
+        "place": ("recommend", "--workload", files["two"], *on, "--out", folder / "placed.yaml"),
+        "simulate": ("simulate", "--workload", files["two"], *on, "--trace", folder / "load.json",
                      "--deployment", folder / "placed.yaml"),
-        "recommend": ("--workload", files["one"], "--catalog", files["catalog"], "--max-devices",
-                      2, "--certificate", folder / "why.json", "--out", folder / "chosen"),
+        "recommend": ("recommend", "--workload", files["one"], "--catalog", files["catalog"],
+                      "--max-devices", 2, "--certificate", folder / "why.json",
+                      "--out", folder / "chosen"),
     }  # fmt: skip
     for verb, words in calls.items():
-        yield verb, call(verb, *words, "--report", folder / f"{verb}.html")
-    yield "verify", call("verify", folder / "why.json")
-    yield "validate", call("devices", "validate", files["platform"])
+        yield verb, call(*words, "--report", folder / f"{verb}.html")
+    yield "verify", call("recommend", "--verify", folder / "why.json")
+    yield "validate", call("inspect", files["platform"])
 
 
 def pages_of(files: Files) -> list[Path]:
@@ -218,13 +219,21 @@ def test_where_no_such_name_may_be_it_is_refused_as_text(
     files[sort].write_text(yaml.safe_dump(data))
     verbs: dict[str, list[tuple[object, ...]]] = {
         "platform": [
-            ("lint", files["model"], "--dim", "batch=1", "--platform", files["platform"]),
-            ("place", "--workload", files["two"], "--platform", files["platform"]),
+            (
+                "inspect",
+                "--lint",
+                files["model"],
+                "--dim",
+                "batch=1",
+                "--platform",
+                files["platform"],
+            ),
+            ("recommend", "--workload", files["two"], "--platform", files["platform"]),
         ],
         "catalog": [("recommend", "--workload", files["one"], "--catalog", files["catalog"])],
         "one": [
             ("recommend", "--workload", files["one"], "--catalog", files["catalog"]),
-            ("place", "--workload", files["one"], "--platform", files["platform"]),
+            ("recommend", "--workload", files["one"], "--platform", files["platform"]),
         ],
     }
     for words in verbs[sort]:

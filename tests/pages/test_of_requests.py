@@ -132,7 +132,7 @@ def run_under_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[obj
     return (
         "run", model_at(tmp_path, "batch", 32), "--platform", BOX, "--executor", "threads",
         "--strategy", "heft", "--emulate", "--rate", "5000", "--requests", "50", "--batching",
-        "4:100", "--slo", "p90=1ms",
+        "4:100us", "--slo", "p90=1ms",
     )  # fmt: skip
 
 

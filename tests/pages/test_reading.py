@@ -79,7 +79,7 @@ def test_the_figures_that_an_answer_is_about_lead_its_report(tmp_path: Path) -> 
     workload = tmp_path / "workload.yaml"
     arrivals = "arrivals: {constant: {rate_per_s: 1}}, slos: [p99=1s]"
     workload.write_text(f"requests: 9\nstreams: {{a: {{model: zoo:squeezenet, {arrivals}}}}}\n")
-    words = ("place", "--workload", str(workload), "--platform", "edge-tpu", "--json")
+    words = ("recommend", "--workload", str(workload), "--platform", "edge-tpu", "--json")
     placed = json.loads(call(*words).stdout)
     left = Left("placement.json", KINDS[placed["schema"]], placed)
     factor = placed["rows"][0]["factor"]

@@ -190,9 +190,7 @@ def test_options_hold_for_the_new_plan_but_for_pins_to_what_is_lost() -> None:
     unknown = replace(planned, strategy="theirs", options={"pins": "[1"})
     assert replan(unknown, ["a"]).strategy == "heft"
     # Where the strategy itself has to give way its constraints stay.
-    listed = hetsim.plan(
-        problem, "hetero", priority=("a",), exclude=(hetsim.Exclusion("b", ("Task",)),)
-    )
+    listed = hetsim.plan(problem, "hetero", priority=("a",), exclude=(Exclusion("b", ("Task",)),))
     assert replan(listed, ["a"]).assignment == (2, 2, 2)
 
 

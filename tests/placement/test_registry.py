@@ -14,6 +14,7 @@ import hetsim
 from builders import problems
 from hetsim.core.plugins import PROMISES
 from hetsim.errors import InvalidInput, OutOfMemory, PluginError, UsageError
+from hetsim.partitioning.affinity import Exclusion
 from hetsim.placement import registry
 from hetsim.placement.constraints import (
     Constrained,
@@ -124,7 +125,7 @@ def fan() -> Problem:
     [
         ("heft", "max_devices=2", 2),
         ("heft", 'pins={"n=1": "a"}', {"n=1": "a"}),
-        ("heft", 'exclude=[{"device": "a", "ops": ["Conv"]}]', (hetsim.Exclusion("a", ("Conv",)),)),
+        ("heft", 'exclude=[{"device": "a", "ops": ["Conv"]}]', (Exclusion("a", ("Conv",)),)),
         ("heft", 'capacity_bytes={"a": 8}', {"a": 8}),
         ("auto", "search=false", False),
         ("auto", "objective=throughput", "throughput"),

@@ -217,7 +217,7 @@ def test_plans_are_saved_under_a_name() -> None:
     plan = hetsim.plan(chain(), "heft")
     with pytest.raises(PlanError, match="cannot write: that is no name of a file"):
         plan.save("")
-    with pytest.raises(hetsim.InvalidInput, match="a path: it has a null byte"):
+    with pytest.raises(hetsim.errors.InvalidInput, match="a path: it has a null byte"):
         plan.save("a\0b")
 
 

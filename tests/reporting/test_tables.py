@@ -106,7 +106,7 @@ def eight_gpus() -> Problem:
 def test_like_devices_are_one(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = drawn(comparison_report(compare(eight_gpus(), ["single"]), wide=wide), monkeypatch, 120)
     text = "\n".join(lines)
-    assert "platform     given as arrays: cpu, gpu.0-7, host cpu" in text
+    assert "platform     given as arrays: cpu, gpu.0-7; host cpu" in text
     assert not any(name in text for name in ("gpu.2", "gpu.5", "gpu.7"))
     assert sum(line.startswith("single:") for line in lines) == 2
 
@@ -161,35 +161,30 @@ def two(seconds: list[list[float]], latency_s: float = 0.0) -> Problem:
         (
             two([[1, 4], [4, 1]]),
             ["single", "heft"],
-            "Splitting pays: heft, 2.00 s on a and b, 2.50x over a alone (5.00 s), at the lower "
-            "bound.",
+            "Splitting pays: heft takes 2.00 s on a and b and is 2.50x as fast as a alone "
+            "(5.00 s), at the lower bound.",
         ),
         (
             two([[1, 4], [2, 1.9]], latency_s=9),
             ["single", "heft"],
-            "Splitting does not pay: take a alone, 3.00 s, at the lower bound.",
-        ),
-        (
-            two([[1, 4], [2, 1.9]], latency_s=9),
-            ["hetero:b,a"],
             "Splitting does not pay: take a alone, 3.00 s, at the lower bound.",
         ),
         (
             two([[10, 40], [2, 1.9]]),
             ["single", "heft"],
-            "Splitting hardly pays: take a alone, 12.0 s, 0.8 % above the lower bound. The best "
-            "split: heft, 11.9 s on a and b, 1.01x over a alone.",
+            "Splitting hardly pays: take a alone, 12.0 s, optimality gap 0.8 %. Best split: heft "
+            "takes 11.9 s on a and b and is 1.01x as fast as a alone (12.0 s).",
         ),
         (
             two([[1, np.inf], [np.inf, 1]]),
             ["heft"],
-            "Best: heft, 2.00 s on a and b, at the lower bound; no device runs the whole model "
+            "Best: heft, 2.00 s on a and b, at the lower bound. No device runs the whole model "
             "alone.",
         ),
         (
             two([[1, 4], [4, 1]]),
             ["single"],
-            "Best: a alone, 5.00 s, 150 % above the lower bound; no strategy that splits",
+            "Best: a alone, 5.00 s, optimality gap 150 %. No strategy that splits was compared.",
         ),
         (two([[1, 1], [np.inf, np.inf]]), ["heft"], "No strategy found a feasible plan."),
     ],
@@ -209,7 +204,7 @@ def test_simulation_report_of_many_requests(monkeypatch: pytest.MonkeyPatch) -> 
     made = plan(three_devices(), "heft")
     text = "\n".join(drawn(simulation_report(made, simulate(made, 20)), monkeypatch))
     assert "20 in " in text
-    assert "99 % within" in text
+    assert "p99 " in text
     assert "energy" in text
 
 

@@ -18,6 +18,6 @@ def test_a_record_with_one_is_refused_by_name(tmp_path: Path, digits: str) -> No
     figure = next(found[1] for found in re.finditer(r"latency_s.: ([0-9.e-]+)", text))
     other = tmp_path / "other.json"
     other.write_text(text.replace(figure, digits, 1))
-    told = call("report", left.record, other, "--output", tmp_path / "moved.html")
+    told = call("report", left.record, other, "--out", tmp_path / "moved.html")
     assert told.exit_code == 3
     assert "other.json" in told.stderr

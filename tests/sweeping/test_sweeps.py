@@ -203,22 +203,24 @@ def test_the_command_tells_of_points_failures_and_the_front(
     shown = cli(*words, "--front", "latency_s,energy_j:min")
     assert shown.exit_code == 0, shown.stderr
     text = " ".join(shown.stdout.split())
-    assert "points 16: 16 answered now" in text
-    assert "failed 8; why is in their rows 4 points: 'npu' does not support" in text
-    assert "that no other is better than in latency_s (least) and energy_j (least)" in text
+    assert "points 16, 16 computed" in text
+    assert "failed 8; each row has its error 4 points: 'npu' does not support" in text
+    assert "the Pareto front of latency_s (least) and energy_j (least) has " in text
+    # The table has each row of the grid, in its order.
+    lines = [line.split() for line in cli(*words).stdout.splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "out/rows.jsonl").read_text().splitlines()]
+    assert [line[-1] for line in lines[-16:]] == [row["kind"] or "-" for row in rows]
     record = json.loads(cli(*words, "--json", "--front", "p99_s").stdout)
     counts = [record[name] for name in ("points", "answered", "known", "failed")]
     assert counts == [16, 0, 16, 8]
     assert {row["workload"] for row in record["front"]} == {"even"}
-    schema = json.loads(cli("sweep", "--schema").stdout)
-    assert schema["title"] == "hetsim sweep"
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "no grid is given"),
-        (("g.yaml",), "nothing says where the rows go"),
+        ((), "Missing argument 'GRID.yaml'"),
+        (("g.yaml",), "Missing option '-o' / '--out'"),
         (("g.yaml", "-o", "x"), "g.yaml: no such file"),
     ],
 )

@@ -17,7 +17,6 @@ from hetsim.workload.failure import (
     check_failures,
     moments,
     parse_failures,
-    parse_seconds,
 )
 
 DEVICES = ("cpu", "gpu.0", "gpu.1", "npu")
@@ -131,13 +130,6 @@ def test_moments_of_failures_without_end_come_by_time() -> None:
     for name in DEVICES:
         what = [moment[2] for moment in found if moment[3].device == name]
         assert what == (["stop", "known", "back"] * len(what))[: len(what)]
-
-
-def test_times_are_read() -> None:
-    assert [parse_seconds(word) for word in ("2h", "5min", "1.5s", "3ms")] == [
-        7200.0, 300.0, 1.5, 0.003,
-    ]  # fmt: skip
-    assert parse_seconds("3 s") is parse_seconds("3") is parse_seconds("-3s") is None
 
 
 def test_a_file_says_which_devices_fail(tmp_path: Path) -> None:

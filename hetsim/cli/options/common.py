@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from hetsim.core.units import parse_per_s, parse_seconds
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
@@ -40,6 +43,57 @@ def shapes(
         return name, tuple(dim for dim in shape if dim is not None)
 
     return by_name(ctx, param, given, one)
+
+
+def duration(*, zero: bool = False) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return the reader of a duration with its unit, above 0 or from 0 on, as seconds."""
+
+    def read(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        seconds = 0.0 if _number(text) == 0 else parse_seconds(text)
+        if seconds is None:
+            unit = " has no unit; write" if _number(text) is not None else " is no duration; write"
+            forms = ", ".join(f"{_number(text) or 10:g}{one}" for one in ("s", "ms", "min"))
+            raise click.BadParameter(f"'{text}'{unit} e.g. {forms}", ctx, param)
+        if not (math.isfinite(seconds) and (seconds > 0 or zero)):
+            raise click.BadParameter(f"'{text}' is not above 0; write e.g. 10s", ctx, param)
+        return seconds
+
+    return read
+
+
+def per_second(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Read a rate above 0, where one is given: ``100/s``, ``30/min``, or a number a second."""
+    if text is None:
+        return None
+    rate = parse_per_s(text)
+    if rate is None or not 0 < rate < math.inf:
+        message = f"'{text}' is no rate above 0; write e.g. 100/s, 30/min or 100"
+        raise click.BadParameter(message, ctx, param)
+    return rate
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A duration in seconds, or a share; `text` as it was written."""
+
+    text: str
+    amount: float
+    share: bool
+
+
+def limit(ctx: click.Context, param: click.Parameter, text: str | None) -> Limit | None:
+    """Read ``5%`` or ``2ms``."""
+    if text is None:
+        return None
+    percent = _number(text.strip().removesuffix("%")) if text.strip().endswith("%") else None
+    amount = parse_seconds(text) if percent is None else percent / 100
+    if amount is None or amount < 0:
+        raise click.BadParameter(
+            f"'{text}' is no duration or percentage, e.g. 2ms or 5%", ctx, param
+        )
+    return Limit(text, amount, share=percent is not None)
 
 
 def above_zero(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:

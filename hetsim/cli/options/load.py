@@ -1,49 +1,62 @@
-"""Options that say which requests come, and how a model is served."""
+"""Options about requests, their service, failures and prices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
-from hetsim.cli.options.common import above_zero, all_of
+from hetsim.cli.options.common import above_zero, all_of, duration, per_second
+from hetsim.hardware.price import HOURS_A_YEAR
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
     from hetsim.workload.deployment import DynamicBatching
+    from hetsim.workload.failure import Failure
     from hetsim.workload.workload import Slo
+
+
+@contextmanager
+def _said_at(option: str) -> Iterator[None]:
+    """Add the option to where an error about its value is."""
+    from hetsim.errors import InvalidInput, UsageError, WorkloadError
+
+    try:
+        yield
+    except (InvalidInput, UsageError) as error:
+        kind = UsageError if isinstance(error, UsageError) else WorkloadError
+        inject = f" {error.where}" if option == "--inject" else ""
+        raise kind(error.what, where=option + inject, hint=error.hint) from None
 
 
 def _slos(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Slo, ...]:
     if not given:
         return ()
-    from hetsim.errors import WorkloadError
     from hetsim.workload.workload import parse_slo
 
-    try:
+    with _said_at("--slo"):
         return tuple(parse_slo(text) for text in given)
-    except WorkloadError as error:
-        raise WorkloadError(error.what, where="--slo", hint=error.hint) from None
 
 
-def _batching(
-    ctx: click.Context, param: click.Parameter, text: str | None
-) -> DynamicBatching | None:
-    """Read ``MAX`` or ``MAX:MICROSECONDS``."""
-    if text is None:
-        return None
-    from hetsim.errors import InvalidInput, WorkloadError
+def _batchings(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> tuple[DynamicBatching, ...]:
+    """Read ``MAX`` or ``MAX:TIME`` values."""
+    return tuple(_batching(ctx, param, text) for text in given)
+
+
+def _batching(ctx: click.Context, param: click.Parameter, text: str) -> DynamicBatching:
     from hetsim.workload.deployment import DynamicBatching
 
-    most, _, delay = text.partition(":")
-    if not most.isdecimal() or not (delay or "0").isdecimal():
-        raise click.BadParameter(f"'{text}' is not MAX[:MICROSECONDS], e.g. 8 or 8:500", ctx, param)
-    try:
-        return DynamicBatching(int(most), (), int(delay or 0))
-    except InvalidInput as error:
-        raise WorkloadError(error.what, where="--batching", hint=error.hint) from None
+    most, colon, delay = text.partition(":")
+    if not most.isdecimal():
+        raise click.BadParameter(f"'{text}' is not MAX[:TIME], e.g. 8 or 8:500us", ctx, param)
+    delay_s = duration(zero=True)(ctx, param, delay) if colon else 0.0
+    with _said_at("--batching"):
+        return DynamicBatching(int(most), (), round(delay_s * 1e6))
 
 
 def _precision(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
@@ -66,7 +79,8 @@ def _by_device(
     """Read one time for all, or ``DEVICE=TIME`` values."""
     if not given:
         return None
-    from hetsim.workload.failure import TIME, parse_seconds
+    from hetsim.core.units import parse_seconds
+    from hetsim.workload.failure import TIME
 
     found: dict[str, float] = {}
     for text in given:
@@ -83,13 +97,10 @@ def _share(ctx: click.Context, param: click.Parameter, text: str | None) -> Frac
     """Read a share of time, exactly."""
     if text is None:
         return None
-    from hetsim.errors import UsageError
     from hetsim.hardware.price import parse_share
 
-    try:
+    with _said_at(f"--{param.name}"):
         return parse_share(text)
-    except UsageError as error:
-        raise UsageError(error.what, where=f"--{param.name}", hint=error.hint) from None
 
 
 def _named(
@@ -119,219 +130,189 @@ def _prices(ctx: click.Context, param: click.Parameter, given: Sequence[str]) ->
     """Read ``gpu.0=0.53/h``, by name, of several the last."""
     if not given:
         return {}
-    from hetsim.errors import UsageError
     from hetsim.hardware.price import parse_price
 
     found = {}
     for name, word in _named(ctx, param, given, "e.g. gpu.0=0.53/h or platform=1600/3y"):
-        try:
+        with _said_at(f"--price {name}={word}"):
             found[name] = parse_price(word)
-        except UsageError as error:
-            raise UsageError(error.what, where=f"--price {name}={word}", hint=error.hint) from None
     return found
 
 
-def _each_batching(
+def _failures(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
-) -> tuple[DynamicBatching, ...]:
-    read = [_batching(ctx, param, text) for text in given]
-    return tuple(one for one in read if one is not None)
+) -> tuple[Failure, ...]:
+    if not given:
+        return ()
+    from hetsim.workload.failure import parse_failures
+
+    with _said_at("--inject"):
+        return tuple(failure for text in given for failure in parse_failures(text))
 
 
-_BATCHING = "Let requests that wait run as batches, the oldest waiting so long for others."
+def _years(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    seconds = duration()(ctx, param, text)
+    return None if seconds is None else seconds / 3600 / HOURS_A_YEAR
 
-_workload = click.option(
-    "--workload", metavar="FILE", help="Play the requests of this workload, YAML; no MODEL."
+
+workload_option = click.option(
+    "--workload", metavar="FILE", help="Workload file (YAML) in place of MODEL."
 )
 
-_deployment = click.option(
-    "--deployment",
-    metavar="FILE",
-    help="How models are served, YAML; absent: each by --strategy.",
+rate_option = click.option(
+    "--rate", callback=per_second, metavar="RATE", help="Arrival rate, e.g. 100/s or 30/min."
 )
 
-_arrivals = click.option(
-    "--arrivals",
-    metavar="KIND",
-    help="How they come: constant, poisson, gamma:CV or burst:SIZE.  [default: poisson]",
-)
-
-_faster = click.option(
-    "--faster",
+speedup_option = click.option(
+    "--speedup",
     callback=above_zero,
     metavar="FACTOR",
-    help="Let what comes by itself come so many times as fast.",
+    help="Multiply all arrival rates by FACTOR.",
 )
 
-_slo = click.option(
+slo_option = click.option(
     "--slo",
     "slos",
     metavar="OBJECTIVE",
     multiple=True,
     callback=_slos,
-    help="What is asked of latencies: p99=50ms, or '99.9%<=50ms'. Repeatable.",
+    help="Latency objective: p99=50ms, or '99.9%<=50ms'. Repeatable.",
 )
 
-_instances = click.option("--instances", type=click.IntRange(min=1), help="Replicas.  [default: 1]")
-
-_loading = click.option(
-    "--loading",
-    type=click.Choice(["resident", "on_demand"]),
-    help="Whether models are in memory all along, or loaded where a batch needs them: those "
-    "that do not fit together take turns.  [default: resident]",
+batching_option = click.option(
+    "--batching",
+    "batchings",
+    metavar="MAX[:TIME]",
+    multiple=True,
+    callback=_batchings,
+    help="Run waiting requests in batches of at most MAX; a batch waits TIME for more, e.g. "
+    "8:500us. Repeatable where batchings are compared.",
 )
 
-_money = all_of(
+money_options = all_of(
     click.option(
         "--price",
         "prices",
         metavar="NAME=PRICE",
         multiple=True,
         callback=_prices,
-        help="What a device, or the platform, costs in US dollars: 0.53/h rented, 1600/3y bought "
-        "for three years. Repeatable.",
+        help="Price of a device or of the platform in US dollars: 0.53/h rented, 1600/3y bought "
+        "with a depreciation period of three years. Repeatable.",
     ),
     click.option(
         "--tariff",
         callback=above_zero,
         metavar="USD_PER_KWH",
-        help="What electricity costs, for what is bought.",
+        help="Price of electricity for purchased hardware.",
     ),
     click.option(
-        "--lifetime",
-        callback=above_zero,
-        metavar="YEARS",
-        help="For how long what is bought is bought.",
+        "--depreciation",
+        "lifetime",
+        callback=_years,
+        metavar="TIME",
+        help="Depreciation period of purchased hardware, e.g. 3y.",
     ),
 )
 
-_survive = click.option(
-    "--survive",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Ask whether each --slo holds without any N devices; the worst are named.",
+inject_option = click.option(
+    "--inject",
+    "failures",
+    metavar="FAILURE",
+    multiple=True,
+    callback=_failures,
+    help="Fail a device: 'kill gpu.0 at 3ms', 'kill gpu at 3ms for 5ms' (it returns), 'hang npu at "
+    "3ms for 5ms' (declared dead after 5ms). Separate several by commas. Repeatable.",
 )
 
-load_options = all_of(
-    _workload,
-    _deployment,
+served_options = all_of(
+    workload_option,
     click.option(
-        "--rate", callback=above_zero, metavar="PER_SECOND", help="Requests a second that come."
+        "--deployment",
+        metavar="FILE",
+        help="Deployment file (YAML): replicas, batching and strategy of each model.",
     ),
-    _faster,
-    _arrivals,
+    rate_option,
+    click.option(
+        "--arrivals",
+        metavar="KIND",
+        help="Arrival process: constant, poisson, gamma:CV or burst:SIZE.  [default: poisson]",
+    ),
     click.option(
         "--concurrency",
         type=click.IntRange(min=1),
-        help="In the place of --rate: clients who each wait for an answer.",
+        help="Number of clients that each wait for an answer, in place of --rate.",
     ),
     click.option(
-        "--think-ms",
-        callback=above_zero,
-        metavar="MS",
-        help="How long such a client thinks before its next request.",
+        "--think",
+        "think_s",
+        callback=duration(zero=True),
+        metavar="TIME",
+        help="Pause of a client before its next request, e.g. 5ms.",
     ),
-    _slo,
-    click.option(
-        "--within",
-        "within",
-        metavar="SHARE",
-        callback=_precision,
-        help="Go on until half of the interval of each --slo's percentile, else of p99's, is no "
-        "more of it, e.g. 2%.",
-    ),
+    slo_option,
     click.option(
         "--duration",
         "duration_s",
-        callback=above_zero,
-        metavar="SECONDS",
-        help="How long requests come.  [default: until each --slo is answered]",
+        callback=duration(),
+        metavar="TIME",
+        help="Time during which requests arrive, e.g. 10s.",
     ),
+    batching_option,
+    click.option("--instances", type=click.IntRange(min=1), help="Replicas.  [default: 1]"),
     click.option(
-        "--batching",
-        metavar="MAX[:MICROSECONDS]",
-        callback=_batching,
-        help=_BATCHING,
+        "--loading",
+        type=click.Choice(["resident", "on_demand"]),
+        help="Keep all models in memory, or load a model when a batch needs it.  [default: "
+        "resident]",
+    ),
+    inject_option,
+)
+"""Requests and their service, simulated or for real."""
+
+load_options = all_of(
+    served_options,
+    speedup_option,
+    click.option(
+        "--within",
+        metavar="SHARE",
+        callback=_precision,
+        help="Simulate until the confidence interval of each objective's percentile, else of P99, "
+        "is at most this far to each side, e.g. 2%.",
     ),
     click.option(
         "--mtbf",
         multiple=True,
         callback=_by_device,
         metavar="[DEVICE=]TIME",
-        help="Let devices fail at random: the mean time that each works, 2h or npu=30min. "
-        "Repeatable.",
+        help="Mean time between failures, of each device or of one: 2h, npu=30min. Repeatable.",
     ),
     click.option(
         "--mttr",
         multiple=True,
         callback=_by_device,
         metavar="[DEVICE=]TIME",
-        help="The mean time until such a device is back, 5min or npu=10s. Repeatable.",
+        help="Mean time to repair, of each device or of one: 5min, npu=10s. Repeatable.",
     ),
-    _survive,
+    click.option(
+        "--survive",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Check each objective with any N devices lost, and name the worst losses.",
+    ),
     click.option(
         "--availability",
         callback=_share,
         metavar="SHARE",
-        help="Ask whether each --slo holds this share of the time, e.g. 0.999, by how often "
-        "devices are up.",
+        help="Check that each objective holds this share of the time, e.g. 0.999.",
     ),
     click.option(
         "--available",
         multiple=True,
         callback=_shares,
         metavar="NAME=SHARE",
-        help="How much of its time a device is up: gpu.0=0.995, or gpu=0.995 of all of a kind. "
-        "Repeatable.  [default: by --mtbf and --mttr, or its file]",
+        help="Availability of a device: gpu.0=0.995, or gpu=0.995 for all of a kind. Repeatable.  "
+        "[default: from --mtbf and --mttr, or its file]",
     ),
-    _instances,
-    _loading,
-    _money,
+    money_options,
 )
-"""What comes, and how it is served."""
-
-_batchings = click.option(
-    "--batching",
-    "batchings",
-    metavar="MAX[:MICROSECONDS]",
-    multiple=True,
-    callback=_each_batching,
-    help=_BATCHING,
-)
-
-capacity_options = all_of(
-    _workload,
-    _deployment,
-    _arrivals,
-    _slo,
-    _batchings,
-    _survive,
-    _instances,
-    _loading,
-)
-"""The same where the rate is what is looked for, and several ways to batch are compared."""
-
-recommend_options = all_of(
-    _workload,
-    _faster,
-    click.option(
-        "--survive",
-        type=click.IntRange(min=1, max=4),
-        metavar="N",
-        help="Look for what meets every objective without any N devices, too.",
-    ),
-    _money,
-)
-"""The same where the platform is what is looked for."""
-
-place_options = all_of(
-    _workload,
-    _faster,
-    _batchings,
-    click.option(
-        "--routing",
-        type=click.Choice(["round_robin", "shortest_queue", "least_finish"]),
-        help="Which instance of a model gets a request.  [default: the last two are tried]",
-    ),
-)
-"""What comes, and how instances that are looked for are to serve it."""
+"""The same, and what only a simulation answers."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hetsim.cli.options.common import above_zero, all_of, by_name, kept, shapes, sizes
+from hetsim.cli.options.common import all_of, by_name, duration, kept, shapes, sizes
 from hetsim.cost import DEFAULT_COST
-from hetsim.hardware.variants import EVERY
+from hetsim.hardware.variants import ALIASES, EVERY
 
 if TYPE_CHECKING:
     from hetsim.graph.reading.extension import Extension
@@ -140,13 +140,21 @@ platform_option = click.option(
 
 
 def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Read ``DEVICE=PRECISION,...`` values; each device may come once."""
+    """Read ``[DEVICE=]PRECISION,...`` values; each device may come once."""
+    return _by_device(ctx, param, given, "PRECISION", "npu=int8,gpu=float16")
+
+
+def _by_device(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str], word: str, example: str
+) -> dict[str, str]:
+    """Read ``DEVICE=WORD,...`` values; a word alone is for every device that can."""
 
     def one(text: str) -> tuple[str, str]:
-        device, _, precision = (part.strip() for part in text.partition("="))
-        if not device or not precision:
-            raise ValueError(f"'{text}' is not DEVICE=PRECISION, e.g. npu=int8,gpu=float16")
-        return device, precision
+        device, equals, said = (part.strip() for part in text.partition("="))
+        if not device or (equals and not said):
+            raise ValueError(f"'{text}' is not DEVICE={word}, e.g. {example}, or {word}")
+        name, said = (device, said) if equals else (EVERY, device)
+        return name, ALIASES.get(said, said)
 
     listed = [part for text in given for part in text.split(",")]
     return by_name(ctx, param, listed, one)
@@ -154,25 +162,18 @@ def _execute(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -
 
 execute_option = click.option(
     "--execute",
-    metavar="DEVICE=PRECISION,...",
+    metavar="[DEVICE=]PRECISION,...",
     multiple=True,
     expose_value=False,
     callback=kept(_execute),
-    help="Ask as if a device ran the model quantized, or in half, e.g. npu=int8,gpu=float16.",
+    help="Price devices as if they ran the model quantized or in half precision, e.g. "
+    "npu=int8,gpu=float16. A precision alone is for all devices that have it.",
 )
 
 
 def _runtime(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> dict[str, str]:
-    """Read ``DEVICE=RUNTIME,...`` values; a runtime alone is for all that have figures by it."""
-
-    def one(text: str) -> tuple[str, str]:
-        device, equals, runtime = (part.strip() for part in text.partition("="))
-        if not device or (equals and not runtime):
-            raise ValueError(f"'{text}' is not DEVICE=RUNTIME, e.g. gpu=tensorrt, or RUNTIME")
-        return (device, runtime) if equals else (EVERY, device)
-
-    listed = [part for text in given for part in text.split(",")]
-    return by_name(ctx, param, listed, one)
+    """Read ``[DEVICE=]RUNTIME,...`` values; a runtime alone is for all that have figures by it."""
+    return _by_device(ctx, param, given, "RUNTIME", "gpu=tensorrt")
 
 
 runtime_option = click.option(
@@ -314,10 +315,10 @@ objective_option = click.option(
 """What plans are for, and weighed by."""
 
 target_option = click.option(
-    "--target-ms",
-    default=None,
-    callback=above_zero,
-    metavar="MS",
+    "--target",
+    "target_s",
+    callback=duration(),
+    metavar="TIME",
     help="End with exit code 5 where the plan takes longer, by the objective.",
 )
 """What a user asks of the best plan."""
@@ -328,7 +329,7 @@ strategy_options = all_of(
         metavar="NAME",
         expose_value=False,
         callback=kept(),
-        help="Strategy; `hetsim strategies` lists them.  [default: heft]",
+        help="Strategy; `hetsim compare --strategies` lists them.  [default: heft]",
     ),
     objective_option,
     limit_options,
@@ -337,6 +338,30 @@ strategy_options = all_of(
     pessimistic_option,
 )
 """How a plan is made."""
+
+
+def _show_strategies(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+    if name is None or ctx.resilient_parsing:
+        return
+    from hetsim.cli.strategies import show_strategies
+
+    # It needs no MODEL, so it is answered as it is read: --json may stand behind it.
+    invocation = ctx.find_root().obj
+    invocation.as_json = "--json" in invocation.command
+    show_strategies(name)
+    ctx.exit()
+
+
+strategies_option = click.option(
+    "--strategies",
+    "listed",
+    is_flag=False,
+    flag_value="",
+    expose_value=False,
+    callback=_show_strategies,
+    metavar="[NAME]",
+    help="List the strategies and merge methods, or show the options of NAME, and exit.",
+)
 
 device_option = click.option(
     "--device",
@@ -363,7 +388,8 @@ sensitivities_option = click.option(
 """What an answer hangs on."""
 
 draws_option = click.option(
-    "--draws",
+    "--samples",
+    "draws",
     type=click.IntRange(min=0, max=100_000),
     default=200,
     show_default=True,
@@ -377,7 +403,7 @@ seed_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Seed of random inputs, of --draws and of arrivals.",
+    help="Seed of random inputs, --samples and arrivals.",
 )
 
 address_option = click.option(
@@ -397,11 +423,11 @@ run_options = all_of(
     click.option(
         "--timeout",
         "timeout_s",
-        default="600",
-        callback=above_zero,
+        default="600s",
+        callback=duration(),
         show_default=True,
-        metavar="SECONDS",
-        help="Give up on a run after this long.",
+        metavar="TIME",
+        help="End a run that takes longer, e.g. 90s or 1h.",
     ),
     click.option(
         "--precision",

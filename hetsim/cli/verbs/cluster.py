@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from hetsim.hardware.spec import Platform
 
 
-@click.group(cls=Family)
+@click.group(
+    cls=Family,
+    examples=(
+        ("hetsim cluster check cluster.yaml --platform rock-5b",
+         "Does the cluster file have a node for each device?"),
+        ("hetsim cluster check --address auto --platform rock-5b",
+         "Does the live cluster have one, with the right versions?"),
+        ("hetsim cluster check --address auto --platform rock-5b --measure",
+         "How fast are transfers between its nodes?"),
+    ),
+)  # fmt: skip
 @common_options
 def cluster() -> None:
     """The Ray cluster that plans run on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -20,6 +21,7 @@ from hetsim.cli.options.question import (
     price_options,
     run_options,
     sensitivities_option,
+    strategies_option,
     sustained_option,
     target_option,
 )
@@ -31,9 +33,20 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim compare zoo:resnet50",
+         "Which board or machine is fastest, and what does each cost?"),
+        ("hetsim compare zoo:resnet50 --platform rock-5b,jetson-orin-nano --execute int8",
+         "Which of two boards is faster in int8?"),
+        ("hetsim compare zoo:inception_v1 --platform rock-5b",
+         "Which strategy is fastest on one board, and does splitting the model pay?"),
+    ),
+)  # fmt: skip
 @click.argument("model")
 @platform_options
+@strategies_option
 @price_options
 @pessimistic_option
 @sustained_option
@@ -43,8 +56,8 @@ if TYPE_CHECKING:
     "strategies",
     multiple=True,
     metavar="NAME",
-    help="Strategy to compare; repeatable.  [default: single, hetero, heft, auto; for "
-    "throughput multi too]",
+    help="Strategy to compare; repeatable.  [default: single, hetero, heft; on one platform auto, "
+    "too; for throughput multi, too]",
 )
 @limit_options
 @click.option(
@@ -75,7 +88,7 @@ def compare(
     draws: int,
     strategies: tuple[str, ...],
     runs: bool,
-    target_ms: float | None,
+    target_s: float | None,
     explains: bool,
     sensitivities: bool,
     executor: Literal["ray", "threads"],
@@ -85,12 +98,17 @@ def compare(
     precision: Literal["graph", "device"],
     wide: bool,
 ) -> None:
-    """Compare strategies for MODEL with every device alone, best first.
+    """Compare boards and machines for MODEL, or strategies on one --platform.
 
-    The first sentence says whether splitting pays, by the Monte Carlo samples (--draws), and which
-    plan to take. ``single`` stands for each device alone. --trace and --out keep the plan of the
-    first row, which is the fastest by the point estimates; --report shows all of them.
+    Without --platform: all boards, machines and devices of the catalog, each with the latency of
+    its best plan, an 80 % interval, price and power. With one platform: strategies, the best first;
+    --trace and --out keep the plan of the first row.
     """
+    several = _several_platforms()
+    if several is not None:
+        _check_one_platform_options()
+        _compare_platforms(model, several, strategies, draws, seed, target_s=target_s, wide=wide)
+        return
     from hetsim.analysis.comparison import DEFAULT_STRATEGIES
     from hetsim.analysis.comparison import compare as weigh
     from hetsim.cli.files import check_targets, leave, leave_report
@@ -125,13 +143,12 @@ def compare(
             problem,
             names,
             objective=weighed,
-            draws=draws,
+            samples=draws,
             draw_seed=seed,
             sustained=sustained,
             **options,
         )
     record = comparison_record(comparison)
-    target_s = None if target_ms is None else target_ms / 1e3
     if target_s is not None:
         record["target_s"] = target_s
     best = comparison.rows[0]
@@ -188,6 +205,95 @@ def compare(
     for plan, run in done:
         require_equal(run.mismatches, f"plan '{plan.strategy}'")
     comparison.require(target_s)
+
+
+def _several_platforms() -> tuple[str, ...] | None:
+    """What --platform lists; empty without it: the catalog. None where it is one platform."""
+    given = current().platform
+    if given is None:
+        return ()
+    names = tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
+    return None if len(names) < 2 or Path(given).exists() else names
+
+
+ONE_PLATFORM = {
+    "sustained": "--sustained",
+    "runs": "--run",
+    "explains": "--explain",
+    "sensitivities": "--sensitivities",
+    "executor": "--executor",
+    "address": "--address",
+    "timeout_s": "--timeout",
+    "precision": "--precision",
+    "trace": "--trace",
+    "out": "--out",
+    "changes": "--what-if",
+    "without": "--without",
+    "profiles": "--profile",
+    "settings": "--set",
+    "affinity": "--affinity",
+}
+"""Options that are about the plans or devices of one platform, by their parameters."""
+
+
+def _check_one_platform_options() -> None:
+    ctx = click.get_current_context()
+    for name, flag in ONE_PLATFORM.items():
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{flag} needs one platform", hint="add --platform NAME, e.g. --platform rock-5b"
+            )
+
+
+def _compare_platforms(
+    model: str,
+    platforms: tuple[str, ...],
+    strategies: tuple[str, ...],
+    samples: int,
+    seed: int,
+    *,
+    target_s: float | None,
+    wide: bool,
+) -> None:
+    """Answer which platform is best for a model: of the catalog, or of those named."""
+    from hetsim.analysis.platforms import compare_platforms
+    from hetsim.cli.files import check_targets, leave_report
+    from hetsim.cli.question import read_model
+    from hetsim.cost import DEFAULT_COST
+    from hetsim.cost.registry import cost_model
+    from hetsim.hardware.catalog import load_platform
+    from hetsim.placement.registry import resolve
+    from hetsim.reporting.tables.platforms import platforms_record, platforms_report
+
+    invocation = current()
+    check_targets()
+    # Names are quick to check: mistakes show before the model is loaded.
+    for name in strategies:
+        resolve(name)
+    cost = invocation.cost or DEFAULT_COST
+    cost_model(cost)
+    loaded = [load_platform(name) for name in platforms] or None
+    read = read_model(model)
+    with invocation.progress("comparing platforms"):
+        found = compare_platforms(
+            read,
+            loaded,
+            strategies or None,
+            objective=invocation.objective or "latency",
+            execute=invocation.execute,
+            runtime=invocation.runtime,
+            samples=samples,
+            seed=seed,
+            cost=cost,
+            contention=invocation.contention or "fifo",
+            pessimistic=invocation.pessimistic,
+        )
+    record = platforms_record(found)
+    if target_s is not None:
+        record["target_s"] = target_s
+    invocation.answer(lambda: record, lambda: platforms_report(found, wide=wide))
+    leave_report(record, dict, lambda: platforms_report(found, wide=True))
+    found.require(target_s)
 
 
 def _pictures(comparison: Comparison) -> Record:

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from hetsim.execution.compiled.run import CompiledPlan, CompiledRun
 
 
-@click.command("compile", cls=Command)
+@click.command(
+    "compile", cls=Command,
+    examples=(
+        ("hetsim compile zoo:inception_v1 --platform rock-5b -o compiled",
+         "Write the plan of heft as a folder; `hetsim run compiled` runs it."),
+        ("hetsim compile plan.json -o compiled",
+         "Compile a plan that --out saved."),
+        ("hetsim compile zoo:resnet50 --platform laptop --execute gpu=fp16 -o half",
+         "Compile a plan that is made for a GPU in fp16."),
+    ),
+)  # fmt: skip
 @click.argument("source", metavar="MODEL|PLAN.json")
 @platform_options
 @strategy_options

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from hetsim.cli.commands import Family
-from hetsim.cli.files import show_checked
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option, wide_option
+from hetsim.cli.options.common import common_options, duration, json_option, wide_option
 from hetsim.cli.options.question import execute_option, model_options
 from hetsim.errors import PlatformError, UsageError, nearest
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hetsim.core.text import Record
     from hetsim.hardware.files.catalog_files import Sort
 
 
-SORTS = ("device", "link", "platform", "fitted", "kin", "prices")
-
-
-@click.group(cls=Family)
+@click.group(
+    cls=Family,
+    examples=(
+        ("hetsim devices list",
+         "Which devices, links and platforms does the catalog have?"),
+        ("hetsim devices show rock-5b",
+         "Which figures does a platform have, and where do they come from?"),
+        ("hetsim devices query rockchip-rk3588-npu zoo:inception_v1",
+         "Which nodes does the NPU run, and why not the others?"),
+    ),
+)  # fmt: skip
 @common_options
 def devices() -> None:
     """The catalog's devices, links and platforms, and files that describe others."""
@@ -73,40 +82,30 @@ def show_device(name: str, wide: bool) -> None:
 
     --wide adds every parameter of what kernels take.
     """
-    from hetsim.hardware.catalog import load_device, load_link, load_platform
-    from hetsim.reporting.tables.hardware import (
-        device_record,
-        device_report,
-        link_record,
-        link_report,
-        platform_record,
-        platform_report,
-    )
-
-    invocation = current()
     sort = _sort_of(name)
+    if sort not in ("device", "link", "platform"):
+        raise UsageError(
+            f"'{name}' describes no device, link or platform, but a part of the catalog ({sort})",
+            hint=f"'hetsim inspect {name}' checks it, 'hetsim devices list' lists the devices",
+        )
+    record, report = contents_of(name, sort, wide=wide)
+    current().answer(lambda: record, lambda: report)
+
+
+def contents_of(name: str, sort: Sort, *, wide: bool) -> tuple[Record, RenderableType]:
+    """Record and report of a device, a link or a platform, by catalog name or file."""
+    from hetsim.hardware.catalog import load_device, load_link, load_platform
+    from hetsim.reporting.tables import hardware as tables
+
     if sort == "platform":
         platform = load_platform(name)
-        record = platform_record(name, platform)
-        report = platform_report(name, platform, wide=wide)
-    elif sort == "link":
+        report = tables.platform_report(name, platform, wide=wide)
+        return tables.platform_record(name, platform), report
+    if sort == "link":
         link = load_link(name)
-        record, report = link_record(name, link), link_report(name, link)
-    elif sort == "fitted":
-        device = Path(name).stem
-        raise UsageError(
-            f"'{name}' holds what was fitted for a device",
-            hint=f"'hetsim devices show {device}' shows it with the device",
-        )
-    elif sort == "kin":
-        raise UsageError(
-            f"'{name}' holds what devices with one runtime and precision share",
-            hint="'hetsim devices list' lists the devices",
-        )
-    else:
-        spec = load_device(name)
-        record, report = device_record(name, spec), device_report(name, spec, wide=wide)
-    invocation.answer(lambda: record, lambda: report)
+        return tables.link_record(name, link), tables.link_report(name, link)
+    spec = load_device(name)
+    return tables.device_record(name, spec), tables.device_report(name, spec, wide=wide)
 
 
 @devices.command("query")
@@ -160,53 +159,108 @@ def query_device(
     )
 
 
-@devices.command("validate")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@devices.command("calibrate")
+@click.argument("provider", metavar="[PROVIDER]", default="")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the device file here, and a journal of the measurements beside it.",
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    default="10min",
+    show_default=True,
+    callback=duration(),
+    metavar="TIME",
+    help="Measure for this long, e.g. 5min or 1h. A second run continues the first.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Run each kernel on N threads.",
+)
+@click.option(
+    "--networks",
+    type=click.IntRange(min=1),
+    help="Measure at most N generated networks.  [default: as many as fit the budget]",
+)
+@click.option(
+    "--judge",
+    "models",
+    multiple=True,
+    metavar="NAME",
+    help="Test the fitted cost model on this zoo model. Repeatable.  [default: all]",
+)
 @json_option
 @common_options
-def validate_files(files: tuple[str, ...]) -> None:
-    """Say of each FILE what it describes, or everything that is wrong with it.
+def calibrate_device(
+    provider: str,
+    out: Path | None,
+    budget_s: float,
+    threads: int,
+    networks: int | None,
+    models: tuple[str, ...],
+) -> None:
+    """Measure this machine with ONNX Runtime, and write its device file.
 
-    A file is a YAML description of a device, a link or a platform. Ends with exit code 3
-    where any is wrong.
+    PROVIDER is an execution provider, e.g. cpu, cuda or openvino; without it, the available ones
+    are listed. hetsim measures generated networks, fits the cost model to them, and tests it on
+    zoo models. Stop other programs meanwhile.
     """
-    from hetsim.hardware.files.checking import check_file
-    from hetsim.reporting.tables.hardware import checked_line, checked_record
+    from hetsim.cost.calibration.calibrate import calibrate as measure_and_fit
+    from hetsim.cost.calibration.measuring import Progress
+    from hetsim.device.kernels.timing import PROVIDERS, available, check_provider
+    from hetsim.reporting.tables.comparison import names_table
+    from hetsim.reporting.tables.devices import calibration_record, calibration_report
 
-    checks = [check_file(file) for file in files]
-    record = {
-        "schema": "hetsim-validation/1",
-        "files": [checked_record(checked) for checked in checks],
-    }
-    show_checked(
-        record, [(one.file, one.errors, checked_line(one)) for one in checks], PlatformError
-    )
-
-
-@devices.command("schema")
-@click.argument(
-    "sort",
-    metavar="[device|link|platform|fitted|kin|prices|catalog]",
-    type=click.Choice([*SORTS, "catalog"]),
-    required=False,
-)
-@common_options
-def show_schema(sort: Sort | Literal["catalog"] | None) -> None:
-    """Print the JSON Schema of one sort of file, or of all as one.
-
-    That of a catalog is of what `hetsim recommend --catalog` reads.
-
-    Editors that check and complete YAML by a schema take it: save it, and name the file on
-    the first line, e.g. "# yaml-language-server: $schema=hetsim.schema.json".
-    """
-    from hetsim.hardware.files.json_schema import json_schema
-
-    if sort == "catalog":
-        from hetsim.provisioning.platforms.catalog import catalog_schema
-
-        current().show_json(catalog_schema())
+    invocation = current()
+    if not provider:
+        there = available()
+        invocation.answer(
+            lambda: {
+                "schema": "hetsim-calibrate-providers/1",
+                "providers": [
+                    {"name": name, "there": name in there, "install": package}
+                    for name, (_, package) in PROVIDERS.items()
+                ],
+            },
+            lambda: names_table(
+                ("provider", "of ONNX Runtime", "here"),
+                (
+                    (name, of_runtime, "there" if name in there else f"install {package}")
+                    for name, (of_runtime, package) in PROVIDERS.items()
+                ),
+            ),
+        )
         return
-    current().show_json(json_schema(sort))
+    check_provider(provider)
+    if out is None:
+        raise UsageError("--out is missing", hint=f"give -o my-{provider}.yaml")
+    with invocation.progress("measuring") as show:
+
+        def report(progress: Progress) -> None:
+            told = f"{progress.network}, {progress.measured} measured"
+            show(told, left_s=progress.left_s or None)
+
+        done = measure_and_fit(
+            provider,
+            out,
+            threads=threads,
+            budget_s=budget_s,
+            networks=networks,
+            models=models or None,
+            report=report,
+        )
+    invocation.answer(lambda: calibration_record(done), lambda: calibration_report(done))
+    if not invocation.as_json:
+        invocation.note(
+            f"use it: hetsim simulate zoo:resnet50 --platform {done.output} --strategy single"
+        )
 
 
 def _sort_of(name: str) -> Sort:

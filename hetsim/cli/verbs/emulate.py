@@ -1,15 +1,10 @@
-"""``hetsim run --emulate``: real time beside the virtual clock."""
+"""``hetsim run --emulate``: a run with emulated devices beside its simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import above_zero
-from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,53 +15,6 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
 
 
-def _scale(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else above_zero(ctx, param, text)
-
-
-def emulate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --emulate, --time-scale and --requests."""
-    for option in (
-        click.option(
-            "--requests",
-            type=click.IntRange(min=1),
-            default=None,
-            help="With --emulate: requests in flight.  [default: 1]  At a --rate: how many come.",
-        ),
-        click.option(
-            "--time-scale",
-            default=None,
-            callback=_scale,
-            metavar="X",
-            help="With --emulate: real seconds a virtual one.  [default: with room for kernels]",
-        ),
-        click.option(
-            "--emulate",
-            is_flag=True,
-            help="Let devices and links take their modelled time for real, and compare.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def check_emulate(
-    emulate: bool, time_scale: float | None, requests: int | None, others: Mapping[str, bool]
-) -> None:
-    """Raise UsageError where options do not go together; `others` cannot go with --emulate."""
-    if not emulate:
-        for name, value in (("--time-scale", time_scale), ("--requests", requests)):
-            if value is not None:
-                hint = f"add --emulate, or drop {name}"
-                if name == "--requests":
-                    hint = "add --emulate, or a --rate at which they come"
-                raise UsageError(f"{name} needs --emulate", hint=hint)
-        return
-    for name, given in others.items():
-        if given:
-            raise UsageError(f"{name} cannot go with --emulate", hint=f"leave {name} out")
-
-
 def run_emulated(
     plan: Plan,
     how: Executor,
@@ -74,7 +22,7 @@ def run_emulated(
     time_scale: float | None,
     requests: int,
 ) -> None:
-    """Emulate, and show what was predicted and what was measured."""
+    """Emulation of a plan: prints predicted and measured latency."""
     from hetsim.cli.running import require_equal
     from hetsim.execution.emulation import emulate
 
@@ -127,7 +75,7 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
 
     predicted, many = done.predicted, len(done.wall_s)
     rows = [*question(plan.problem), *plan_rows(plan)]
-    rows.append(("time scale", f"a virtual second lasts {done.time_scale:.4g} s"))
+    rows.append(("time scale", f"1 simulated second takes {done.time_scale:.4g} s"))
     for name, told, measured in (
         ("latency", predicted.latency_s, done.latency_s),
         (f"all {many}", predicted.makespan_s, done.makespan_s),
@@ -143,8 +91,8 @@ def _report(plan: Plan, done: Emulation) -> RenderableType:
     rows.append(
         (
             "overrun",
-            f"at most {format_seconds(done.overrun_s)} of real time a call: kernels of this "
-            "machine and messages; a larger --time-scale makes it count less",
+            f"at most {format_seconds(done.overrun_s)} per call, of this machine's kernels and "
+            "messages; a larger --time-scale makes it smaller in proportion",
         )
     )
     line = outputs_line(done.bitwise_equal, done.mismatches)

@@ -1,37 +1,197 @@
-"""``hetsim inspect``: what a model is made of, and who supports it."""
+"""``hetsim inspect``: the contents of a model, plan or YAML file, and what devices make of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option, wide_option
-from hetsim.cli.options.question import model_options, platform_options
-from hetsim.errors import UsageError
+from hetsim.cli.options.common import (
+    common_options,
+    force_option,
+    json_option,
+    limit,
+    report_option,
+    wide_option,
+)
+from hetsim.cli.options.question import (
+    device_option,
+    model_options,
+    platform_options,
+    strategy_options,
+)
+from hetsim.errors import HetsimError, InvalidInput, UsageError
 
 if TYPE_CHECKING:
-    pass
+    from rich.console import RenderableType
+
+    from hetsim.analysis.lint.lint import Lint
+    from hetsim.analysis.nodes.facts import Facts
+    from hetsim.cli.options.common import Limit
+    from hetsim.core.text import Record
+    from hetsim.problem.plan import Plan
+    from hetsim.problem.problem import Problem
+
+Mode = Literal["", "--nodes", "--lint"]
+
+_OF_PLANS = (
+    "strategy", "objective", "settings", "affinity", "contention", "profiles", "cost",
+    "pessimistic", "device", "report",
+)  # fmt: skip
+"""Options that say how plans are made or judged."""
+
+_OF_PLATFORMS = ("execute", "runtime", "changes", "without")
+
+HARDWARE = ("device", "link", "platform", "fitted", "family", "prices")
+SCHEMAS = (*HARDWARE, "hardware", "catalog", "workload", "deployment", "grid", "nodes")
+"""Kinds of files that have a JSON Schema; `hardware` is any of the first."""
 
 
-@click.command(cls=Command)
-@click.argument("model")
-@model_options
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim inspect model.onnx --platform rock-5b",
+         "Which device runs which op, and why do the others not?"),
+        ("hetsim inspect zoo:inception_v1 --platform rock-5b --lint",
+         "What costs time, and how much does each change save?"),
+        ("hetsim inspect my-board.yaml workload.yaml",
+         "Is everything in these files right?"),
+    ),
+)  # fmt: skip
+@click.argument("files", metavar="[MODEL|FILE]...", nargs=-1)
+@click.option(
+    "--nodes",
+    "mode",
+    flag_value="--nodes",
+    default="",
+    help="Show for each node the time on each device, and why a device cannot run it. With "
+    "--strategy, or of a plan.json: where it runs, and the cost of each fallback.",
+)
+@click.option(
+    "--lint",
+    "mode",
+    flag_value="--lint",
+    help="Show what costs time, each with the change that saves it and the time after planning "
+    "again.",
+)
+@click.option(
+    "--schema",
+    type=click.Choice(SCHEMAS),
+    metavar="KIND",
+    help="Print the JSON Schema of a kind of file, e.g. device, platform, workload or grid. "
+    "Editors complete and check YAML by it.",
+)
 @platform_options
+@strategy_options
+@device_option
+@click.option(
+    "--fail-on",
+    metavar="TIME|PERCENT",
+    callback=limit,
+    help="With --lint: end with exit code 5 if one change saves this much or more, e.g. 2ms or 5%.",
+)
+@click.option(
+    "-o",
+    "--out",
+    "written",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    multiple=True,
+    help="With --nodes: write them as .json, .csv or .model-explorer.json (node data for Model "
+    "Explorer: the device; .seconds, .cost or .why.model-explorer.json: that). Repeatable.",
+)
+@report_option
+@force_option("Let --out and --report overwrite files.")
+@model_options
 @wide_option
 @json_option
 @common_options
 def inspect(
-    model: str,
+    files: tuple[str, ...],
+    mode: Mode,
+    schema: str | None,
+    device: str | None,
+    fail_on: Limit | None,
+    written: tuple[Path, ...],
     wide: bool,
 ) -> None:
-    """Show what MODEL is made of: ops, FLOPs, bytes, parameters, inputs, outputs.
+    """Show what is in a model, a saved plan or a YAML file, and whether it is valid.
 
-    With --platform, show for each op type which devices support it, and why the others
-    do not.
+    A model: ops, FLOPs, bytes, inputs, outputs; with --platform, which device supports which op.
+    A file of a device, link, platform, catalog, workload, deployment or grid: its contents, or
+    every error with its line (exit code 3). Several files are only checked.
     """
+    if schema is not None:
+        current().show_json(_schema(schema))
+        return
+    _check_options(mode)
+    if not files:
+        raise UsageError("MODEL or FILE is missing", hint="give e.g. model.onnx or zoo:resnet50")
+    if len(files) > 1 and (mode or not all(_is_yaml(file) for file in files)):
+        raise UsageError(
+            f"{mode or 'a model'} takes one file, and {len(files)} are given",
+            hint="call hetsim once for each; YAML files can be checked together",
+        )
+    if mode == "--nodes":
+        _nodes(files[0], device, written, wide=wide)
+    elif mode == "--lint":
+        _lint(files[0], device, fail_on, wide=wide)
+    elif all(_is_yaml(file) for file in files):
+        _check_files(files, wide=wide)
+    elif files[0].endswith(".json"):
+        _show_plan(files[0])
+    else:
+        _show_model(files[0], wide=wide)
+
+
+def _is_yaml(file: str) -> bool:
+    return file.endswith((".yaml", ".yml"))
+
+
+def _check_options(mode: Mode) -> None:
+    """Refuse options that the mode has no use for."""
+    from hetsim.cli.load import given
+
+    for option in given(*_OF_PLANS) if not mode else ():
+        raise UsageError(f"{option} needs --nodes or --lint", hint="add one of them")
+    for option in given("fail_on") if mode != "--lint" else ():
+        raise UsageError(f"{option} needs --lint", hint="add --lint")
+    for option in given("written") if mode != "--nodes" else ():
+        raise UsageError(f"{option} needs --nodes", hint="add --nodes")
+
+
+def _schema(kind: str) -> Mapping[str, Any]:
+    if kind == "nodes":
+        from hetsim.analysis.nodes.record import nodes_schema
+
+        return nodes_schema()
+    if kind == "grid":
+        from hetsim.sweeping.files.reader import grid_schema
+
+        return grid_schema()
+    if kind == "catalog":
+        from hetsim.provisioning.platforms.catalog import catalog_schema
+
+        return catalog_schema()
+    if kind in ("workload", "deployment"):
+        from hetsim.workload.files.reader import workload_schema
+
+        return workload_schema("workload" if kind == "workload" else "deployment")
+    from hetsim.hardware.files.json_schema import json_schema
+
+    sorts: Any = {"hardware": None, "family": "kin"}
+    return json_schema(sorts.get(kind, kind))
+
+
+def _show_model(source: str, *, wide: bool) -> None:
+    """Show ops, work and interface of a model, and which device of a platform supports them."""
+    from hetsim.cli.load import given
     from hetsim.cli.question import read_model, read_platform
     from hetsim.hardware.variants import platform_executing
     from hetsim.problem.of_model import platform_as_asked
@@ -44,18 +204,11 @@ def inspect(
     invocation = current()
     hardware = None if invocation.platform is None else read_platform()
     if hardware is None:
-        for option, given in (
-            ("--execute", invocation.execute),
-            ("--what-if", invocation.changes),
-            ("--without", invocation.without),
-        ):
-            if given:
-                raise UsageError(
-                    f"{option} names devices of a platform", hint="give --platform, too"
-                )
-    if hardware is not None:
+        for option in given(*_OF_PLATFORMS):
+            raise UsageError(f"{option} needs a platform", hint="give --platform, too")
+    else:
         platform_executing(hardware, invocation.execute)
-    read = read_model(model)
+    read = read_model(source)
     if hardware is not None:
         hardware = platform_as_asked(read, hardware, invocation.execute)
     inspection = inspect_model(read, hardware)
@@ -63,3 +216,245 @@ def inspect(
         lambda: inspection_record(inspection, hardware),
         lambda: inspection_report(inspection, wide=wide),
     )
+
+
+def _show_plan(source: str) -> None:
+    from hetsim.cli.question import read_plan
+    from hetsim.reporting.tables.plan import plan_report
+
+    plan = read_plan(source)
+    if current().as_json:
+        click.echo(plan.to_json(), nl=False)
+    else:
+        current().show(plan_report(plan))
+
+
+def _nodes(source: str, device: str | None, files: tuple[Path, ...], *, wide: bool) -> None:
+    """Show which device runs each node, which others can, why not, and at what cost."""
+    from hetsim.analysis.nodes.files import form_of
+    from hetsim.analysis.nodes.nodes import nodes as ask
+    from hetsim.analysis.nodes.record import nodes_record
+    from hetsim.cli.files import check_targets, leave_report
+    from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.tables.analysis import PAGE_NODES, nodes_report
+
+    invocation = current()
+    for path in files:
+        form_of(path)
+        check_file(path, force=invocation.force, option="--out")
+    check_targets()
+    asked = _asked(source)
+    with invocation.progress("asking every device"):
+        told = ask(asked, device=device)
+    for path in files:
+        write_file(path, told.to_file(path), force=invocation.force, option="--out")
+        invocation.note(f"wrote {path}")
+    record = nodes_record(told)
+    leave_report(record, lambda: _pictures(told), lambda: nodes_report(told, most=PAGE_NODES))
+    invocation.answer(lambda: record, lambda: nodes_report(told, wide=wide))
+
+
+def _pictures(told: Facts) -> Record:
+    """The subgraphs of a plan, drawn on the page."""
+    from hetsim.reporting.pages.subgraphs import plans_picture
+
+    return plans_picture([] if told.plan is None else [told.plan])
+
+
+def _asked(source: str) -> Problem | Plan:
+    """Return the saved plan, the plan by --strategy, or the problem alone."""
+    from hetsim.cli.load import given
+    from hetsim.cli.question import read_plan, read_problem
+
+    if source.endswith(".json") or current().strategy is not None:
+        return read_plan(source)
+    for option in given("objective", "settings", "affinity"):
+        raise UsageError(f"{option} needs a plan", hint="give --strategy, too, e.g. heft")
+    return read_problem(source)
+
+
+def _lint(model: str, device: str | None, fail_on: Limit | None, *, wide: bool) -> None:
+    """Show what costs time, and what each change saves when the same strategy plans again."""
+    from hetsim.analysis.lint.lint import lint as look
+    from hetsim.cli.files import check_targets, leave_report
+    from hetsim.cli.question import (
+        DEFAULT_STRATEGY,
+        read_problem,
+        read_strategy_options,
+        with_affinity,
+    )
+    from hetsim.reporting.tables.analysis import lint_record, lint_report
+
+    invocation = current()
+    check_targets()
+    name = invocation.strategy or DEFAULT_STRATEGY
+    options = read_strategy_options((name,))
+    problem = read_problem(model)
+    options = with_affinity(options, problem)
+    with invocation.progress("planning after every change"):
+        found = look(
+            problem, name, device=device, objective=invocation.objective or "latency", **options
+        )
+    record = lint_record(found)
+    leave_report(record, dict, lambda: lint_report(found, wide=True))
+    invocation.answer(lambda: record, lambda: lint_report(found, wide=wide))
+    if fail_on is not None:
+        _check_saving(found, fail_on)
+
+
+def _check_saving(found: Lint, limit: Limit) -> None:
+    """Raise ObjectiveMissed where one change saves as much as --fail-on, or more."""
+    from hetsim.core.units import format_seconds
+    from hetsim.errors import ObjectiveMissed
+
+    for one in (*found.findings, *found.others):
+        if (one.gain if limit.share else one.gain_s) >= limit.amount:
+            saves = (
+                "makes it run"
+                if one.before_s is None
+                else f"saves {format_seconds(one.gain_s)} ({100 * one.gain:.3g} %)"
+            )
+            raise ObjectiveMissed(
+                f"a change {saves}, and --fail-on is {limit.text}: {one.what}; {one.change.say}",
+                where=found.problem.name,
+                objective=found.asked.objective,
+                target_s=0.0 if limit.share else limit.amount,
+                reached_s=one.gain_s,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One YAML file: its kind, its errors, and how its contents are shown.
+
+    `line` says what a valid file describes; `contents` gives its record and report, of kinds that
+    have one.
+    """
+
+    file: str
+    kind: str | None
+    errors: tuple[HetsimError, ...]
+    line: str = ""
+    name: str | None = None
+    contents: Callable[[], tuple[Record, RenderableType]] | None = None
+
+
+def _check_files(files: tuple[str, ...], *, wide: bool) -> None:
+    """Show a line for each file and for each error; of one valid file the contents, too."""
+    from hetsim.core.files import siblings
+    from hetsim.core.text import cut
+    from hetsim.reporting.words.text import errors_record
+
+    invocation = current()
+    for file in files:
+        if not Path(file).exists():
+            raise UsageError("no such file", where=file, hint=siblings(Path(file)))
+    checks = [_checked(file, wide=wide) for file in files]
+    wrong = sum(bool(one.errors) for one in checks)
+    contents = checks[0].contents if len(checks) == 1 and not wrong else None
+    record: Mapping[str, Any] | None = None
+    report: RenderableType | None = None
+    if contents is not None:
+        record, report = contents()
+    if invocation.as_json:
+        invocation.show_json(
+            record
+            or {
+                "schema": "hetsim-validation/1",
+                "files": [
+                    {
+                        "file": one.file,
+                        "valid": not one.errors,
+                        "sort": one.kind,
+                        "name": one.name,
+                        "errors": errors_record(one.errors),
+                    }
+                    for one in checks
+                ],
+            }
+        )
+    else:
+        for one in checks:
+            for told in [cut(str(error)) for error in one.errors] or [one.line]:
+                invocation.say(told)
+        if report is not None:
+            invocation.say("")
+            invocation.show(report)
+    if wrong:
+        told = "the file" if len(checks) == 1 else f"{wrong} of {len(checks)} files"
+        raise InvalidInput(f"{told} cannot be used")
+
+
+def _checked(file: str, *, wide: bool) -> Checked:
+    """Read a YAML file as the kind that its keys say it is."""
+    from hetsim.hardware.files.yaml_source import read_yaml
+
+    try:
+        keys = read_yaml(Path(file), file).data.keys()
+    except InvalidInput as error:
+        return Checked(file, None, (error,))
+    if keys & {"kinds", "hosts"}:
+        return _checked_catalog(file)
+    # A device has streams, too.
+    if keys & {"models", "streams"} and not keys & {"kind", "peak_tflops"}:
+        grid = keys & {"platforms", "platform", "strategies", "workloads"}
+        return _checked_grid(file) if grid else _checked_workload(file)
+    from hetsim.cli.verbs.devices import contents_of
+    from hetsim.hardware.files.checking import check_file
+    from hetsim.reporting.tables.hardware import checked_line
+
+    found = check_file(file)
+    kind = found.sort
+    line = "" if found.errors else checked_line(found)
+    if kind not in ("device", "link", "platform"):
+        return Checked(file, kind, found.errors, line, found.name)
+    contents = partial(contents_of, file, kind, wide=wide)
+    return Checked(file, kind, found.errors, line, found.name, contents)
+
+
+def _checked_catalog(file: str) -> Checked:
+    from hetsim.provisioning.platforms.catalog import load_catalog
+
+    try:
+        found = load_catalog(file)
+    except InvalidInput as error:
+        return Checked(file, "catalog", (error,))
+    names = ", ".join([one.name for one in found.kinds] + [one.name for one in found.hosts])
+    return Checked(file, "catalog", (), f"{file}: valid catalog ({names})")
+
+
+def _checked_grid(file: str) -> Checked:
+    from hetsim.reporting.words.text import count
+    from hetsim.sweeping.files.reader import load_grid
+
+    try:
+        found = load_grid(file)
+    except InvalidInput as error:
+        return Checked(file, "grid", (error,))
+    return Checked(file, "grid", (), f"{file}: valid grid ({count(found.size, 'point')})")
+
+
+def _checked_workload(file: str) -> Checked:
+    from hetsim.reporting.tables.workload import (
+        checked_workload_line,
+        workload_record,
+        workload_report,
+    )
+    from hetsim.workload.files.reader import check_workload
+    from hetsim.workload.requests import summary
+    from hetsim.workload.workload import Workload
+
+    found = check_workload(file)
+
+    def contents() -> tuple[Record, RenderableType]:
+        assert isinstance(found.found, Workload)
+        with current().progress("drawing requests"):
+            came, ended = summary(found.found)
+        return (
+            workload_record(found.found, came, ended=ended),
+            workload_report(found.found, came, ended=ended),
+        )
+
+    line = "" if found.errors else checked_workload_line(found)
+    shown = isinstance(found.found, Workload)
+    return Checked(file, found.sort, found.errors, line, None, contents if shown else None)

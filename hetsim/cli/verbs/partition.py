@@ -99,7 +99,17 @@ def read_rules(settings: Sequence[str]) -> Rules:
 ALL = "all"
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim partition zoo:inception_v1 --platform rock-5b",
+         "Which subgraphs go to which device?"),
+        ("hetsim partition zoo:inception_v1 --platform rock-5b --method all",
+         "Which merge method makes the fewest subgraphs?"),
+        ("hetsim partition zoo:inception_v1 --platform rock-5b --onnx parts",
+         "Write one ONNX model for each subgraph."),
+    ),
+)  # fmt: skip
 @click.argument("model")
 @platform_options
 @price_options
@@ -108,7 +118,7 @@ ALL = "all"
     default="compact",
     show_default=True,
     metavar="NAME",
-    help="Merge method; `hetsim strategies` lists them; `all` compares them.",
+    help="Merge method; `hetsim compare --strategies` lists them; `all` compares them.",
 )
 @click.option(
     "--priority",

@@ -1,8 +1,9 @@
-"""``hetsim recommend``: the cheapest platform that meets every objective of a workload."""
+"""``hetsim recommend``: the cheapest platform for a model or a workload, and the best placement."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,27 +12,91 @@ import click
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.common import common_options, force_option, json_option, report_option
-from hetsim.cli.options.load import recommend_options
-from hetsim.cli.options.question import contention_option, cost_option, pessimistic_option
+from hetsim.cli.options.load import (
+    batching_option,
+    money_options,
+    rate_option,
+    slo_option,
+    speedup_option,
+    workload_option,
+)
+from hetsim.cli.options.question import (
+    contention_option,
+    limit_options,
+    model_options,
+    pessimistic_option,
+    platform_options,
+    price_options,
+)
+from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
+    from hetsim.provisioning.platforms.answer import Recommendation
+    from hetsim.provisioning.platforms.catalog import Catalog
     from hetsim.provisioning.platforms.question import Aim
+    from hetsim.workload.deployment import DynamicBatching, Routing
+    from hetsim.workload.workload import Slo, Workload
+
+BUY = "hetsim recommend MODEL --rate RATE"
+SEARCH = "hetsim recommend --workload FILE"
+PLACE = "hetsim recommend --workload FILE --platform NAME"
+VERIFY = "hetsim recommend --verify FILE"
+
+FORMS = {
+    **dict.fromkeys(("rate", "slos", "dims", "shapes", "inputs"), (BUY,)),
+    **dict.fromkeys(("canonical", "extensions", "frozen", "execute"), (BUY, PLACE)),
+    **dict.fromkeys(
+        ("runtime", "changes", "without", "strategies", "settings", "affinity", "placements",
+         "batchings", "routing", "profiles"),
+        (PLACE,),
+    ),
+    **dict.fromkeys(("aim", "survive", "demand", "certificate_file"), (SEARCH,)),
+    **dict.fromkeys(
+        ("catalog", "max_devices", "prices", "tariff", "lifetime", "draws"), (BUY, SEARCH)
+    ),
+    **dict.fromkeys(("workload", "speedup"), (SEARCH, PLACE)),
+    **dict.fromkeys(
+        ("contention", "cost", "pessimistic", "most_requests", "out", "report", "force"),
+        (BUY, SEARCH, PLACE),
+    ),
+    "events": (VERIFY,),
+}  # fmt: skip
+"""Forms of the verb that have an option."""
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    rare="what-if dim strategy batching",
+    examples=(
+        ("hetsim recommend zoo:resnet50 --rate 500/s --slo p99=50ms",
+         "What should I buy or rent for this rate?"),
+        ("hetsim recommend --workload workload.yaml --catalog rock-5b,jetson-orin-nano",
+         "How many of which board serve several models at the least cost?"),
+        ("hetsim recommend --workload workload.yaml --platform rock-5b",
+         "Which model should run on which device of one platform?"),
+    ),
+)  # fmt: skip
+@click.argument("source", metavar="[MODEL]", required=False)
+@workload_option
+@click.option(
+    "--verify",
+    metavar="FILE",
+    help="Check the certificate of a recommendation, with exit code 5 where it does not hold.",
+)
+@rate_option
+@slo_option
 @click.option(
     "--catalog",
-    required=True,
     metavar="FILE|NAME,...",
-    help="What can be had: a YAML file, or names of boards and devices with commas between.",
+    help="Hardware on offer: a YAML file, or names of boards and devices.  [default: all with a "
+    "price in hetsim's catalog]",
 )
 @click.option(
     "--max-devices",
     type=click.IntRange(min=1, max=1024),
-    default=8,
-    show_default=True,
-    help="How many there are at most, hosts not counted.",
+    help="Most devices of a platform, or most boards and machines for MODEL; hosts not counted.  "
+    "[default: 8; for MODEL 64]",
 )
 @click.option(
     "--objective",
@@ -39,130 +104,233 @@ if TYPE_CHECKING:
     type=click.Choice(["cost", "energy", "devices"]),
     default="cost",
     show_default=True,
-    help="What is to be least: US dollars an hour, watts where all devices are busy, or devices.",
+    help="Minimize US dollars an hour, watts with all devices busy, or the number of devices.",
 )
-@recommend_options
+@click.option(
+    "--survive",
+    type=click.IntRange(min=1, max=4),
+    metavar="N",
+    help="Meet every objective with any N devices lost, too.",
+)
+@speedup_option
+@money_options
+@platform_options
+@model_options
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    help="Strategy that splits a model over devices; repeatable.  [default: heft, pipeline]",
+)
+@limit_options
+@batching_option
+@click.option(
+    "--routing",
+    type=click.Choice(["round_robin", "shortest_queue", "least_finish"]),
+    help="Policy that assigns requests to the replicas of a model.  [default: the better of the "
+    "last two]",
+)
+@click.option(
+    "--placements",
+    type=click.IntRange(min=1),
+    help="Number of placements that are simulated, for each batching.  [default: 4]",
+)
 @click.option(
     "--requests",
+    "most_requests",
     type=click.IntRange(min=1),
-    help="After how many drawn ones a run ends undecided.  [default: 262144]",
+    help="Most requests of a simulation at random arrivals; with fewer it may end undecided.  "
+    "[default: 262144; with --platform 1048576]",
 )
 @click.option(
-    "--draws",
+    "--samples",
+    "draws",
     type=click.IntRange(min=0, max=100_000),
-    help="Monte Carlo samples of what figures may be off by, in which the answer and what is near "
-    "it are asked again; 0: none.  [default: up to 30, of the answer alone]",
+    help="Monte Carlo samples of the cost model's errors, for the answer and those near it; 0: "
+    "none.  [default: up to 30, for the answer]",
 )
 @click.option(
     "--demand",
     metavar="FACTOR,...",
-    help="The same for what comes: 0.8,1,1.3 (weighed 30, 40, 30), or 0.8:0.2,1:0.5,1.3:0.3.",
+    help="Uncertain demand as factors of the rates: 0.8,1,1.3 (weights 30, 40, 30), or "
+    "0.8:0.2,1:0.5,1.3:0.3.",
 )
 @contention_option
-@cost_option
+@price_options
 @pessimistic_option
 @click.option(
     "--certificate",
     "certificate_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what proves the answer, for `hetsim verify`.",
+    help="Write the proof of the answer, for --verify.",
 )
 @click.option(
+    "--events",
+    type=click.IntRange(min=1),
+    help="Most task events that --verify simulates.  [default: 100000000]",
+)
+@click.option(
+    "-o",
     "--out",
     "out",
     type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write platform.yaml, deployment.yaml and result.json to a new folder.",
+    metavar="PATH",
+    help="Write platform.yaml, deployment.yaml and result.json to a new folder; with --platform, "
+    "the best placement to a deployment file.",
 )
 @report_option
-@force_option("Let --certificate, --out and --report replace such files.")
+@force_option("Let --certificate, --out and --report replace existing files.")
 @json_option
 @common_options
-def recommend(
-    catalog: str,
-    max_devices: int,
+def recommend(source: str | None, **given: Any) -> None:
+    """Find the cheapest hardware that meets every latency objective.
+
+    For MODEL at --rate, or for the models of --workload. With --platform, the answer is the best
+    placement of the workload's models on its devices. Cheaper hardware is excluded by a lower
+    bound or by simulation; what neither decides is listed as undecided.
+    """
+    from hetsim.cli.load import check_form
+
+    form = BUY
+    if given["verify"] is not None:
+        form = VERIFY
+    elif current().platform is not None:
+        form = PLACE
+    elif given["workload"] is not None:
+        form = SEARCH
+    check_form(form, FORMS)
+    if source is not None and form != BUY:
+        raise UsageError(f"MODEL belongs to '{BUY}', not to '{form}'", hint=f"leave {source} out")
+    answer: Mapping[str, Callable[..., None]] = {
+        BUY: _buy, SEARCH: _search, PLACE: _place, VERIFY: _verify
+    }  # fmt: skip
+    answer[form](source=source, **given)
+
+
+def _verify(*, verify: str, events: int | None, **_: object) -> None:
+    """Check of a certificate."""
+    from dataclasses import asdict
+
+    from hetsim.provisioning.platforms.verification import BUDGET
+    from hetsim.provisioning.platforms.verification import verify as checked
+
+    invocation = current()
+    with invocation.progress("checking the certificate"):
+        held = checked(verify, budget=BUDGET if events is None else events)
+    if invocation.as_json:
+        invocation.show_json({"schema": "hetsim-verified/1", **asdict(held)})
+    else:
+        for line in held.report().splitlines():
+            invocation.say(line)
+
+
+def _search(
+    *,
+    workload: str,
+    catalog: str | None,
+    max_devices: int | None,
     aim: Aim,
-    workload: str | None,
-    faster: float | None,
+    speedup: float | None,
     prices: Mapping[str, Price],
     tariff: float | None,
     lifetime: float | None,
     survive: int | None,
-    requests: int | None,
+    most_requests: int | None,
     draws: int | None,
     demand: str | None,
     certificate_file: Path | None,
     out: Path | None,
+    **_: object,
 ) -> None:
-    """Find the cheapest platform of a catalog that meets every objective of --workload.
-
-    What costs less is excluded by a bound, or by runs of each of a few stated policies; what
-    no run tells is named as undecided. `hetsim devices` lists boards and devices; a catalog
-    file says which links, hosts, numbers and prices they have.
-    """
+    """The cheapest platform of a catalog for a workload."""
     from hetsim.cli.files import check_targets
-    from hetsim.cli.reports import report_of_recommendation
-    from hetsim.cost import DEFAULT_COST
-    from hetsim.errors import UsageError
+    from hetsim.cli.under_load import settings
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
-    from hetsim.provisioning.platforms.recommend import recommended
+    from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH
+    from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
     from hetsim.simulation.service.cost import Prices
-    from hetsim.simulation.service.resolution import Asked
     from hetsim.workload.files.reader import load_workload
 
     invocation = current()
-    if workload is None:
-        raise UsageError("no workload is given", hint="give --workload FILE")
-    if certificate_file is not None:
-        check_file(certificate_file, force=invocation.force, option="--certificate")
-    if certificate_file is not None and faster is not None:
-        raise UsageError(
-            "--certificate speaks of the workload as its file says it, and --faster is given",
-            hint="write the rate there",
-        )
     force = invocation.force
+    if certificate_file is not None:
+        check_file(certificate_file, force=force, option="--certificate")
+        if speedup is not None:
+            raise UsageError(
+                "--certificate cannot go with --speedup", hint="write the rates in the workload"
+            )
     check_targets(out)
     factors = AS_SAID if demand is None else demand_of_text(demand)
     as_said = load_workload(workload)
-    comes = as_said if faster is None else as_said.faster(faster)
-    can_be_had = load_catalog(catalog)
-    asked = Asked(
-        contention=invocation.contention or "fifo",
-        cost=invocation.cost or DEFAULT_COST,
-        pessimistic=invocation.pessimistic,
-    )
-    with invocation.progress("looking for the cheapest platform"):
+    comes = as_said if speedup is None else as_said.faster(speedup)
+    if catalog is None:
+        raise UsageError("--catalog is missing", hint="give a YAML file, or names of boards")
+    on_offer = load_catalog(catalog)
+    if aim == "cost" and not on_offer.sha256:
+        on_offer = _with_listed_prices(on_offer)
+        tariff = TARIFF_USD_PER_KWH if tariff is None else tariff
+    with invocation.progress("searching for the cheapest platform"):
         found = recommended(
             comes,
-            can_be_had,
+            on_offer,
             aim=aim,
-            max_devices=max_devices,
+            max_devices=max_devices or MAX_DEVICES,
             terms=Prices(prices, tariff, lifetime),
-            asked=asked,
-            budget=requests or BUDGET,
-            draws=draws,
+            asked=settings(),
+            budget=most_requests or BUDGET,
+            samples=draws,
             demand=factors,
             losses=survive or 0,
         )
-    record = recommendation_record(found)
     if certificate_file is not None:
-        files = {"workload": workload, **({"catalog": catalog} if can_be_had.sha256 else {})}
+        files = {"workload": workload, **({"catalog": catalog} if on_offer.sha256 else {})}
         digests = digests_of(files, found.found.question.models)
         text = certificate(found.found, comes, digests)
         write_file(certificate_file, text, force=force, option="--certificate")
         invocation.note(f"wrote {certificate_file}")
+    _answer(found, as_said, speedup=speedup, out=out, budget=most_requests or BUDGET)
+
+
+def _with_listed_prices(catalog: Catalog) -> Catalog:
+    """Catalog with the cheapest listed purchase, else rent, of each kind that has one."""
+    from dataclasses import replace
+
+    from hetsim.hardware.catalog import offers
+    from hetsim.provisioning.platforms.priced import LIFETIME_YEARS
+
+    kinds = []
+    for kind in catalog.kinds:
+        listed = [one.price for one in offers(kind.source)]
+        best = min(listed, key=lambda one: (one.rented, one.usd or one.usd_per_hour), default=None)
+        if best is not None and not best.rented:
+            best = replace(best, years=LIFETIME_YEARS)
+        kinds.append(replace(kind, price=kind.price or best))
+    return replace(catalog, kinds=tuple(kinds))
+
+
+def _answer(
+    found: Recommendation,
+    comes: Workload,
+    *,
+    speedup: float | None = None,
+    out: Path | None,
+    budget: int,
+) -> None:
+    """Print a recommendation, and write its folder and page."""
+    from hetsim.cli.reports import report_of_recommendation
+    from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
+
+    record = recommendation_record(found)
     if out is not None:
-        _leave(record, out, force=force)
-    report_of_recommendation(
-        found, as_said, record, faster=faster, out=out, budget=requests or BUDGET
-    )
-    invocation.answer(lambda: record, lambda: recommendation_report(found))
+        _leave(record, out, force=current().force)
+    report_of_recommendation(found, comes, record, speedup=speedup, out=out, budget=budget)
+    current().answer(lambda: record, lambda: recommendation_report(found))
     found.require()
 
 
@@ -181,3 +349,116 @@ def _leave(record: Mapping[str, Any], out: Path, *, force: bool) -> None:
             )
     write_folder(out, made, force=force)
     current().note(f"wrote {', '.join(made)} to {out}")
+
+
+def _place(
+    *,
+    workload: str | None,
+    strategies: tuple[str, ...],
+    batchings: tuple[DynamicBatching, ...],
+    routing: Routing | None,
+    placements: int | None,
+    most_requests: int | None,
+    out: Path | None,
+    **_: object,
+) -> None:
+    """The best placement of a workload's models on the devices of one platform."""
+    from hetsim.cli.files import check_targets
+    from hetsim.cli.load import said, told_where, workload_of
+    from hetsim.cli.reports import report_of_placement
+    from hetsim.cli.under_load import as_supposed_and_as_is, asked_of, with_options
+    from hetsim.provisioning.instances.offers import ALONE, MOST, SPLITS
+    from hetsim.provisioning.instances.place import place_of
+    from hetsim.provisioning.rates.capacity import BUDGET
+    from hetsim.reporting.output import check_file, write_file
+    from hetsim.reporting.tables.place import best_sentence, place_record, place_report
+    from hetsim.workload.deployment import Deployment, Instances, Served
+    from hetsim.workload.files.reader import deployment_yaml
+
+    invocation = current()
+    if workload is None:
+        raise UsageError(f"'{PLACE}' needs --workload", hint="give --workload FILE")
+    if out is not None:
+        check_file(out, force=invocation.force, option="--out")
+    check_targets()
+    load, hardware, asked = asked_of(said(batching=None))
+    comes = workload_of(load)
+    splits = tuple(dict.fromkeys(strategies)) or SPLITS
+    planners = tuple(Instances(strategy=name) for name in splits)
+    named = Deployment((Served(comes.streams[0].model, ALONE, instances=planners),))
+    seek = partial(
+        place_of,
+        comes,
+        asked=with_options(asked, (named,)),
+        batchings=batchings,
+        strategies=splits,
+        routing=routing,
+        most=placements or MOST,
+        most_requests=most_requests or BUDGET,
+    )
+    with (
+        invocation.progress("searching for the best placement"),
+        told_where(comes, workload, named, None),
+    ):
+        found, was = as_supposed_and_as_is(seek, hardware)
+    record = place_record(found)
+    if was is not None:
+        record["as_it_is"] = place_record(was)
+    invocation.answer(lambda: record, lambda: place_report(found))
+    if was is not None and not invocation.as_json:
+        invocation.say(f"As it is: {best_sentence(was)}")
+    report_of_placement(found, load, record, out=out)
+    if out is not None and found.rows:
+        about = f"{' '.join(invocation.command)}\n{best_sentence(found)}"
+        write_file(
+            out,
+            deployment_yaml(found.deployment, out.parent, about),
+            force=invocation.force,
+            option="--out",
+        )
+        invocation.note(f"wrote the best placement to {out}; hetsim simulate --deployment reads it")
+    found.require()
+
+
+def _buy(
+    *,
+    source: str | None,
+    rate: float | None,
+    slos: tuple[Slo, ...],
+    catalog: str | None,
+    max_devices: int | None,
+    prices: Mapping[str, Price],
+    tariff: float | None,
+    lifetime: float | None,
+    most_requests: int | None,
+    draws: int | None,
+    out: Path | None,
+    **_: object,
+) -> None:
+    """The cheapest hardware to buy or rent for one model at a rate."""
+    from hetsim.cli.files import check_targets
+    from hetsim.cli.under_load import settings
+    from hetsim.provisioning.platforms.purchase import MAX_DEVICES, REQUESTS, purchased
+    from hetsim.simulation.service.cost import Prices
+
+    invocation = current()
+    if source is None:
+        raise UsageError("no model is given", hint=f"write '{BUY}' or '{SEARCH}'")
+    if rate is None or not slos:
+        lacks = "--rate" if rate is None else "--slo"
+        raise UsageError(f"'{BUY}' needs {lacks}", hint="give e.g. --rate 500/s --slo p99=50ms")
+    check_targets(out)
+    with invocation.progress("searching for the cheapest hardware"):
+        found = purchased(
+            source,
+            rate_per_s=rate,
+            slos=slos,
+            catalog=catalog,
+            dims=invocation.dims,
+            prices=Prices(prices, tariff, lifetime),
+            asked=settings(),
+            max_devices=max_devices or MAX_DEVICES,
+            budget=most_requests or REQUESTS,
+            samples=draws,
+        )
+    _answer(found, found.workload, out=out, budget=most_requests or REQUESTS)

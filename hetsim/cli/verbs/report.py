@@ -11,20 +11,30 @@ from hetsim.cli.invocation import current
 from hetsim.cli.options.common import common_options, force_option, json_option
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim report compare.html -o page.html",
+         "Make one page of one saved answer."),
+        ("hetsim report before.json after.json -o moved.html",
+         "What moved between two answers, and why?"),
+        ("hetsim report answers/ -o index.html",
+         "Make an index of all answers of a folder."),
+    ),
+)  # fmt: skip
 @click.argument(
     "sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(path_type=Path)
 )
 @click.option(
     "-o",
-    "--output",
+    "--out",
     "target",
     type=click.Path(path_type=Path),
     metavar="FILE",
     required=True,
     help="The HTML file to write.",
 )
-@force_option("Let --output replace a file.")
+@force_option("Let --out replace a file.")
 @click.option(
     "--index", "as_index", is_flag=True, help="One page of all, though two of one kind are given."
 )
@@ -44,7 +54,7 @@ def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
     from hetsim.reporting.pages.reading import read_all
 
     invocation = current()
-    check_file(target, force=invocation.force, option="--output")
+    check_file(target, force=invocation.force, option="--out")
     found = [left for source in sources for left in read_all(source)]
     if len(found) == 1:
         island = island_of(found[0], invocation.command)
@@ -54,7 +64,7 @@ def report(sources: tuple[Path, ...], target: Path, as_index: bool) -> None:
         named = sources[0].name if len(sources) == 1 else f"{len(found)} answers"
         each = [(left, island_of(left, invocation.command)) for left in found]
         island = folder_island(named or "Answers", each, invocation.command)
-    write_file(target, page(island), force=invocation.force, option="--output")
+    write_file(target, page(island), force=invocation.force, option="--out")
     if invocation.as_json:
         invocation.show_json(island.record)
     else:

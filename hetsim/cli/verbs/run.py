@@ -1,4 +1,4 @@
-"""``hetsim run``: one plan for real, on Ray actors or threads."""
+"""``hetsim run``: real runs of a plan, on Ray actors or threads."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
-from click.core import ParameterSource
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option, output_options
-from hetsim.cli.options.load import load_options
+from hetsim.cli.options.common import above_zero, common_options, json_option, output_options
+from hetsim.cli.options.load import served_options
 from hetsim.cli.options.question import (
     draws_option,
     model_options,
@@ -19,8 +18,6 @@ from hetsim.cli.options.question import (
     run_options,
     strategy_options,
 )
-from hetsim.cli.running import inject_option, recovery_lines
-from hetsim.cli.verbs.emulate import check_emulate, emulate_options, run_emulated
 from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,8 +26,38 @@ if TYPE_CHECKING:
     from hetsim.problem.plan import Plan
     from hetsim.workload.failure import Failure
 
+ONE = "hetsim run MODEL"
+EMULATE = "hetsim run MODEL --emulate"
+LOAD = "hetsim run MODEL --rate RATE"
+EMULATE_LOAD = "hetsim run MODEL --rate RATE --emulate"
+FOLDER = "hetsim run DIR"
 
-@click.command(cls=Command)
+FORMS = {
+    **dict.fromkeys(("failures", "draws", "precision", "plain"), (ONE,)),
+    **dict.fromkeys(("trace", "out", "report", "force"), (ONE, LOAD, EMULATE_LOAD)),
+    **dict.fromkeys(
+        ("platform", "execute", "runtime", "changes", "without", "strategy", "objective",
+         "contention", "settings", "affinity", "dims", "shapes", "canonical", "frozen",
+         "extensions", "profiles", "cost", "pessimistic"),
+        (ONE, EMULATE, LOAD, EMULATE_LOAD),
+    ),
+    **dict.fromkeys(("emulate", "time_scale"), (EMULATE, EMULATE_LOAD)),
+    "requests": (EMULATE, LOAD, EMULATE_LOAD),
+}  # fmt: skip
+"""Forms of the verb that have an option; the others have all of them."""
+
+
+@click.command(
+    cls=Command, rare="what-if survive",
+    examples=(
+        ("hetsim run zoo:inception_v1 --platform rock-5b --executor threads",
+         "Run the plan in this process, and compare outputs bit by bit."),
+        ("hetsim run zoo:inception_v1 --platform rock-5b --emulate",
+         "Run it on Ray with devices as slow as the platform's."),
+        ("hetsim run plan.json --input x=image.npy",
+         "Run a saved plan on one's own input."),
+    ),
+)  # fmt: skip
 @click.argument("source", metavar="[MODEL|PLAN.json|DIR]", required=False)
 @platform_options
 @strategy_options
@@ -39,11 +66,25 @@ if TYPE_CHECKING:
 @click.option(
     "--plain",
     is_flag=True,
-    help="Compare with ONNX Runtime's default session options, too.",
+    help="Compare also with ONNX Runtime's default session options.",
 )
-@inject_option
-@emulate_options
-@load_options
+@click.option(
+    "--emulate",
+    is_flag=True,
+    help="Make devices and links as slow as the cost model says, and compare with the simulation.",
+)
+@click.option(
+    "--time-scale",
+    callback=above_zero,
+    metavar="X",
+    help="Real seconds of an emulated second.  [default: enough for this machine's kernels]",
+)
+@click.option(
+    "--requests",
+    type=click.IntRange(min=1),
+    help="Number of requests, with --emulate or at a --rate.  [default: 1]",
+)
+@served_options
 @model_options
 @output_options
 @json_option
@@ -63,19 +104,20 @@ def run(
     requests: int | None,
     **of_load: object,
 ) -> None:
-    """Run a plan for real and check that its outputs are those of the whole model.
+    """Run a plan for real, and check that its outputs equal those of the whole model.
 
-    The argument is a model, which is planned for by --strategy, a saved plan.json, or a
-    folder that `hetsim compile` wrote. The run ends with exit code 1 where an output differs
-    in a single bit. With --rate, --concurrency or --workload requests come by the wall clock, wait
-    for each other and are batched, and what became of them stands beside the simulation.
+    The argument is a model, which --strategy plans, a saved plan.json, or a folder of `hetsim
+    compile`. Exit code 1: an output differs, even in one bit. With --rate, --concurrency or
+    --workload, requests arrive in real time, queue and are batched, and the answer has the
+    measured figures beside the simulated ones.
     """
     from hetsim.analysis.sureness import spread
     from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.load import OF_LOAD, OF_SIMULATION, given, said
+    from hetsim.cli.load import OF_LOAD, check_form, given, said
     from hetsim.cli.question import read_plan
-    from hetsim.cli.running import Executor, execute, require_equal
+    from hetsim.cli.running import Executor, execute, recovery_lines, require_equal
     from hetsim.cli.under_load import serve
+    from hetsim.cli.verbs.emulate import run_emulated
     from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.manifest import is_compiled
     from hetsim.reporting.tables.plan import run_report
@@ -84,31 +126,22 @@ def run(
     invocation = current()
     if address is not None and executor != "ray":
         raise UsageError("--address needs --executor ray")
-    for option in given(*OF_SIMULATION):
-        raise UsageError(
-            f"{option} is simulated, and not taken by a run", hint="give it to hetsim simulate"
-        )
+    folder = source is not None and is_compiled(Path(source))
+    loaded = bool(given(*OF_LOAD))
+    form = (EMULATE_LOAD if emulate else LOAD) if loaded else EMULATE if emulate else ONE
+    if folder and not loaded:
+        form = FOLDER
+    check_form(form, FORMS)
     how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
-    if given(*OF_LOAD):
-        if time_scale is not None and not emulate:
-            raise UsageError("--time-scale needs --emulate", hint="add --emulate, or drop it")
+    if loaded:
         serve(said(), how, emulate=emulate, time_scale=time_scale)
         return
     if source is None:
         raise UsageError(
             "no model is given", hint="give MODEL, PLAN.json, a folder, or --workload FILE"
         )
-    others = {
-        "--inject": bool(failures),
-        "--trace": invocation.trace is not None,
-        "--out": invocation.out is not None,
-        "--report": invocation.report is not None,
-        "--precision device": precision == "device",
-        "--plain": plain,
-    }
-    check_emulate(emulate, time_scale, requests, others)
     check_targets()
-    if is_compiled(Path(source)):
+    if folder:
         _run_folder(Path(source), executor, address, timeout_s, seed)
         return
     plan = read_plan(source, runs=True)
@@ -118,7 +151,7 @@ def run(
     done = execute(plan, how, invocation.inputs)
     for line in recovery_lines(done.recoveries):
         invocation.note(line)
-    drawn_over = spread(plan, draws=draws, draw_seed=seed)
+    drawn_over = spread(plan, samples=draws, draw_seed=seed)
     record = run_record(plan, done, drawn_over)
     leave(
         plan,
@@ -139,21 +172,12 @@ def run(
 
 
 def _pictures(plan: Plan, done: Run) -> Record:
-    """What the page draws."""
+    """Pictures of the page."""
     from hetsim.reporting.pages.subgraphs import plans_picture
     from hetsim.reporting.pages.timeline_of_trace import pictures_of
 
     played = [(plan.strategy, plan, done.timeline)]
     return {**pictures_of(played, done.events), **plans_picture([plan])}
-
-
-_FIXED = (
-    "platform", "execute", "changes", "without", "strategy", "objective", "contention", "settings",
-    "affinity", "precision", "dims", "shapes", "canonical", "frozen", "extensions", "profiles",
-    "cost", "trace", "out", "report", "force", "failures", "plain", "emulate", "time_scale",
-    "requests", "draws", "pessimistic",
-)  # fmt: skip
-"""Options that a compiled plan has fixed, or that need its timeline."""
 
 
 def _run_folder(
@@ -168,14 +192,7 @@ def _run_folder(
     from hetsim.core.units import format_seconds
     from hetsim.execution.compiled.run import open_compiled, run_compiled
 
-    invocation, context = current(), click.get_current_context()
-    for option in context.command.params:
-        wrote = context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
-        if wrote and option.name in _FIXED:
-            raise UsageError(
-                f"{option.opts[0]} cannot go with a compiled plan",
-                hint=f"leave {option.opts[0]} out, or give the model in place of the folder",
-            )
+    invocation = current()
     with invocation.progress(f"checking {folder}"):
         compiled = open_compiled(folder)
     with invocation.progress(f"running {folder}"):

@@ -1,4 +1,4 @@
-"""``hetsim simulate``: one plan on the virtual clock."""
+"""``hetsim simulate``: latency of one plan, under load, and the highest rate."""
 
 from __future__ import annotations
 
@@ -8,34 +8,102 @@ import click
 
 from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, from_zero, json_option, output_options
+from hetsim.cli.options.common import (
+    common_options,
+    duration,
+    json_option,
+    output_options,
+    per_second,
+)
 from hetsim.cli.options.load import load_options
 from hetsim.cli.options.question import (
+    contention_option,
     draws_option,
+    limit_options,
     model_options,
+    objective_option,
+    pessimistic_option,
     platform_options,
+    price_options,
     seed_option,
     sensitivities_option,
-    strategy_options,
     sustained_option,
     target_option,
 )
-from hetsim.cli.running import inject_option
+from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.core.text import Record
     from hetsim.problem.plan import Plan
     from hetsim.problem.timeline import Timeline
+    from hetsim.workload.deployment import DynamicBatching
     from hetsim.workload.failure import Failure
 
 FOLLOWED = 1000
-"""Requests up to which memory is followed over time; beyond, the weights alone are checked."""
+"""Most requests whose memory is tracked over time; beyond, only weights are checked."""
+
+ONE = "hetsim simulate MODEL"
+LOAD = "hetsim simulate MODEL --rate RATE"
+SEARCH = "hetsim simulate MODEL --max-rate"
+
+FORMS = {
+    **dict.fromkeys(("interval_s", "draws", "sustained", "target_s"), (ONE,)),
+    **dict.fromkeys(("sensitivities", "failures", "trace", "out"), (ONE, LOAD)),
+    **dict.fromkeys(
+        ("rate", "speedup", "concurrency", "think_s", "within", "duration_s", "mtbf", "mttr",
+         "availability", "available", "prices", "tariff", "lifetime"),
+        (LOAD,),
+    ),
+}  # fmt: skip
+"""Forms of the verb that have an option; the others have all of them."""
+
+FIXES = {
+    "interval_s": "give --arrivals constant for evenly spaced requests",
+    "draws": "leave it out, or give --pessimistic for the slow end of the 80 % intervals",
+    "target_s": "give --slo, e.g. --slo p99=50ms",
+    "rate": "leave it out, or ask for one rate with --target-rate",
+}
+"""Options to give instead."""
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    rare="survive",
+    examples=(
+        ("hetsim simulate zoo:resnet50 --platform laptop --strategy heft",
+         "How long does one request take, and what does each device do?"),
+        ("hetsim simulate zoo:resnet50 --platform laptop --rate 100 --slo p99=50ms",
+         "Which percentiles do 100 requests a second see?"),
+        ("hetsim simulate zoo:resnet50 --platform laptop --max-rate --slo p99=20ms",
+         "Which rate does the platform sustain with P99 below 20 ms?"),
+    ),
+)  # fmt: skip
 @click.argument("source", metavar="[MODEL|PLAN.json]", required=False)
+@click.option(
+    "--max-rate",
+    is_flag=True,
+    help="Find the highest rate that meets every --slo, by strategy and batching.",
+)
+@click.option(
+    "--target-rate",
+    callback=per_second,
+    metavar="RATE",
+    help="Like --max-rate, with exit code 5 where nothing sustains RATE, e.g. 100/s.",
+)
 @platform_options
-@strategy_options
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    help="Strategy to plan with; repeatable with --max-rate.  [default: heft; with --max-rate "
+    "single and heft]",
+)
+@objective_option
+@limit_options
+@contention_option
+@price_options
+@pessimistic_option
 @sustained_option
 @draws_option
 @seed_option
@@ -44,45 +112,50 @@ FOLLOWED = 1000
 @click.option(
     "--requests",
     type=click.IntRange(min=1),
-    help="How many.  [default: 1; at a --rate until each --slo is answered, else 65536]",
+    help="Number of requests; with --max-rate, most of each simulation.  [default: 1; under load "
+    "until each --slo is decided]",
 )
 @click.option(
-    "--interval-ms",
+    "--interval",
+    "interval_s",
     default="0",
-    callback=from_zero,
+    callback=duration(zero=True),
     show_default=True,
-    metavar="MS",
-    help="Time from one request's arrival to the next's.",
+    metavar="TIME",
+    help="Time between the arrivals of two requests, e.g. 5ms.",
 )
 @load_options
-@inject_option
 @model_options
 @output_options
 @json_option
 @common_options
 def simulate(
     source: str | None,
+    max_rate: bool,
+    target_rate: float | None,
+    strategies: tuple[str, ...],
+    batchings: tuple[DynamicBatching, ...],
     sustained: bool,
     draws: int,
     seed: int,
-    target_ms: float | None,
+    target_s: float | None,
     sensitivities: bool,
     requests: int | None,
-    interval_ms: float,
+    interval_s: float,
     failures: tuple[Failure, ...],
     **of_load: object,
 ) -> None:
-    """Play a plan on the virtual clock: latency, utilization, memory, energy.
+    """Simulate a plan: latency, utilization, memory and energy.
 
-    The argument is a model, which is planned for by --strategy, or a saved plan.json. With --rate,
-    --concurrency or --workload requests come at times of their own, and wait for each other:
-    percentiles with intervals, and verdicts on each --slo. `hetsim workload` tells of the files.
+    The argument is a model, which --strategy plans, or a saved plan.json. With --rate,
+    --concurrency or --workload, requests queue: the answer has percentiles with confidence
+    intervals and a verdict on each --slo. --max-rate finds the highest rate that meets them.
     """
     from hetsim.analysis.comparison import check_target
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
     from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.load import OF_LOAD, given, said
+    from hetsim.cli.load import OF_LOAD, check_form, given, only, said
     from hetsim.cli.question import (
         kept_as_supposed,
         plan_beside,
@@ -92,19 +165,27 @@ def simulate(
         supposed,
     )
     from hetsim.cli.running import cost_lines, cost_record
+    from hetsim.cli.under_load import find_rates
     from hetsim.cli.under_load import play as under_load
-    from hetsim.errors import UsageError
     from hetsim.placement.objective import kept_s
     from hetsim.reporting.tables.plan import simulation_report
     from hetsim.reporting.tables.records import simulation_record, slower_record
     from hetsim.simulation.simulate import simulate as play
 
-    if given(*OF_LOAD):
+    invocation = current()
+    search = max_rate or target_rate is not None
+    form = SEARCH if search else LOAD if given(*OF_LOAD) else ONE
+    check_form(form, FORMS, FIXES)
+    if search:
+        load = said(strategy=strategies[0] if strategies else None, batching=None)
+        find_rates(load, strategies, batchings, target_rate)
+        return
+    invocation.strategy = only("--strategy", strategies)
+    if form == LOAD:
         under_load(said())
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")
-    invocation = current()
     requests = requests or 1
     check_targets()
     contention, objective = invocation.contention, invocation.objective
@@ -112,7 +193,7 @@ def simulate(
     was = None
     if source.endswith(".json") and supposed():
         was, plan = plan, kept_as_supposed(plan)
-    arrivals_s = [request * interval_ms / 1e3 for request in range(requests)]
+    arrivals_s = [request * interval_s for request in range(requests)]
     asked = plan
     if sustained:
         plan = Sustaining(plan.problem).of_requests(plan, arrivals_s, contention=contention)
@@ -128,19 +209,19 @@ def simulate(
         if failures:
             calm = play(plan, arrivals_s=arrivals_s, contention=contention, trace=False)
     drawn_over = None
-    # A failure at a time hits another task in each draw: what that costs is not told so.
+    # A failure at a given time hits another task in each sample, so there is no interval.
     if not failures:
-        with invocation.progress(f"drawing {draws} times what figures may be off by"):
+        with invocation.progress(f"simulating {draws} Monte Carlo samples"):
             drawn_over = spread(
-                plan, arrivals_s, contention=contention, draws=draws, draw_seed=seed
+                plan, arrivals_s, contention=contention, samples=draws, draw_seed=seed
             )
         if drawn_over is None and draws and not plan.problem.certain:
-            invocation.note("too many tasks for an interval: give fewer --requests or --draws")
+            invocation.note("too many tasks for an interval; give fewer --requests or --samples")
     record = simulation_record(asked, timeline, drawn_over)
     record["sustained"] = sustained
     record["slower"] = slower_record(plan.problem, plan.problem.slower)
-    if target_ms is not None:
-        record["target_s"] = target_ms / 1e3
+    if target_s is not None:
+        record["target_s"] = target_s
     if failures:
         record["failures"] = cost_record(timeline, calm)
     if not invocation.as_json:
@@ -160,15 +241,15 @@ def simulate(
     )
     if invocation.as_json:
         invocation.show_json(record)
-    if target_ms is not None:
+    if target_s is not None:
         weighed = objective or "latency"
         # Every request is to meet it.
         reached_s = max(timeline.latencies_s) if weighed == "latency" else kept_s(plan)
-        check_target(weighed, reached_s, target_ms / 1e3, f"plan '{plan.strategy}'")
+        check_target(weighed, reached_s, target_s, f"plan '{plan.strategy}'")
 
 
 def _pictures(plan: Plan, timeline: Timeline, *, alone: bool) -> Record:
-    """What the page draws; of one request `alone` other speeds of devices, too."""
+    """Pictures of the page; of one request `alone` with other speeds of devices."""
     from hetsim.reporting.pages.alternatives import speeds_picture
     from hetsim.reporting.pages.subgraphs import plans_picture
     from hetsim.reporting.pages.timeline_of_trace import pictures_of

@@ -1,4 +1,4 @@
-"""``hetsim sweep``: every point of a grid, a row each."""
+"""``hetsim sweep``: a grid of questions, one row of answers for each point."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.common import common_options, json_option, report_options
 from hetsim.cli.options.question import address_option
-from hetsim.errors import UsageError
 
 
-@click.command(cls=Command)
-@click.argument("file", metavar="GRID.yaml", required=False)
+@click.command(
+    cls=Command,
+    examples=(
+        ("hetsim sweep grid.yaml -o answers",
+         "Answer every point; the same command continues an interrupted sweep."),
+        ("hetsim sweep grid.yaml -o answers --front p99_s,energy_per_1000_j",
+         "Which points are on the Pareto front of P99 and energy?"),
+        ("hetsim inspect --schema grid",
+         "What may a grid file contain?"),
+    ),
+)  # fmt: skip
+@click.argument("file", metavar="GRID.yaml")
 @click.option(
     "-o",
     "--out",
     "folder",
+    required=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder of the rows; what is there already is not asked again.",
+    help="Folder of the rows; points that it holds are not answered again.",
 )
 @click.option(
     "--executor",
     type=click.Choice(["ray", "threads"]),
     default="ray",
     show_default=True,
-    help="Ray tasks on all cores, or one point after another in a thread of this process.",
+    help="Answer points as Ray tasks on all cores, or one by one in this process.",
 )
 @address_option
 @click.option(
     "--front",
     metavar="COLUMN[:min|max],...",
-    help="Show the Pareto front of these columns, e.g. p99_s,energy_per_1000_j.",
+    help="Show the Pareto front of these columns in place of all rows, e.g. p99_s,energy_j.",
 )
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a grid's file, and end.")
 @report_options
 @json_option
 @common_options
 def sweep(
-    file: str | None,
-    folder: Path | None,
+    file: str,
+    folder: Path,
     executor: Literal["ray", "threads"],
     address: str | None,
     front: str | None,
-    schema: bool,
 ) -> None:
-    """Answer every point of a grid: models, platforms, strategies, precisions, what comes.
+    """Answer every point of a grid of models, platforms, strategies, precisions and workloads.
 
-    A row a point goes to DIR/rows.jsonl, in the order of the grid; a point that fails has its
-    error in its row. A sweep that was ended goes on where it was, and what was answered is not
-    asked again.
+    Each point is one row of DIR/rows.jsonl, in the order of the grid, with its answer or its
+    error. A sweep that was interrupted continues where it stopped.
     """
     from hetsim.cli.files import check_targets
     from hetsim.cli.reports import report_of_sweep
     from hetsim.reporting.tables.sweep import progress_text, sweep_record, sweep_report
-    from hetsim.sweeping.files.reader import grid_schema, load_grid
+    from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep as answer_all
 
     invocation = current()
-    if schema:
-        invocation.show_json(grid_schema())
-        return
-    if file is None:
-        raise UsageError("no grid is given", hint="give GRID.yaml; --schema prints what it may say")
-    if folder is None:
-        raise UsageError("nothing says where the rows go", hint="give -o DIR")
     check_targets()
     wishes = [] if front is None else front.split(",")
     grid = load_grid(file)

@@ -9,7 +9,17 @@ from hetsim.cli.invocation import current
 from hetsim.cli.options.common import common_options, json_option, wide_option
 
 
-@click.group(cls=Family)
+@click.group(
+    cls=Family,
+    examples=(
+        ("hetsim zoo list",
+         "Which models does hetsim include?"),
+        ("hetsim zoo list --wide",
+         "The same with source and licence."),
+        ("hetsim compare zoo:resnet50 --platform laptop",
+         "Compare strategies for a model of the zoo."),
+    ),
+)  # fmt: skip
 @common_options
 def zoo() -> None:
     """The models that zoo:NAME takes."""

@@ -70,7 +70,7 @@ def device_file(
     kind = _KINDS.get(setting.provider, "gpu")
     values = np.exp(fitted.log_values)
     where = f"{setting.machine.get('processor', 'this machine')}, {_threads(setting)}"
-    source = f"hetsim calibrate {setting.provider}, {date}: {setting.runtime} on {where}"
+    source = f"hetsim devices calibrate {setting.provider}, {date}: {setting.runtime} on {where}"
     fastest = max(1.0, *(float(values[INDEX[name]]) for name in _RELATIVE))
 
     def figure(value: float, status: str = "fitted", of: str = source) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any
 
 import onnx
 
-from hetsim.core.files import open_regular, read_most
+from hetsim.core.files import open_regular, read_most, siblings
 from hetsim.core.room import check_memory, out_of_room
-from hetsim.errors import ModelError, nearest
+from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS
 from hetsim.graph.reading.onnx_types import MOST_DIMS, bytes_of, dtype_name
 from hetsim.graph.reading.structure import FunctionKey, key_of
@@ -183,7 +183,9 @@ def _parts(stored: Stored) -> tuple[onnx.TensorProto, ...]:
 def _read(path: Path) -> bytes:
     try:
         if path.is_dir():
-            raise ModelError("it is a folder, not a model", where=str(path), hint=_siblings(path))
+            raise ModelError(
+                "it is a folder, not a model", where=str(path), hint=siblings(path, ".onnx")
+            )
         with open_regular(path) as stream:
             # Its stated size may be less than what there is to read.
             if os.fstat(stream.fileno()).st_size <= _PROTOBUF_LIMIT_BYTES:
@@ -196,21 +198,12 @@ def _read(path: Path) -> bytes:
             hint="save it with its weights as external data",
         )
     except FileNotFoundError as error:
-        raise ModelError("no such file", where=str(path), hint=_siblings(path)) from error
+        raise ModelError("no such file", where=str(path), hint=siblings(path, ".onnx")) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise out_of_room(error, path) or ModelError(
             f"cannot be read: {reason}", where=str(path), hint="check the path and its permissions"
         ) from error
-
-
-def _siblings(path: Path) -> str:
-    folder = path if path.is_dir() else path.parent
-    try:
-        models = [entry.name for entry in folder.iterdir() if entry.suffix == ".onnx"]
-    except OSError:
-        return f"there is no folder {folder!r}"
-    return nearest(path.name, models) if models else f"there is no .onnx file in '{folder}'"
 
 
 def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:

@@ -57,9 +57,10 @@ def check_file(given: str) -> Checked:
     sort = sort_of(source.data)
     if sort is None:
         unknown = PlatformError(
-            "this describes no device, link or platform",
+            "no key of this file says what it describes",
             where=f"{given}:{source.line(())}",
-            hint="a device has 'kind', a link 'latency_us', a platform 'devices'",
+            hint="a device has 'kind', a link 'latency_us', a platform 'devices', a workload "
+            "'streams', a deployment 'models', a catalog 'kinds'",
         )
         return Checked(given, None, None, None, (unknown,))
     found: DeviceSpec | LinkModel | Platform | FittedModel | KinModel | PricesModel | None

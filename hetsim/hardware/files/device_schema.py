@@ -73,7 +73,7 @@ class PriceModel(Strict):
     usd: Positive | None = None
     """Bought: US dollars."""
     years: Positive | None = None
-    """For how long it is bought; absent: --lifetime says it."""
+    """Depreciation period in years; absent: that of --depreciation."""
     of: Annotated[Text, BeforeValidator(_date)]
     """The date of the price, e.g. 2024-06."""
     source: Text

@@ -37,7 +37,7 @@ def json_schema(sort: Sort | None = None) -> dict[str, Any]:
     """Return the JSON Schema, draft 2020-12, of one sort of file, or of all as one.
 
     It accepts what the loader accepts outside the catalog, as far as a schema can say it. What
-    it cannot say, and ``hetsim devices validate`` does: what relates two values (busy and idle
+    it cannot say, and ``hetsim inspect`` does: what relates two values (busy and idle
     power, ends of links, peaks of execution dtypes and of what is executed as if, oldest and
     newest operator set), patterns that do not parse, other files, NaN, and that 1.0 is not a
     whole number. The names it offers are those of the installed catalog.

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from hetsim.core.result import Result
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.hardware.spec import Platform
@@ -94,8 +95,8 @@ class Excuse:
     undecided: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recommendation:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Recommendation(Result):
     """The cheapest platform that meets every objective of a workload.
 
     Attributes

@@ -330,7 +330,7 @@ def costs_of(
         elif aim == "cost" and price is not None and price.usd_per_hour is not None:
             parts = {"usd_per_hour": str(price.usd_per_hour)}
         elif aim == "cost" and price is not None:
-            years = price.years if terms.lifetime_years is None else terms.lifetime_years
+            years = price.years if terms.depreciation_years is None else terms.depreciation_years
             parts = {"usd": str(price.usd), "years": str(years), "power_w": power_w,
                      "usd_per_kwh": str(terms.tariff_usd_per_kwh)}  # fmt: skip
         exact = {name: Fraction(text) for name, text in parts.items()}
@@ -362,12 +362,12 @@ def _check(names: Sequence[str], prices: Sequence[Price | None], terms: Prices) 
         )
     bought = [(name, price) for name, price in each if price is not None and not price.rented]
     endless = [
-        name for name, price in bought if price.years is None and terms.lifetime_years is None
+        name for name, price in bought if price.years is None and terms.depreciation_years is None
     ]
     if endless:
         raise UsageError(
             f"nothing says for how many years {', '.join(endless)} is bought",
-            hint="give --lifetime YEARS",
+            hint="give --depreciation, e.g. --depreciation 3y",
         )
     if bought and terms.tariff_usd_per_kwh is None:
         raise UsageError(

@@ -90,7 +90,7 @@ def purchased(
     asked: Asked | None = None,
     max_devices: int = MAX_DEVICES,
     budget: int = REQUESTS,
-    draws: int | None = None,
+    samples: int | None = None,
     seed: int = 0,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Recommendation:
@@ -133,7 +133,7 @@ def purchased(
         Boards and machines at most.
     budget : int
         Requests after which a run ends undecided.
-    draws : int, optional
+    samples : int, optional
         Monte Carlo samples of cost-model error for the answer; 0: none. Absent: as many as the
         time allows, up to 30.
     seed : int
@@ -156,7 +156,9 @@ def purchased(
         tariff_usd_per_kwh=TARIFF_USD_PER_KWH
         if terms.tariff_usd_per_kwh is None
         else terms.tariff_usd_per_kwh,
-        lifetime_years=LIFETIME_YEARS if terms.lifetime_years is None else terms.lifetime_years,
+        depreciation_years=LIFETIME_YEARS
+        if terms.depreciation_years is None
+        else terms.depreciation_years,
     )
     can_be_had, had, unpriced = _catalog(catalog)
     stream = Stream(
@@ -180,7 +182,7 @@ def purchased(
     with part(0.5, 0.8):
         found, complete, rest = market.mixes()
     with part(0.8, 1.0):
-        return _told(market, found, complete, rest, asked, draws, had, unpriced, terms)
+        return _told(market, found, complete, rest, asked, samples, had, unpriced, terms)
 
 
 def _catalog(
@@ -623,7 +625,7 @@ def _told(
     complete: bool,
     rest: Sequence[Counts],
     asked: Asked | None,
-    draws: int | None,
+    samples: int | None,
     had: Mapping[str, Had],
     unpriced: tuple[str, ...],
     terms: Prices,
@@ -637,8 +639,8 @@ def _told(
         market.say(0.0, "the answer")
         best = chosen_of(found, market.draft.pieces, answer, workload, asked, budget, made)
     doubt = None
-    if draws != 0 and answer is not None:
-        doubt = chance_of(found, workload, samples=draws, over=lambda: market.over(1.0))
+    if samples != 0 and answer is not None:
+        doubt = chance_of(found, workload, samples=samples, over=lambda: market.over(1.0))
     left = [*found.undecided, *rest]
     cheaper = market.cheaper()
     wrong = sum(one.answer == "misses" for one in found.tried)
@@ -680,7 +682,7 @@ def _told(
             had,
             singles,
             unpriced,
-            terms.lifetime_years or LIFETIME_YEARS,
+            terms.depreciation_years or LIFETIME_YEARS,
             TARIFF_USD_PER_KWH if terms.tariff_usd_per_kwh is None else terms.tariff_usd_per_kwh,
             float(least * float(UNIT["cost"])),
             cheaper,

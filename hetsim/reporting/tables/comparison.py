@@ -1,4 +1,4 @@
-"""The main report: strategies side by side, and how sure each figure is."""
+"""Strategies side by side: verdict, table, and intervals by Monte Carlo samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hetsim.analysis.sureness import Interval, Spread, Sureness
 from hetsim.analysis.verdict import Choice
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_bytes, format_seconds
-from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.plan import critical_path, deal_text
 from hetsim.reporting.tables.question import question, slower_text, sustained_rows
@@ -34,9 +33,9 @@ from hetsim.reporting.words.text import (
 
 
 def comparison_report(comparison: Comparison, *, wide: bool = False) -> RenderableType:
-    """Return the verdict, the table, what is not feasible, how sure that is, and what was asked.
+    """Return verdict, table, infeasible strategies, intervals, and header.
 
-    `wide` adds energy, what is transferred, and a line a device.
+    `wide` adds energy, transfers, and a line a device.
     """
     feasible = any(row.feasible for row in comparison.rows)
     notes = [
@@ -47,14 +46,16 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
     notes += [
         Text.assemble(
             (plain(f"{row.strategy}: "), "bold"),
-            f"the busiest device or link works {format_seconds(row.bottleneck_s or 0.0)} a "
-            "request and is idle at times: transfers wait for one another",
+            f"the bottleneck needs {format_seconds(row.bottleneck_s or 0.0)} a request, but "
+            "transfers delay it",
         )
         for row in comparison.rows
         if row.lags
     ]
     notes += [
-        Text.assemble((plain(f"{', '.join(names)}: "), "bold"), f"slower than alone, {text}")
+        Text.assemble(
+            (plain(f"{', '.join(names)}: "), "bold"), f"devices slow each other down, {text}"
+        )
         for text, names in _slower(comparison).items()
     ]
     refused = [
@@ -68,7 +69,7 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         notes,
         refused,
         sureness_table(comparison, wide=wide) if sure else None,
-        sureness_line(comparison) if sure else None,
+        Text.assemble(("How sure: ", "bold"), sureness_text(comparison)) if sure else None,
         comparison_header(comparison),
     )
 
@@ -92,19 +93,17 @@ def refusals(comparison: Comparison) -> dict[str, list[str]]:
 
 
 def comparison_header(comparison: Comparison) -> Table:
-    """Return lower bound, the proven ceiling on any speed-up, model, platform and figures."""
+    """Return lower bound, best single device, ceiling on the speed-up, model and platform."""
     rows: list[tuple[str, str]] = []
     unpriced = len(comparison.problem.unpriced)
     if comparison.bound_s is None:
-        rows.append(("lower bound", f"none: {count(unpriced, 'node is', 'nodes are')} not priced"))
+        rows.append(("lower bound", f"none: {count(unpriced, 'node has', 'nodes have')} no price"))
     elif math.isinf(comparison.bound_s):
-        rows.append(("lower bound", "none: a node runs on no device"))
+        rows.append(("lower bound", "none: no device runs some node"))
     else:
-        none = {
-            "latency": "no plan can be faster",
-            "throughput": "no plan can take less a request",
-        }[comparison.objective]
-        rows.append(("lower bound", f"{format_seconds(comparison.bound_s)}: {none}"))
+        each = " a request" if comparison.objective == "throughput" else ""
+        text = f"{format_seconds(comparison.bound_s)}{each}: no plan can be faster"
+        rows.append(("lower bound", text))
     if comparison.best_single is None:
         rows.append(("best single", "no device runs the whole model alone"))
     else:
@@ -113,11 +112,10 @@ def comparison_header(comparison: Comparison) -> Table:
         if comparison.copies is not None:
             used = ", ".join(folded(comparison.copies.plan.devices_used))
             cost_s = format_seconds(comparison.copies.cost_s)
-            rows.append(("all as copies", f"the whole model on each of {used}, {cost_s}"))
+            rows.append(("copies", f"the whole model on each of {used}, {cost_s} a request"))
         if comparison.bound_s is not None:
-            ways = "splitting or copies" if comparison.objective == "throughput" else "splitting"
-            gain = f"the most that {ways} can gain over it"
-            rows.append(("ceiling", f"{ratio(comparison.ceiling)}: {gain}"))
+            gain = f"no plan is more than {ratio(comparison.ceiling)} as fast as the best single"
+            rows.append(("ceiling", f"{gain} device"))
     rows += question(comparison.problem)
     if comparison.sustained:
         rows += sustained_rows(comparison.problem)
@@ -130,27 +128,23 @@ def verdict(comparison: Comparison) -> str:
     take, tried = found.take, found.tried
     if take is None:
         return "No strategy found a feasible plan."
-    what = f"{_choice(comparison, take)}{_above_bound(comparison, take)}"
-    fastest = ""
-    if found.sure is not None:
-        fastest = f" It is the fastest compared in {_samples(comparison, found.sure.best)}."
+    what = f"{_choice(comparison, take)}{_gap(comparison, take)}"
     if found.answer == "no single device":
-        return f"Best: {what}; no device runs the whole model alone.{fastest}"
+        return f"Best: {what}. No device runs the whole model alone."
     if found.answer == "nothing split":
-        return f"Best: {what}; no strategy that splits was compared.{fastest}"
+        return f"Best: {what}. No strategy that splits was compared."
     if found.answer == "pays":
         head = "Copies pay" if take.copies else "Splitting pays"
-        text = f"{_judged(comparison)}{_above_bound(comparison, take)}."
+        text = _judged(comparison, f"{_gap(comparison, take)}.")
     else:
         head = "Too close to call"
         if found.answer == "does not pay":
             head = "Splitting hardly pays" if found.likely else "Splitting does not pay"
         text = f"take {what}."
-        if tried is None:
-            text += fastest
-        else:
-            which = "best" if found.chance is None else "likeliest"
-            text += f" The {which} {'copies' if tried.copies else 'split'}: {_judged(comparison)}."
+        if tried is not None:
+            which = "Best" if found.chance is None else "Likeliest"
+            kind = "copies" if tried.copies else "split"
+            text += f" {which} {kind}: {_judged(comparison, '.')}"
     if found.sure is None and not comparison.problem.certain:
         head = f"By the point estimates alone, {head[0].lower()}{head[1:]}"
     return f"{head}: {text}"
@@ -161,42 +155,44 @@ def _cost(comparison: Comparison, one: Choice) -> str:
     return f"{format_seconds(one.cost_s)}{each}"
 
 
-def _choice(comparison: Comparison, one: Choice) -> str:
+def _choice(comparison: Comparison, one: Choice, takes: str = ", ") -> str:
     """A plan, its cost and its devices: ``auto, 7.13 ms on cpu, gpu and npu``."""
-    text = f"{plan_name(one.strategy)}, {_cost(comparison, one)}"
+    text = f"{plan_name(one.strategy)}{takes}{_cost(comparison, one)}"
     if one.strategy.startswith("single:"):
         return text
     *others, last = folded(one.devices)
     used = plain(f"{', '.join(others)} and {last}" if others else last)
-    return f"{text} {'as copies ' if one.copies else ''}on {used}"
+    return f"{text} {'with copies ' if one.copies else ''}on {used}"
 
 
-def _judged(comparison: Comparison) -> str:
-    """The plan on several devices that was judged, over what, and with which chance."""
+def _judged(comparison: Comparison, end: str) -> str:
+    """A plan on several devices beside what it was judged against, and the chance to beat it."""
     found = comparison.verdict
     assert found.tried is not None
     assert found.over is not None
-    text = f"{_choice(comparison, found.tried)}, {ratio(found.gain)} over "
-    text += plan_name(found.over.strategy)
-    if found.answer == "pays":
-        text += f" ({_cost(comparison, found.over)})"
+    text = f"{_choice(comparison, found.tried, ' takes ')} and is {ratio(found.gain)} as fast as "
+    text += f"{plan_name(found.over.strategy)} ({_cost(comparison, found.over)}){end}"
     if found.chance is not None:
-        text += f", faster in {_samples(comparison, found.chance)}"
+        text += f" {_allowing(comparison)}, it is faster in {_samples(found.chance)}."
     return text
 
 
-def _samples(comparison: Comparison, share: float) -> str:
+def _allowing(comparison: Comparison) -> str:
+    return f"Allowing for cost-model error ({comparison.draws} samples)"
+
+
+def _samples(share: float) -> str:
     # Three digits: what is just below the share that is asked for must not be rounded up to it.
-    return f"{100 * share:.3g} % of {comparison.draws} Monte Carlo samples"
+    return f"{100 * share:.3g} %"
 
 
-def _above_bound(comparison: Comparison, one: Choice) -> str:
+def _gap(comparison: Comparison, one: Choice) -> str:
     if comparison.problem.unpriced:
-        return ", of what is priced"
+        return ", without nodes that have no price"
     if not comparison.bound_s:
         return ""
-    over = percent(one.cost_s / comparison.bound_s - 1.0)
-    return ", at the lower bound" if over == "0 %" else f", {over} above the lower bound"
+    gap = percent(one.cost_s / comparison.bound_s - 1.0)
+    return ", at the lower bound" if gap == "0 %" else f", optimality gap {gap}"
 
 
 def names_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
@@ -223,7 +219,7 @@ def brief_table(comparison: Comparison) -> Table:
             *(["#time a\nrequest"] if throughput else []),
             "#latency",
             "#vs best\nsingle",
-            "#above\nbound",
+            "#gap to\nbound",
             "#sub-\ngraphs",
             *([] if throughput else ["#moved"]),
             "#peak\nmemory",
@@ -296,7 +292,7 @@ def wide_table(comparison: Comparison) -> Table:
             Heading("strategy", 10),
             latency[comparison.objective],
             "#vs best\nsingle",
-            "#above\nbound",
+            "#gap to\nbound",
             "#sub-\ngraphs",
             "#transfers,\nbytes, %\nof latency",
             "#energy",
@@ -345,7 +341,7 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Cell]:
             format_bytes(round(timeline.transferred_bytes / requests)),
             percent(path.transfer_share if path is not None else None),
         ],
-        joules(timeline.energy_j / requests) if _power_known(problem) else ABSENT,
+        joules(timeline.energy_j / requests) if any((*problem.idle_w, *problem.busy_w)) else ABSENT,
         names,
         *figures,
     ]
@@ -366,19 +362,15 @@ def _busy_lines(busy: list[str]) -> list[str]:
     return [together] if len(together) <= BUSY_MOST else busy
 
 
-def _power_known(problem: Problem) -> bool:
-    return any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w))
-
-
 def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
     """Return one line a row with a plan, in the order of the comparison; like devices are one.
 
-    `wide` adds the regret in seconds; the share of the samples in which the row is no slower than
-    the best device alone, and what it loses to it, relative.
+    `wide` adds the regret in seconds, the share of samples in which the row is no slower than the
+    best device alone, and its relative loss against that.
     """
     counted = "latency" if comparison.objective == "latency" else "time a request"
-    regret = "#regret,\nmean", "#regret,\n1 in 10"
-    more = (*regret, "#pays,\n%", "#loss,\nmean", "#loss,\n1 in 10") if wide else ()
+    regret = "#mean\nregret", "#P90\nregret"
+    more = (*regret, "#pays\nin, %", "#mean\nloss", "#P90\nloss") if wide else ()
     rows = fold_rows(
         [row for row in comparison.rows if row.sure is not None],
         lambda row: row.strategy,
@@ -387,9 +379,9 @@ def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
     return table(
         (
             Heading("strategy", 10),
-            f"#80 % of samples:\n{counted}",
+            f"#{counted},\n80 % interval",
             "#vs best\nsingle",
-            "#best,\n%",
+            "#fastest\nin, %",
             *regret,
             *more,
         ),
@@ -400,9 +392,13 @@ def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
 def _sure_figures(row: Row, *, wide: bool) -> list[str]:
     sure = row.sure
     assert sure is not None
+    speedup = ratio(None)
+    if sure.speedup is not None:
+        ends = (ratio(one).removesuffix("x") for one in (sure.speedup.low, sure.speedup.high))
+        speedup = f"{between(*ends)}x"
     found = [
         between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high)),
-        speedup_text(sure.speedup),
+        speedup,
         percent(sure.best).removesuffix(" %"),
         percent(sure.regret_mean, sign=True),
         percent(sure.regret_p90, sign=True),
@@ -418,36 +414,20 @@ def _sure_figures(row: Row, *, wide: bool) -> list[str]:
     return found
 
 
-def speedup_text(interval: Interval | None) -> str:
-    """Return ``0.71 to 1.60x``; a dash where there is no device alone."""
-    if interval is None:
-        return ratio(None)
-    low, high = (ratio(end).removesuffix("x") for end in (interval.low, interval.high))
-    return f"{between(low, high)}x"
-
-
-def sureness_line(comparison: Comparison) -> Text:
-    """Return ``sureness_text`` after what it is about."""
-    return Text.assemble(("How sure: ", "bold"), sureness_text(comparison))
-
-
 def sureness_text(comparison: Comparison) -> str:
-    """Return in a sentence or two how sure the plan to take is, and what another would risk."""
+    """Return how often the chosen plan is fastest, and its regret."""
     found = comparison.verdict
     assert found.take is not None
     assert found.sure is not None
-    told = (
-        f"{plan_name(found.take.strategy)} is the fastest compared in {percent(found.sure.best)} "
-        f"of {comparison.draws} Monte Carlo samples of what the figures may be off by; "
-        f"{_regret(found.sure)}."
-    )
+    told = f"{_allowing(comparison)}, {plan_name(found.take.strategy)} is fastest in "
+    told += f"{_samples(found.sure.best)}. {_regret(found.sure)}"
     tried, over = found.tried, found.over
     if tried is None or over is None or len(over.devices) > 1:
         return told
     for row in comparison.rows:
         if row.strategy == tried.strategy and row.sure is not None and row.sure.loss_mean:
-            lost = f"{percent(row.sure.loss_mean)} to {plan_name(over.strategy)}"
-            told += f" {plan_name(tried.strategy)} loses {lost} on average."
+            told += f" The expected loss of {plan_name(tried.strategy)} against "
+            told += f"{plan_name(over.strategy)} is {percent(row.sure.loss_mean)}."
     return told
 
 
@@ -459,15 +439,15 @@ def plan_name(strategy: str) -> str:
 
 def _regret(sure: Sureness) -> str:
     if sure.regret_mean == 0:
-        return "nothing that was compared is faster in any"
+        return "No other plan is faster in any sample."
     return (
-        f"taking it costs {percent(sure.regret_mean)} more than the fastest of each on average, "
-        f"over {percent(sure.regret_p90)} more in one of ten"
+        f"On average it is {percent(sure.regret_mean)} slower than the best choice; in the worst "
+        f"10 %, over {percent(sure.regret_p90)}."
     )
 
 
 def sureness_record(sure: Sureness | None) -> dict[str, Any] | None:
-    """Return a row's sureness as a record for ``to_json``; None where nothing was drawn."""
+    """Return a row's intervals and regrets as a record; None without samples."""
     if sure is None:
         return None
     return {
@@ -481,7 +461,7 @@ def sureness_record(sure: Sureness | None) -> dict[str, Any] | None:
 
 
 def spread_record(spread: Spread | None) -> dict[str, Any] | None:
-    """Return what 80 % of the samples of some requests are between; None without samples."""
+    """Return the 80 % intervals of mean latency and makespan; None without samples."""
     if spread is None:
         return None
     return {
@@ -492,5 +472,5 @@ def spread_record(spread: Spread | None) -> dict[str, Any] | None:
 
 
 def interval_record(interval: Interval | None) -> dict[str, float] | None:
-    """Return what 80 % of the samples are between."""
+    """Return an 80 % interval by its ends."""
     return None if interval is None else {"p10": interval.low, "p90": interval.high}

@@ -1,4 +1,4 @@
-"""What was asked, as lines of a header: model, platform, what prices rest on and leave out."""
+"""Header of a report: model, platform, provenance of the times, and nodes without a price."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from hetsim.core.units import GIGA, format_seconds
 from hetsim.hardware.spec import Platform
 from hetsim.problem.parts import Z80, Evidence, Slower
 from hetsim.problem.problem import Problem
-from hetsim.problem.record import weakest_of
 from hetsim.reporting.words.like_devices import fold_siblings, folded
-from hetsim.reporting.words.text import count, listed, percent, ratio
+from hetsim.reporting.words.text import count, listed, more_text, percent, ratio
 
 if TYPE_CHECKING:
     from hetsim.cost.profiles.prices import MeasuredShare
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 UNPRICED_SHOWN = 3
-"""Op types that are not priced, and reasons why, that are listed; the JSON has every node."""
+"""Op types and reasons listed of nodes without a price; the JSON has every node."""
 
 WAYS_SHOWN = 2
 """Nodes of control flow that a header names."""
@@ -34,7 +33,7 @@ KERNEL_NAME = 40
 
 
 def question(problem: Problem) -> list[tuple[str, str]]:
-    """Return the lines that say which model is asked about, on which platform."""
+    """Lines on the model, the platform, and the provenance of its times."""
     model, platform = problem.model, problem.platform
     rows: list[tuple[str, str]] = []
     if model is None:
@@ -45,27 +44,21 @@ def question(problem: Problem) -> list[tuple[str, str]]:
         bound += f", {', '.join(sorted(model.frozen))} frozen" if model.frozen else ""
         rows.append(("model", f"{model.name} ({model.source}), {count(problem.n, 'node')}{bound}"))
         rows.extend(shape_rows(model))
-    host = "" if problem.host is None else f", host {problem.devices[problem.host]}"
-    links = {"fifo": "links first come, first served", "none": "links without contention"}
+    host = "" if problem.host is None else f"; host {problem.devices[problem.host]}"
+    links = {"fifo": "", "none": "; links have no contention"}
     rows.append(
         (
             "platform",
             f"{platform.name if platform is not None else 'given as arrays'}: "
-            f"{', '.join(folded(problem.devices))}{host}; {links[problem.contention]}",
+            f"{', '.join(folded(problem.devices))}{host}{links[problem.contention]}",
         )
     )
     rows += figures_rows(problem)
     if problem.pessimistic:
-        rows.append(
-            (
-                "judged",
-                "at the bad end: every device and link, alone or not, at the upper end of its "
-                "80 % interval",
-            )
-        )
+        rows.append(("pessimistic", "all times are at the upper end of their 80 % interval"))
     return [
         *rows,
-        *as_if_rows(problem),
+        *([("priced as", as_if(problem.executed))] if problem.executed else []),
         *taken_off_rows(problem),
         *measured_rows(problem),
         *unpriced_rows(problem),
@@ -73,14 +66,10 @@ def question(problem: Problem) -> list[tuple[str, str]]:
 
 
 def shape_rows(model: Model) -> list[tuple[str, str]]:
-    """Return the lines that say what was made of a model where that is not as always.
-
-    A graph that is too large to be rewritten, and what a run measured: shapes, and ways through
-    control flow.
-    """
+    """Lines on a graph that was not optimised, and on shapes and branches that a run measured."""
     rows = []
     if model.unoptimised is not None:
-        rows.append(("graph", f"as in the file: {model.unoptimised}"))
+        rows.append(("graph", f"not optimised: {model.unoptimised}"))
     seen = model.observed
     if seen is None:
         return rows
@@ -88,9 +77,9 @@ def shape_rows(model: Model) -> list[tuple[str, str]]:
     others = len(seen.shapes) - by_data
     parts = []
     if by_data:
-        parts.append(f"{by_data} depend on data: with other inputs they may be others")
+        parts.append(f"{by_data} depend on the input data")
     if others:
-        parts.append(f"{others} that inference does not find")
+        parts.append(f"{others} are unknown to shape inference")
     if parts:
         rows.append(("shapes", f"measured by a run with {seen.source}: {'; '.join(parts)}"))
     ways = [f"{turns:g} turns of {path}" for path, turns in seen.trips.items() if "/" not in path]
@@ -98,27 +87,22 @@ def shape_rows(model: Model) -> list[tuple[str, str]]:
         ways += [f"{to} of {path}" for path, to in seen.branches.items() if "/" not in path]
     if ways:
         shown = ", ".join(ways[:WAYS_SHOWN])
-        more = f", +{len(ways) - WAYS_SHOWN} more" if len(ways) > WAYS_SHOWN else ""
-        rows.append(("control", f"as in a run with {seen.source}: {shown}{more}"))
+        shown = more_text(shown, len(ways) - WAYS_SHOWN)
+        rows.append(("control flow", f"as in a run with {seen.source}: {shown}"))
     return [(name, plain(text)) for name, text in rows]
 
 
 def as_if(executed: Mapping[str, str]) -> str:
-    """Return what devices execute as if: ``int8 on npu, float16 on gpu.0-7``, and what that is."""
+    """Return the precisions that prices assume: ``int8 on npu, float16 on gpu.0-7``."""
     by_precision: dict[str, list[str]] = {}
     for device, precision in executed.items():
         by_precision.setdefault(precision, []).append(device)
     told = [f"{kind} on {', '.join(folded(names))}" for kind, names in by_precision.items()]
-    return f"{', '.join(told)}: priced so; values cross links in the model's own types"
-
-
-def as_if_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the line that says which devices execute the model as if in another precision."""
-    return [("as if", as_if(problem.executed))] if problem.executed else []
+    return f"{', '.join(told)}; transfers keep the model's own types"
 
 
 def taken_off_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the line that names conversions which compilers leave to the host; none without."""
+    """Line on conversions that compilers leave to the host."""
     from hetsim.device.support.quantized import taken_off
 
     if problem.model is None or problem.platform is None:
@@ -131,24 +115,23 @@ def taken_off_rows(problem: Problem) -> list[tuple[str, str]]:
     names = ", ".join(name for name, found in by_device.items() if found)
     what = listed(tally(problem.op_types[v] for v in sorted(nodes)), limit=2)
     return [
-        ("taken off", f"{names}: {what} at the model's ends, which its compiler leaves to the host")
+        ("host runs", f"{what} at the model's ends, which the compiler of {names} leaves to it")
     ]
 
 
 def device_as_if(problem: Problem, device: str) -> str:
-    """Return the name of a device, and what it executes as if: ``npu, as if int8``."""
+    """Return the name of a device with the precision its times assume: ``npu, as if int8``."""
     precision = problem.executed.get(device)
     return device if precision is None else f"{device}, as if {precision}"
 
 
 def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the lines that name what is not priced, and what data decide; none without."""
+    """Lines on nodes without a price, and on nodes whose cost depends on the input data."""
     rows: list[tuple[str, str]] = []
     if problem.unpriced:
         reasons = tally(problem.unpriced.values())
         whys = "; ".join(plain(why) for why in list(reasons)[:UNPRICED_SHOWN])
-        more = len(reasons) - UNPRICED_SHOWN
-        whys += f"; +{more} more" if more > 0 else ""
+        whys = more_text(whys, len(reasons) - UNPRICED_SHOWN, "; ")
         rows.append(("not priced", f"{_named(problem, problem.unpriced)}: {whys}"))
     if problem.unsized:
         whys = "; ".join(plain(why) for why in tally(problem.unsized.values()))
@@ -157,8 +140,8 @@ def unpriced_rows(problem: Problem) -> list[tuple[str, str]]:
     if decided:
         rows.append(
             (
-                "data decide",
-                f"{_named(problem, decided)}: counted at the most, by a bound at the least",
+                "data-driven",
+                f"{_named(problem, decided)}: plans count the most work, bounds the least",
             )
         )
     return rows
@@ -170,65 +153,80 @@ def _named(problem: Problem, nodes: Collection[int]) -> str:
 
 
 def figures_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the lines that say what the prices of a problem rest on; none for arrays."""
+    """Lines on what was supposed of the platform, and on its least certain times."""
     if problem.platform is None:
         return []
     supposed = problem.platform.supposed
-    text = figures_text(problem.evidence, problem.link_evidence, supposed=supposed is not None)
-    rows = [("figures", text)]
-    if supposed is not None:
-        rows.insert(0, ("what if", plain(str(supposed))))
-    return rows
+    rows = [] if supposed is None else [("what if", plain(str(supposed)))]
+    return [*rows, ("figures", figures_text(problem.evidence, problem.link_evidence))]
 
 
-def figures_text(
-    devices: Sequence[Evidence], links: Sequence[Evidence], *, supposed: bool = False
-) -> str:
-    """Return ``weakest: estimate; cpu: fitted, ...; links: estimate, 80 % within 1.57x``.
+def figures_text(devices: Sequence[Evidence], links: Sequence[Evidence]) -> str:
+    """Return ``least certain: npu, int8 times derived from similar chips, 80 % within 2.2x``."""
+    found = evidence_lines(devices, links)
+    if not found:
+        return "none"
+    name, text, within = max(found, key=lambda one: one[2])
+    return plain(f"least certain: {name}, {text}, {within_text(within)}")
 
-    Devices and links of which the same is told are told together; links by their kind, where
-    they differ. Where something is `supposed` of the platform, that is the weakest.
+
+def evidence_lines(
+    devices: Sequence[Evidence], links: Sequence[Evidence]
+) -> list[tuple[str, str, float]]:
+    """Return names, provenance of times, and the factor that 80 % of times are within.
+
+    Devices and links with the same provenance share a line.
     """
-    told = [
-        f"{', '.join(folded(names))}: {text}"
-        for text, names in _alike([(one.name, evidence_text(one)) for one in devices]).items()
-    ]
-    kinds = _alike([(one.of, evidence_text(one)) for one in links])
-    told += [
-        f"links{'' if len(kinds) == 1 else ' ' + ', '.join(names)}: {text}"
-        for text, names in kinds.items()
-    ]
-    weakest = weakest_of(devices, links, supposed=supposed)
-    return plain("; ".join((f"weakest: {weakest}", *told)))
+    found: list[tuple[str, str, float]] = []
+    for prefix, those in (("", devices), ("links ", links)):
+        alike: dict[tuple[str, float], dict[str, None]] = {}
+        for one in those:
+            told = evidence_text(one), exp(Z80 * one.sd)
+            alike.setdefault(told, {})[one.of if prefix else one.name] = None
+        for told, names in alike.items():
+            named = "links" if prefix and len(alike) == 1 else prefix + ", ".join(folded(names))
+            found.append((named, *told))
+    return found
+
+
+STATUSES = {
+    "measured": "measured on the device",
+    "datasheet": "from the datasheet",
+    "fitted": "fitted to published measurements",
+    "secondary": "from secondary sources",
+    "derived": "derived from other figures",
+    "prior": "derived from similar chips",
+    "estimate": "estimated",
+    "what if": "assumed",
+}
+"""Meaning of the status of a figure."""
 
 
 def evidence_text(one: Evidence) -> str:
-    """Return what the figures of one device or link rest on, and how far times may be off."""
-    of = f"from {one.precision} figures" if one.status == "derived" else one.precision
-    precision = f" ({of})" if one.precision else ""
-    status = f"{one.status}, else {one.before}" if one.before else one.status
-    text = f"{status}{precision}"
+    """Return the provenance of the times of one device or link."""
+    told = STATUSES[one.status]
+    if one.status == "derived" and one.precision:
+        told = f"times derived from {one.precision} figures"
+    elif one.precision:
+        told = f"{one.precision} times {told}"
+    if one.before:
+        told += f", otherwise {STATUSES[one.before]}"
     if one.error is not None:
-        rows = f"{count(one.error.rows, 'row')} of {count(one.error.networks, 'network')}"
         known = one.likely is not None and one.likely.same
-        text += f", median error {percent(one.error.median_of(known))} over {rows}"
-    if one.likely is not None:
-        text += f", {one.likely}"
+        told += f" of {count(one.error.networks, 'network')}"
+        told += f" (median error {percent(one.error.median_of(known))})"
     if one.measured > 0 and one.status != "measured":
-        text = f"{percent(one.measured)} measured by a profile, the rest {text}"
-    return f"{text}, 80 % within {ratio(exp(Z80 * one.sd))}"
+        told = f"{percent(one.measured)} measured by a profile, the rest {told}"
+    return told
 
 
-def _alike(told: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """Names by what is told of them, each once, in order."""
-    found: dict[str, dict[str, None]] = {}
-    for name, text in told:
-        found.setdefault(text, {})[name] = None
-    return {text: list(names) for text, names in found.items()}
+def within_text(factor: float) -> str:
+    """Return ``80 % within 2.2x``."""
+    return f"80 % within {factor:.{1 if factor >= 2 else 2}f}x"
 
 
 def shared_text(platform: Platform | None) -> str:
-    """Return ``28 W (secondary) and 34 GB/s of memory (cpu, gpu; derived)``; empty of nothing."""
+    """Return ``28 W (secondary) and 34 GB/s of memory (cpu, gpu; derived)``, or an empty text."""
     told: list[str] = []
     if platform is not None and platform.power_w is not None:
         told.append(f"{platform.power_w:g} W ({platform.power_provenance[0]})")
@@ -241,27 +239,27 @@ def shared_text(platform: Platform | None) -> str:
 
 
 def sustained_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the line of a header that says within what devices are judged together."""
+    """Line on the power and memory bandwidth that busy devices share."""
     shared = shared_text(problem.platform)
     if not shared:
-        return [("sustained", "as fast as alone: the platform states nothing that devices share")]
-    return [("sustained", f"devices that are busy at once share {shared}")]
+        return [("sustained", "no slowdown: the platform states no shared power or memory limit")]
+    return [("sustained", f"devices that are busy at the same time share {shared}")]
 
 
 def slower_text(problem: Problem, slower: Slower) -> str:
-    """Return ``1.12x by power; by memory gpu 1.30x, dla 1.05x``."""
-    parts = [f"{ratio(slower.power)} by power"] if slower.power > 1.0 else []
-    drawn = [
+    """Return ``1.12x by the power limit; by shared memory gpu 1.30x, dla 1.05x``."""
+    parts = [f"{ratio(slower.power)} by the power limit"] if slower.power > 1.0 else []
+    slowed = [
         f"{name} {ratio(factor)}"
         for name, factor in zip(problem.devices, slower.memory, strict=True)
         if factor > 1.0
     ]
-    parts += [f"by memory {', '.join(drawn)}"] if drawn else []
+    parts += [f"by shared memory {', '.join(slowed)}"] if slowed else []
     return plain("; ".join(parts))
 
 
 def measured_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Return the lines that say what is measured; none where no profile was given."""
+    """Lines on the part of each device's time that a profile measured."""
     if not problem.profiles:
         return []
     told = [_measured_share(name, problem.profiles[first[0]]) for name, first in _profiled(problem)]
@@ -275,7 +273,7 @@ def measured_rows(problem: Problem) -> list[tuple[str, str]]:
 
 
 def _profiled(problem: Problem) -> list[tuple[str, list[str]]]:
-    """Devices with profiles, numbered siblings of one profile as a range."""
+    """Devices with profiles; numbered siblings of one profile are a range."""
     names = [name for name in problem.devices if name in problem.profiles]
     return [
         (name if same else each, [each])
@@ -287,10 +285,7 @@ def _profiled(problem: Problem) -> list[tuple[str, list[str]]]:
 
 def _measured_share(name: str, share: MeasuredShare) -> str:
     done = sum(share.measured)
-    rest = "" if done == share.nodes else "; the rest modelled"
-    return (
-        f"{name}: {percent(share.share)} of its time, {done} of {count(share.nodes, 'node')}{rest}"
-    )
+    return f"{name}: {percent(share.share)} of its time, {done} of {count(share.nodes, 'node')}"
 
 
 def _of_profile(name: str, share: MeasuredShare) -> list[tuple[str, str]]:
@@ -302,12 +297,12 @@ def _of_profile(name: str, share: MeasuredShare) -> list[tuple[str, str]]:
         f"used {format_seconds(used_s)}"
     )
     if share.by_place_s > 0:
-        text += f", {format_seconds(share.by_place_s)} of it matched by place"
+        text += f", of which {format_seconds(share.by_place_s)} is matched by position"
     if len(profile.totals_s) > 1:
         low, high = min(profile.totals_s), max(profile.totals_s)
-        text += f"; runs from {format_seconds(low)} to {format_seconds(high)}"
+        text += f"; runs take {format_seconds(low)} to {format_seconds(high)}"
     if profile.between_s:
-        text += f"; {format_seconds(profile.between_s)} a run outside of kernels is in no price"
+        text += f"; prices leave out {format_seconds(profile.between_s)} a run between kernels"
     rows = [("profile", text)]
     if share.unmatched:
         rows.append(
@@ -316,13 +311,13 @@ def _of_profile(name: str, share: MeasuredShare) -> list[tuple[str, str]]:
     apart = [
         f"{format_seconds(seconds)} {what}"
         for seconds, what in (
-            (share.elsewhere_s, "by kernels of other units"),
-            (share.moved_s, "by copies, for which links are priced"),
+            (share.elsewhere_s, "in kernels of other devices"),
+            (share.moved_s, "in copies, which links are priced for"),
         )
         if seconds > 0
     ]
     if apart:
-        rows.append(("not its own", f"{name}: {', '.join(apart)}"))
+        rows.append(("left out", f"{name}: {', '.join(apart)}"))
     return rows
 
 
@@ -331,5 +326,4 @@ def _kernels(share: MeasuredShare) -> str:
         f"{plain(kernel.name[:KERNEL_NAME])} {format_seconds(kernel.seconds)} ({kernel.why})"
         for kernel in share.unmatched[:KERNELS_SHOWN]
     )
-    more = len(share.unmatched) - KERNELS_SHOWN
-    return f"{shown}, +{more} more" if more > 0 else shown
+    return more_text(shown, len(share.unmatched) - KERNELS_SHOWN)

@@ -29,8 +29,7 @@ from hetsim.provisioning.platforms.priced import (
 from hetsim.provisioning.platforms.question import UNITS, Question
 from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.redundancy import surviving_record, surviving_report
-from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, latency_text, percent
@@ -251,7 +250,7 @@ def _purchase_sentence(found: Recommendation, bought: Purchase) -> str:
         if open_:
             return (
                 f"Undecided: nothing is known to sustain {asked}, and the time limit was over "
-                f"before {len(open_)} kinds were priced; give a longer --time-limit."
+                f"before {len(open_)} kinds were priced; name fewer by --catalog."
             )
         if bought.left_open:
             return (

@@ -1,8 +1,10 @@
-"""What became of a sweep: how many points, which failed, and the front."""
+"""Sweep: answered and failed points, and their Pareto front."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -10,18 +12,22 @@ from rich.text import Text
 
 from hetsim.core.text import Record, plain
 from hetsim.core.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.reporting.tables.verdicts import verdict_of
+from hetsim.reporting.words.console import bold, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 from hetsim.sweeping.answering import Progress
-from hetsim.sweeping.rows import ASKED
+from hetsim.sweeping.rows import ASKED, TEXT, Row
 from hetsim.sweeping.verb import Swept
 
 ERRORS_SHOWN = 5
-FRONT_SHOWN = 20
+ROWS_SHOWN = 20
+
+ANSWERS = ("latency_s", "energy_j", "p99_s", "throughput_per_s", "verdict", "kind")
+"""Columns of answers that a table shows, where a row has them."""
 
 
 def progress_text(so_far: Progress) -> str:
-    """Return how far a sweep is."""
+    """Return the progress of a sweep."""
     text = f"{so_far.done} of {so_far.total}"
     if so_far.failed:
         text += f", {so_far.failed} failed"
@@ -29,12 +35,12 @@ def progress_text(so_far: Progress) -> str:
 
 
 def sweep_report(found: Swept) -> RenderableType:
-    """Return what became of the points, the most frequent errors, and the front."""
-    known = f", {found.known} known before" if found.known else ""
-    rows = [("points", f"{len(found.rows)}: {found.answered} answered now{known}")]
+    """Return counts, the most frequent errors, and the Pareto front."""
+    known = f", {found.known} already known" if found.known else ""
+    rows = [("points", f"{len(found.rows)}, {found.answered} computed{known}")]
     errors = Counter(str(row["error"]) for row in found.rows if row["error"] is not None)
     if found.failed:
-        rows.append(("failed", f"{found.failed}; why is in their rows"))
+        rows.append(("failed", f"{found.failed}; each row has its error"))
         for error, times in errors.most_common(ERRORS_SHOWN):
             rows.append(("", f"{count(times, 'point')}: {plain(error)}"))
         if len(errors) > ERRORS_SHOWN:
@@ -42,38 +48,55 @@ def sweep_report(found: Swept) -> RenderableType:
     rows.append(("rows", str(found.file)))
     if found.parquet is not None:
         rows.append(("", str(found.parquet)))
-    return stack(pairs(rows), _front(found) if found.wishes else None)
+    return stack(pairs(rows), _front(found) if found.wishes else _all(found))
+
+
+def _all(found: Swept) -> RenderableType:
+    """The first rows of the grid."""
+    answers = [name for name in ANSWERS if any(row[name] is not None for row in found.rows)]
+    made = _table(found, found.rows, answers)
+    more = len(found.rows) - ROWS_SHOWN
+    if more <= 0:
+        return made
+    return Stack(made, Text(f"{count(more, 'more row')} in {found.file}", style="bold"))
 
 
 def _front(found: Swept) -> RenderableType:
+    """The Pareto front, best first by its first column."""
     wished = " and ".join(map(str, found.wishes))
     if not found.front:
-        return Text(f"no row has {wished}")
-    varied = [name for name in ASKED if len({str(row[name]) for row in found.rows}) > 1]
+        return Text(f"No row has {wished}.")
     first = found.wishes[0]
     best = sorted(
         found.front,
         key=lambda row: -row[first.column] if first.larger else row[first.column],
     )
-    made = table(
-        (*(varied or ["model"]), *(f"#{wish.column}" for wish in found.wishes)),
+    made = _table(found, best, [wish.column for wish in found.wishes])
+    more = len(best) - ROWS_SHOWN
+    text = verdict_of(sweep_record(found))
+    return Stack(made, bold(f"{text} {more} are not shown." if more > 0 else text))
+
+
+def _table(found: Swept, rows: Sequence[Row], answers: Sequence[str]) -> RenderableType:
+    """At most ROWS_SHOWN rows: the columns that vary in the grid, and answers."""
+    varied = [name for name in ASKED if len({str(row[name]) for row in found.rows}) > 1]
+    names = varied or ["model"]
+    return table(
+        (*names, *(name if name in TEXT else f"#{name}" for name in answers)),
         (
             (
-                *(ABSENT if row[name] is None else str(row[name]) for name in varied or ["model"]),
-                *(figure(wish.column, row[wish.column]) for wish in found.wishes),
+                *(ABSENT if row[name] is None else str(row[name]) for name in names),
+                *(figure(name, row[name]) for name in answers),
             )
-            for row in best[:FRONT_SHOWN]
+            for row in rows[:ROWS_SHOWN]
         ),
     )
-    more = len(found.front) - FRONT_SHOWN
-    told = f"{count(len(found.front), 'row')} that no other is better than in {wished}"
-    if more > 0:
-        told += f"; {more} are not shown"
-    return Stack(made, Text(told, style="bold"))
 
 
-def figure(column: str, value: float) -> str:
-    """Return a figure of a row with its unit, which is the end of the column's name."""
+def figure(column: str, value: Any) -> str:
+    """Figure of a row with its unit, which is the end of the column's name; or its text."""
+    if value is None or column in TEXT:
+        return ABSENT if value is None else str(value)
     if column.endswith("_per_s"):
         return f"{value:.4g}/s"
     if column.endswith("_s"):
@@ -88,7 +111,7 @@ def figure(column: str, value: float) -> str:
 
 
 def sweep_record(found: Swept) -> Record:
-    """Return what became of a sweep as plain data; its rows are in their file."""
+    """Return the outcome of a sweep as plain data; its rows are in their file."""
     return {
         "schema": "hetsim-sweep/1",
         "points": len(found.rows),

@@ -28,13 +28,13 @@ class Prices:
     of : mapping of str to Price
         By the name of a device, a pattern of names, or ``platform``; of a catalog, by kind or a
         pattern of kinds. Goes before what files say, and of several that fit the last.
-    lifetime_years : float, optional
+    depreciation_years : float, optional
         For which all is bought; absent: what each price says.
     """
 
     of: Mapping[str, Price] = field(default_factory=dict, hash=False)
     tariff_usd_per_kwh: float | None = None
-    lifetime_years: float | None = None
+    depreciation_years: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def cost_of(service: Service, platform: Platform, prices: Prices | None = None) 
         Charge(
             name,
             price,
-            price.hourly_usd(prices.lifetime_years),
+            price.hourly_usd(prices.depreciation_years),
             0.0 if price.rented else energy[name],
             rented_s.get(name, service.duration_s) if price.rented else service.duration_s,
         )

@@ -165,7 +165,7 @@ def workload_schema(sort: Sort | None = None) -> dict[str, Any]:
     """Return the JSON Schema, draft 2020-12, of a workload or deployment file, or of both as one.
 
     It accepts what the loader accepts, as far as a schema can say it. What it cannot say, and
-    ``hetsim workload validate`` does: what relates two values (shares that add up, an end,
+    ``hetsim inspect`` does: what relates two values (shares that add up, an end,
     ascending lists, levels of priority), the forms of an objective in short, and traces.
     """
     models = list(MODELS.values()) if sort is None else [MODELS[sort]]

@@ -222,8 +222,8 @@ def test_a_replay_that_has_no_rate(
         played = cli(*words)
         assert played.exit_code in (0, 5), played.output
     assert report.exists()
-    for verb in ("capacity", "place"):
-        refused = cli(verb, *given)
+    for verb in (("simulate", "--max-rate"), ("recommend",)):
+        refused = cli(*verb, *given)
         assert refused.exit_code == 2
         what = "nothing comes at a rate above 0" if times == "7" else "come at one time"
         assert what in refused.stderr

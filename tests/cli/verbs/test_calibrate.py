@@ -1,4 +1,4 @@
-"""``hetsim calibrate`` end to end, on few networks and without a word on how long they take."""
+"""``hetsim devices calibrate`` from end to end, on few networks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as ended:
-        main(["calibrate", *words])
+        main(["devices", "calibrate", *words])
     shown = capsys.readouterr()
     return int(ended.value.code or 0), shown.out, shown.err
 
@@ -33,7 +33,7 @@ def test_a_machine_is_measured_and_its_file_is_read_at_once(
     few: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "my-cpu.yaml"
-    words = ("cpu", "-o", str(path), "--networks", "2", "--judge", "squeezenet", "--budget", "5m")
+    words = ("cpu", "-o", str(path), "--networks", "2", "--judge", "squeezenet", "--budget", "5min")
     code, out, err = run(*words, "--json", capsys=capsys)
     assert code == 0, err
     record = json.loads(out)
@@ -46,7 +46,7 @@ def test_a_machine_is_measured_and_its_file_is_read_at_once(
     figures = load_device(str(path)).kernels["float32"]
     assert {status for status, _ in figures.provenance.values()} == {"fitted"}
     assert set(figures.provenance) == {one.name for one in PARAMETERS}
-    assert "hetsim calibrate cpu, 20" in figures.source
+    assert "hetsim devices calibrate cpu, 20" in figures.source
     assert "1 thread" in figures.source
     assert figures.runtime.startswith("ONNX Runtime")
     # What hetsim prices by the file is what was shown, but for inputs and outputs.
@@ -113,10 +113,10 @@ def test_providers_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("cpu",), 2, "nowhere to write to; give -o my-cpu.yaml"),
+        (("cpu",), 2, "--out is missing; give -o my-cpu.yaml"),
         (("cpu", "-o", "x.json"), 2, "'x.json' is no name of a device file"),
-        (("cpu", "-o", "x.yaml", "--budget", "soon"), 2, "'soon' is no time, e.g. 90s, 5m or 1h"),
-        (("cpu", "-o", "x.yaml", "--budget", "0s"), 2, "'0s' is no time"),
+        (("cpu", "-o", "x.yaml", "--budget", "soon"), 2, "'soon' is no duration"),
+        (("cpu", "-o", "x.yaml", "--budget", "0s"), 2, "'0s' is not above 0"),
         (("cpu", "-o", "x.yaml", "--networks", "3"), 2, "3 networks are too few to fit to"),
         (("cpu", "-o", "x.yaml", "--threads", "4096"), 2, "4096 threads on"),
         (("cpu", "-o", "x.yaml", "--judge", "squeezent"), 2, "did you mean 'squeezenet'?"),

@@ -1,4 +1,4 @@
-"""``hetsim capacity``: its table, its record, and how it ends."""
+"""``hetsim simulate --max-rate``: its table, its record, and how it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ streams:
 @pytest.fixture
 def asked(model: Path, platform: Path) -> tuple[object, ...]:
     return (
-        *("capacity", model, "--platform", platform, "--strategy", "single:cpu"),
+        *("simulate", "--max-rate", model, "--platform", platform, "--strategy", "single:cpu"),
         *("--requests", 20_000),
     )
 
@@ -31,9 +31,16 @@ def asked(model: Path, platform: Path) -> tuple[object, ...]:
 def test_a_table_and_a_record(cli: Cli, asked: tuple[object, ...]) -> None:
     shown = cli(*asked, "--slo", "p90=1ms")
     assert shown.exit_code == 0, shown.stderr
-    for words in ("asked ", "bound ", "misses", "ceiling", "busiest", "single:cpu", "Best: "):
+    for words in (
+        "objectives ",
+        "bound ",
+        "misses",
+        "peak",
+        "bottleneck",
+        "Best: single:cpu sustains ",
+    ):
         assert words in shown.stdout
-    assert "Sized by ceil(rate / " in shown.stdout
+    assert "Plan for " in shown.stdout
     found: dict[str, Any] = json.loads(cli(*asked, "--slo", "p90=1ms", "--json").stdout)
     assert found["schema"] == "hetsim-capacity/1"
     [row] = found["rows"]
@@ -60,7 +67,7 @@ def test_how_it_ends(cli: Cli, asked: tuple[object, ...]) -> None:
     never = cli(*asked, "--slo", "p90=1ns")
     assert never.exit_code == 4
     assert "takes less than" in never.stderr
-    assert "No rate meets it" in never.stdout
+    assert "No rate meets the objectives" in never.stdout
 
 
 def test_a_trace_is_answered_exactly(
@@ -70,7 +77,16 @@ def test_a_trace_is_answered_exactly(
     monkeypatch.chdir(folder)
     (folder / "trace.csv").write_text(TRACE)
     (folder / "w.yaml").write_text(WORKLOAD)
-    words = ("capacity", "--workload", "w.yaml", "--platform", platform, "--strategy", "single:cpu")
+    words = (
+        "simulate",
+        "--max-rate",
+        "--workload",
+        "w.yaml",
+        "--platform",
+        platform,
+        "--strategy",
+        "single:cpu",
+    )
     result = cli(*words, "--batching", "2", "--json")
     assert result.exit_code == 0, result.stderr
     rows = {row["name"]: row for row in json.loads(result.stdout)["rows"]}
@@ -90,10 +106,10 @@ def test_a_trace_is_answered_exactly(
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
-        ((), 2, "nothing is asked of latencies"),
+        ((), 2, "--max-rate needs an objective"),
         (("--slo", "p90=1ms", "--arrivals", "often"), 2, "no kind of arrivals"),
         (("--slo", "fast"), 3, "is no objective"),
-        (("--slo", "p90=1ms", "--batching", "x"), 2, "MAX[:MICROSECONDS]"),
+        (("--slo", "p90=1ms", "--batching", "x"), 2, "MAX[:TIME]"),
         (("--slo", "p90=1ms", "--batching", "4"), 3, "cannot take batches"),
         (("--slo", "p90=1ms", "--strategy", "hefd"), 2, "did you mean 'heft'"),
         (("--slo", "p90=1ms", "--target-rate", "0"), 2, "target-rate"),

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import hetsim
 from cli_calls import Cli, told
 from figure_builders import ERROR, VALUES, kernels_block
+from hetsim.cli.verbs.inspect import SCHEMAS
 from hetsim.device.device import SimulatedDevice
 from hetsim.device.support.rules import without_values
 from hetsim.graph.patterns.matching import Match
@@ -30,7 +31,6 @@ from hetsim.hardware.catalog import (
 )
 from hetsim.hardware.files import catalog_files
 from hetsim.hardware.files.catalog_files import catalog_folder
-from hetsim.hardware.files.json_schema import json_schema
 from hetsim.hardware.kernel_figures import PARAMETERS
 from hetsim.reporting.tables.devices import answer_of
 
@@ -109,7 +109,7 @@ def test_query_counts_alone_and_within_patterns(cli: Cli, quantized: Path) -> No
     assert matched == {"qdq_conv": (1, 5), "int8_layout": (2, 2)}
     assert read["refused_nodes"] == []
     table = cli(*words).stdout
-    assert "10 of 10 nodes: 4 alone, 6 only in a pattern; 0 refused" in table
+    assert "10 of 10 nodes: 4 alone, 6 only within a pattern; 0 unsupported" in table
     for part in ("qdq_conv", "google-edge-tpu", "QLinearConv"):
         assert part in table
 
@@ -249,14 +249,14 @@ def test_query_binds_dimensions(cli: Cli, dynamic_model: Path, tmp_path: Path) -
 
 def test_validate_says_what_every_file_of_the_catalog_is(cli: Cli) -> None:
     files = sorted(catalog_folder().rglob("*.yaml"))
-    result = cli("devices", "validate", *files)
+    result = cli("inspect", *files)
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert len(lines) == len(files)
     for file, line in zip(files, lines, strict=True):
         sorts = {
-            "links": "link", "platforms": "platform", "fitted": "fitted", "kin": "kin",
-            "prices": "prices",
+            "links": "link", "platforms": "platform", "fitted": "fitted parameters",
+            "kin": "device family", "prices": "price list",
         }  # fmt: skip
         sort = sorts.get(file.parent.name, "device")
         assert line.startswith(f"{file}: valid {sort} '{file.stem}' (")
@@ -264,21 +264,20 @@ def test_validate_says_what_every_file_of_the_catalog_is(cli: Cli) -> None:
 
 def test_validate_lists_every_complaint_and_goes_on(cli: Cli) -> None:
     bad, good = BROKEN / "device_several_errors.yaml", catalog_folder() / "nvidia-l4.yaml"
-    result = cli("devices", "validate", bad, good, "no-such.yaml")
+    result = cli("inspect", bad, good)
     assert result.exit_code == 3
-    assert result.stderr == "error: 2 of 3 files cannot be used\n"
+    assert result.stderr == "error: 1 of 2 files cannot be used\n"
     lines = result.stdout.splitlines()
     assert [line.partition(": ")[0] for line in lines] == [
         *(f"{bad}:{number}" for number in (2, 2, 9)),
         str(good),
-        "no-such.yaml",
     ]
     assert lines[1] == f"{bad}:2: unknown kind 'tpu'; did you mean 'npu'?"
 
 
 def test_validate_as_json(cli: Cli) -> None:
     bad, good = BROKEN / "link_zero_bandwidth.yaml", catalog_folder() / "links" / "eth1.yaml"
-    result = cli("devices", "validate", bad, good, "--json")
+    result = cli("inspect", bad, good, "--json")
     assert result.exit_code == 3
     read = json.loads(result.stdout)
     assert read["schema"] == "hetsim-validation/1"
@@ -300,21 +299,11 @@ def test_validate_as_json(cli: Cli) -> None:
     ]
 
 
-def test_validate_needs_a_file(cli: Cli) -> None:
-    assert cli("devices", "validate").exit_code == 2
-
-
-@pytest.mark.parametrize("sort", ["device", "link", "platform", None])
-def test_schema_is_printed_as_json_alone(cli: Cli, sort: str | None) -> None:
-    schema = told(cli("devices", "schema", *([sort] if sort else [])))
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_schema_is_printed_as_json_alone(cli: Cli, kind: str) -> None:
+    schema = told(cli("inspect", "--schema", kind))
     jsonschema.Draft202012Validator.check_schema(schema)
-    assert schema == json.loads(json.dumps(json_schema(sort)))
-
-
-def test_schema_of_something_else_is_a_usage_error(cli: Cli) -> None:
-    result = cli("devices", "schema", "gpu")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "'device', 'link', 'platform'" in result.stderr
+    assert "hetsim" in schema["title"]
 
 
 def test_list_and_show_have_links(cli: Cli) -> None:
@@ -332,9 +321,19 @@ def test_list_and_show_have_links(cli: Cli) -> None:
 
 
 def test_list_stays_short_where_every_pair_has_a_link(cli: Cli) -> None:
-    assert "gpu.0-7, each to each" in cli("devices", "list").stdout
+    assert "gpu.0-7, each to each" in cli("devices", "list", "--wide").stdout
     assert "gpu.0-7, each to each" in cli("devices", "show", "gpu-server-8").stdout
     assert "gpu.6-gpu.7" in cli("devices", "show", "gpu-server-8", "--wide").stdout
+
+
+def test_list_and_show_have_prices_with_month_and_source(cli: Cli) -> None:
+    row = next(r for r in cli("devices", "list").stdout.splitlines() if r.startswith("rock-5b "))
+    assert "$149 " in row
+    shown = cli("devices", "show", "rock-5b").stdout
+    (first, *_) = told(cli("devices", "show", "rock-5b", "--json"))["offers"]
+    assert (first["usd"], first["month"], first["month"] in shown) == (149, "2022-01", True)
+    rent = next(r for r in cli("devices", "list", "--wide").stdout.splitlines() if "nvidia-t4" in r)
+    assert "$0.526/h" in rent
 
 
 def test_show_takes_files_of_each_sort(cli: Cli, platform: Path) -> None:
@@ -392,6 +391,6 @@ def test_show_gives_figures_and_errors_and_wide_every_parameter(
     assert " int8 " in row
     result = cli("devices", "show", fitted)
     assert result.exit_code == 2
-    assert "'hetsim devices show card' shows it with the device" in result.stderr
-    checked = cli("devices", "validate", fitted)
-    assert checked.stdout.endswith("card.yaml: valid fitted 'card' (int8)\n")
+    assert "describes no device, link or platform" in result.stderr
+    checked = cli("inspect", fitted)
+    assert checked.stdout.endswith("card.yaml: valid fitted parameters 'card' (int8)\n")

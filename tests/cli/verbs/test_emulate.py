@@ -30,12 +30,12 @@ def test_what_was_predicted_and_what_was_measured(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--time-scale", "2"), "--time-scale needs --emulate"),
-        (("--requests", "2"), "--requests needs --emulate"),
+        (("--time-scale", "2"), "--time-scale belongs to 'hetsim run MODEL --emulate'"),
+        (("--requests", "2"), "--requests belongs to 'hetsim run MODEL --emulate'"),
         (("--emulate", "--time-scale", "0"), "not a finite number above 0"),
         (("--emulate", "--requests", "0"), "0 is not in the range"),
-        (("--emulate", "--inject", "kill cpu at 1ms"), "--inject cannot go with --emulate"),
-        (("--emulate", "--precision", "device"), "--precision device cannot go with --emulate"),
+        (("--emulate", "--inject", "kill cpu at 1ms"), "--inject belongs to 'hetsim run MODEL'"),
+        (("--emulate", "--precision", "device"), "--precision belongs to 'hetsim run MODEL'"),
     ],
 )
 def test_options_that_do_not_go_together(cli: Cli, words: tuple[str, ...], says: str) -> None:

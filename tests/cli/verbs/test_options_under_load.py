@@ -6,31 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 from cli_calls import Cli
-from hetsim.cli.load import OF_DEPLOYMENT, OF_FILE, OF_LOAD, OF_PLAN
-from hetsim.cli.verbs.simulate import simulate
+from hetsim.cli.load import OF_DEPLOYMENT, OF_FILE
+from hetsim.cli.verbs import recommend, run, simulate
 from onnx_builders import save
 from profile_builders import trt_profile, unit_model, written
 
-KEPT = {
-    *(
-        "platform",
-        "execute",
-        "runtime",
-        "strategy",
-        "objective",
-        "settings",
-        "affinity",
-        "contention",
-    ),
-    *("profiles", "cost", "pessimistic", "seed", "requests", "dims", "shapes", "inputs", "frozen"),
-    *("canonical", "extensions", "changes", "without", "sensitivities", "out", "report", "force"),
-    *("as_json", "trace", "debug", "quiet", "source", "failures", *OF_LOAD),
-}
-"""What means under load what it means of one plan, and what is of load alone."""
+VERBS: dict[click.Command, dict[str, tuple[str, ...]]] = {
+    simulate.simulate: simulate.FORMS, recommend.recommend: recommend.FORMS, run.run: run.FORMS
+}  # fmt: skip
+VALUES = {
+    "arrivals": "poisson", "slos": "p99=5ms", "dims": "batch=2", "shapes": "x=2,8", "mtbf": "2h",
+    "failures": "kill npu at 1ms", "mttr": "5min", "duration_s": "3s", "think_s": "3ms",
+    "interval_s": "3ms", "target_s": "3ms",
+}  # fmt: skip
 
 
 def answer(cli: Cli, *words: object) -> dict[str, Any]:
@@ -45,23 +38,28 @@ def took(found: dict[str, Any]) -> list[list[float]]:
     return seconds
 
 
-def test_every_option_is_kept_to_or_refused() -> None:
-    names = {str(one.name) for one in simulate.params}
-    assert KEPT | set(OF_PLAN) == names
-    assert not KEPT & set(OF_PLAN)
-    assert set(OF_FILE) | set(OF_DEPLOYMENT) <= names
+def test_tables_of_forms_and_files_name_options() -> None:
+    known: set[str] = set()
+    for verb, forms in VERBS.items():
+        names = {str(one.name) for one in verb.params}
+        assert set(forms) <= names
+        assert all(forms.values())
+        known |= names
+    assert set(OF_FILE) | set(OF_DEPLOYMENT) <= known
 
 
-@pytest.mark.parametrize("name", OF_PLAN)
-def test_what_is_of_one_plan_is_refused_with_what_to_do(
+@pytest.mark.parametrize(
+    "name", [name for name, forms in simulate.FORMS.items() if simulate.LOAD not in forms]
+)
+def test_an_option_of_another_form_is_refused_with_what_to_do(
     name: str, cli: Cli, model: Path, platform: Path
 ) -> None:
-    option = next(one for one in simulate.params if one.name == name)
-    words = [max(option.opts, key=len), *([] if name == "sustained" else [3])]
+    option = next(one for one in simulate.simulate.params if one.name == name)
+    words = [max(option.opts, key=len), *([] if name == "sustained" else [VALUES.get(name, 3)])]
     result = cli("simulate", model, "--platform", platform, "--rate", 3, *words)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert f"{words[0]} is of one plan alone" in result.stderr
-    assert OF_PLAN[name] in result.stderr
+    assert f"{words[0]} belongs to 'hetsim simulate MODEL', not to" in result.stderr
+    assert simulate.FIXES.get(name, f"leave {words[0]} out") in result.stderr
 
 
 @pytest.mark.parametrize("name", OF_FILE)
@@ -72,10 +70,8 @@ def test_what_a_file_says_is_refused_with_where_to_write_it(
     (tmp_path / "w.yaml").write_text(
         "requests: 5\nstreams: {a: {model: tiny.onnx, arrivals: {poisson: {rate_per_s: 5}}}}\n"
     )
-    option = next(one for one in simulate.params if one.name == name)
-    values = {"arrivals": "poisson", "slos": "p99=5ms", "dims": "batch=2", "shapes": "x=2,8"}
-    values |= {"failures": "kill npu at 1ms", "mtbf": "2h", "mttr": "5min"}
-    word, value = max(option.opts, key=len), values.get(name, 3)
+    option = next(one for one in simulate.simulate.params if one.name == name)
+    word, value = max(option.opts, key=len), VALUES.get(name, 3)
     given = (word, tmp_path / "x.npz" if name == "inputs" else value)
     result = cli("simulate", "--workload", tmp_path / "w.yaml", "--platform", platform, *given)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)

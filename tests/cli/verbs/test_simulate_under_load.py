@@ -49,7 +49,7 @@ def test_a_rate(cli: Cli, model: Path, platform: Path) -> None:
         stream["latency_mean_s"], rel=0
     )
     shown = cli(*words).stdout
-    for word in ("figures ", "served ", "played ", "bottleneck ", "p99 ", "95 %", "waited,"):
+    for word in ("figures ", "served ", "simulated ", "bottleneck ", "p99 ", "95 %", "waited,"):
         assert word in shown
 
 
@@ -70,18 +70,18 @@ def test_until_it_is_precise(cli: Cli, model: Path, platform: Path) -> None:
 @pytest.mark.parametrize("kind", ["constant", "poisson", "gamma:2", "burst:4"])
 def test_kinds_of_arrivals(kind: str, cli: Cli, model: Path, platform: Path) -> None:
     words = ("simulate", model, "--platform", platform, "--rate", 50, "--arrivals", kind)
-    assert answer(cli, *words, "--duration", 2)["state"] == "stable"
+    assert answer(cli, *words, "--duration", "2s")["state"] == "stable"
 
 
 def test_clients(cli: Cli, model: Path, platform: Path) -> None:
     words = ("simulate", model, "--platform", platform, "--concurrency", 3, "--requests", 60)
-    assert answer(cli, *words, "--think-ms", 2)["requests"] == 60
+    assert answer(cli, *words, "--think", "2ms")["requests"] == 60
 
 
 def test_batches(cli: Cli, dynamic_model: Path, platform: Path) -> None:
     found = answer(
         cli, "simulate", dynamic_model, "--platform", platform, "--rate", 40000, "--requests", 500,
-        "--batching", "6:200", "--instances", 2, "--loading", "on_demand",
+        "--batching", "6:200us", "--instances", 2, "--loading", "on_demand",
     )  # fmt: skip
     [served] = found["served"]
     assert served["batch_sizes"] == [1, 2, 4, 6]
@@ -126,35 +126,39 @@ def test_a_saved_plan(cli: Cli, model: Path, platform: Path, tmp_path: Path) -> 
 
 
 BAD = [
-    (("--rate", "-3"), 2, "is not a finite number above 0"),
-    (("--rate", "nan"), 2, "is not a finite number above 0"),
+    (("--rate", "-3"), 2, "'-3' is no rate above 0"),
+    (("--rate", "nan"), 2, "'nan' is no rate above 0"),
     (("--rate", "1e300", "--requests", "5"), 3, "above 1e+12"),
-    (("--rate", "3", "--concurrency", "2"), 2, "give one of --rate and --concurrency"),
-    (("--slo", "p99=3ms"), 2, "neither a rate nor a concurrency"),
+    (
+        ("--rate", "3", "--concurrency", "2"),
+        2,
+        "both of --rate and --concurrency are given; give one",
+    ),
+    (("--slo", "p99=3ms"), 2, "neither of --rate and --concurrency is given"),
     (("--rate", "3", "--slo", "p100=3ms"), 3, "a percentile of 100 is no objective"),
     (("--rate", "3", "--slo", "p0=3ms"), 3, "a percentile of 0 is no objective"),
     (("--rate", "3", "--slo", "p99=3"), 3, "the time has no unit"),
     (("--rate", "3", "--within", "0%"), 2, "'0%' is not a share above 0, e.g. 2%"),
     (("--rate", "3", "--within", "p99"), 2, "'p99' is not a share above 0, e.g. 2%"),
-    (("--within", "2%"), 2, "neither a rate nor a concurrency"),
+    (("--within", "2%"), 2, "neither of --rate and --concurrency is given"),
     (("--rate", "3", "--arrivals", "gamma:x"), 2, "is not gamma:CV"),
     (("--rate", "3", "--arrivals", "burst:1.5"), 2, "is not burst:SIZE"),
     (("--rate", "3", "--arrivals", "gamma:99"), 3, "cv is 99"),
-    (("--concurrency", "3", "--arrivals", "poisson"), 2, "--arrivals is of --rate"),
-    (("--rate", "3", "--think-ms", "3"), 2, "--think-ms is of --concurrency"),
+    (("--concurrency", "3", "--arrivals", "poisson"), 2, "--arrivals needs --rate"),
+    (("--rate", "3", "--think", "3ms"), 2, "--think needs --concurrency"),
     (("--concurrency", "3"), 2, "give --requests or --duration"),
-    (("--rate", "3", "--batching", "x"), 2, "is not MAX[:MICROSECONDS]"),
+    (("--rate", "3", "--batching", "x"), 2, "is not MAX[:TIME]"),
     (("--rate", "3", "--batching", "0"), 3, "max_batch_size is 0"),
     (("--rate", "3", "--batching", "4"), 3, "cannot take batches of 1, 2, 4"),
-    (("--rate", "3", "--draws", "3"), 2, "--draws is of one plan alone"),
+    (("--rate", "3", "--samples", "3"), 2, "--samples belongs to 'hetsim simulate MODEL'"),
     (("--rate", "3", "--inject", "kill gpu at 1ms"), 2, "there is no device 'gpu' to fail"),
-    (("--rate", "3", "--mtbf", "2h"), 2, "--mtbf without --mttr"),
+    (("--rate", "3", "--mtbf", "2h"), 2, "--mtbf needs --mttr"),
     (("--rate", "3", "--mtbf", "2h", "--mttr", "x=5min"), 2, "no device 'x' for mttr_s"),
     (("--rate", "3", "--mtbf", "2"), 2, "'2': write a number and h, min, s"),
     (("--rate", "3", "--mtbf", "2h", "--mtbf", "1h"), 2, "one time for all, or DEVICE=TIME"),
     (("--rate", "3", "--strategy", "hefd"), 2, "did you mean 'heft'?"),
     (("--rate", "3", "--dim", "q=2"), 2, "no input has a dimension named 'q'"),
-    (("--rate", "3", "--workload", "w.yaml"), 2, "which names its own"),
+    (("--rate", "3", "--workload", "w.yaml"), 2, "a workload names its models"),
 ]
 
 
@@ -209,13 +213,13 @@ def test_prices_and_the_bad_end(cli: Cli, model: Path, platform: Path) -> None:
     assert worse["requests"] == stream["requests"]
     assert worse["latency_mean_s"] > stream["latency_mean_s"]
     assert worse["objectives"][0]["verdict"]
-    bought = ("--price", "*=100", "--lifetime", 3, "--tariff", 0.2)
+    bought = ("--price", "*=100", "--depreciation", "3y", "--tariff", 0.2)
     assert answer(cli, *words, *bought)["cost"]["usd"] > 0
     alone = answer(cli, *words, "--pessimistic")
     assert alone["bad_end"] is None
     text = cli(*words, *slo).stdout
-    assert "no price given for cpu, " in text
-    assert "bad end" in text
+    assert "unknown for cpu, " in text
+    assert "pessimistic" in text
 
 
 @pytest.mark.parametrize(
@@ -240,7 +244,7 @@ def test_what_is_told_of_an_overloaded_model(cli: Cli, model: Path, platform: Pa
     words += ("--rate", "9e6", "--requests", 3000, "--slo", "p97=1ms")  # type: ignore[assignment]
     text = cli(*words).stdout
     # Where lines are folded depends on how long the model's path is.
-    assert "no latency holds" in " ".join(text.split())
+    assert "latency grows without limit" in " ".join(text.split())
     # The percentile that is asked for is shown, and none has a figure.
     lines = [line.split() for line in text.splitlines()]
     at = lines.index(["requests", "3000", "mean", "-", "-"])
@@ -266,7 +270,7 @@ def test_replicas_that_come_and_go(cli: Cli, model: Path, platform: Path, tmp_pa
     assert [each["models"][0]["replicas"] for each in found["fixed"]] == [1, 2]
     assert all(each["hardware_usd"] > 0 for each in found["fixed"])
     shown = " ".join(cli(*words).stdout.split())
-    for word in ("come and go", "2 all along", "replica-hours", "no startup_s given", "fewest"):
+    for word in ("autoscaled", "fixed at 2", "replica-hours", "without startup_s", "lower bound"):
         assert word in shown
     (tmp_path / "d.yaml").write_text(deployment.replace("max_replicas: 2", "max_replicas: 3"))
     result = cli(*words)

@@ -49,7 +49,7 @@ def integral(values: list[tuple[int, float]]) -> float:
 
 
 ALONE: Words = ("--rate", 3000, "--dim", "batch=1")
-IN_BATCHES: Words = ("--rate", 20000, "--batching", "4:500", "--instances", 2)
+IN_BATCHES: Words = ("--rate", 20000, "--batching", "4:500us", "--instances", 2)
 
 
 @sweep("words", quick=[IN_BATCHES], full=[ALONE, IN_BATCHES])

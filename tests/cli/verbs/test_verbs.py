@@ -166,7 +166,7 @@ def test_simulate_many_requests(cli: Cli, model: Path, platform: Path) -> None:
     alone = told(cli(*words, "--json"))["timeline"]["latency_s"]
     together = told(cli(*words, "--requests", 3, "--json"))["timeline"]
     assert together["latency_max_s"] == pytest.approx(3 * alone)
-    apart = told(cli(*words, "--requests", 3, "--interval-ms", 1000, "--json"))["timeline"]
+    apart = told(cli(*words, "--requests", 3, "--interval", "1s", "--json"))["timeline"]
     assert apart["latency_max_s"] == pytest.approx(alone)
     assert apart["makespan_s"] == pytest.approx(2 + alone)
 
@@ -369,13 +369,13 @@ def test_devices_show_gives_the_source_of_a_figure(cli: Cli) -> None:
 
 
 def test_strategies_lists_strategies_and_methods(cli: Cli) -> None:
-    read = told(cli("strategies", "--json"))
-    table = cli("strategies").stdout
+    read = told(cli("compare", "--strategies", "--json"))
+    table = cli("compare", "--strategies").stdout
     assert {"single", "hetero", "heft"} <= {entry["name"] for entry in read["strategies"]}
     assert {"compact", "stage"} <= {entry["name"] for entry in read["methods"]}
     for entry in (*read["strategies"], *read["methods"]):
         assert entry["usage"] in table
-        assert told(cli("strategies", entry["name"], "--json")) == {
+        assert told(cli("compare", "--strategies", entry["name"], "--json")) == {
             "schema": "hetsim-strategy/1",
             **entry,
         }

@@ -107,9 +107,9 @@ class Arrays:
             ["inspect", model, *given],
             ["simulate", *on, "--input", "inputs.npz"],
             ["simulate", *on, *given],
-            ["run", *on, "--executor", "threads", "--timeout", "20", "--input", "inputs.npz"],
-            ["run", *on, "--executor", "threads", "--timeout", "20", *given],
-            ["nodes", *on, "--input", "inputs.npz", "--json"],
+            ["run", *on, "--executor", "threads", "--timeout", "20s", "--input", "inputs.npz"],
+            ["run", *on, "--executor", "threads", "--timeout", "20s", *given],
+            ["inspect", "--nodes", *on, "--input", "inputs.npz", "--json"],
         ]
 
 

@@ -26,6 +26,6 @@ class Certificates:
         (folder / "certificate.json").write_bytes(data)
         few = ["--events", "20000"]
         return [
-            ["verify", "certificate.json", *few],
-            ["verify", "certificate.json", "--json", *few],
+            ["recommend", "--verify", "certificate.json", *few],
+            ["recommend", "--verify", "certificate.json", "--json", *few],
         ]

@@ -57,9 +57,9 @@ class Compiled:
             if rng.random() < 0.5 and name != MANIFEST:
                 self._told_anew(to, name)
         return [
-            ["run", FOLDER, "--executor", "threads", "--timeout", "20"],
-            ["run", FOLDER, "--executor", "threads", "--timeout", "20", "--json"],
-            ["report", FOLDER, "--output", "out.html"],
+            ["run", FOLDER, "--executor", "threads", "--timeout", "20s"],
+            ["run", FOLDER, "--executor", "threads", "--timeout", "20s", "--json"],
+            ["report", FOLDER, "--out", "out.html"],
         ]
 
     def _json(self, rng: Random, to: Path, name: str) -> None:

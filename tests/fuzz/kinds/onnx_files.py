@@ -40,14 +40,14 @@ class OnnxFiles:
         return [
             ["inspect", MODEL, *how],
             ["inspect", *model, "--json", *how],
-            ["nodes", *model, *how],
+            ["inspect", "--nodes", *model, *how],
             ["partition", *model, "--method", "all", *how],
             ["partition", *model, "--onnx", "out", *how],
             ["simulate", *model, "--strategy", "heft", *how],
             ["simulate", *model, "--affinity", "model", "--json", *how],
-            ["run", *model, "--executor", "threads", "--timeout", "20", *how],
+            ["run", *model, "--executor", "threads", "--timeout", "20s", *how],
             ["compile", *model, "--out", "out", *how],
             ["compare", *model, "--strategy", "heft", "--report", "out.html", *how],
-            ["lint", *model, *how],
+            ["inspect", "--lint", *model, *how],
             ["devices", "query", "npu.yaml", MODEL, *how],
         ]

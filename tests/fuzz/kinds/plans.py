@@ -54,9 +54,9 @@ class Plans:
             ["simulate", PLAN],
             ["simulate", PLAN, "--json"],
             ["simulate", PLAN, "--what-if", "cpu.speed x2"],
-            ["nodes", PLAN],
-            ["run", PLAN, "--executor", "threads", "--timeout", "20"],
+            ["inspect", "--nodes", PLAN],
+            ["run", PLAN, "--executor", "threads", "--timeout", "20s"],
             ["compile", PLAN, "--out", "out"],
-            ["report", PLAN, "--output", "out.html"],
+            ["report", PLAN, "--out", "out.html"],
             ["partition", name, "--platform", BOX, "--affinity", PLAN],
         ]

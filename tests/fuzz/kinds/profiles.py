@@ -73,12 +73,12 @@ class Profiles:
         device = rng.choice(("cpu", "npu", "dsp"))
         how = ["unit.onnx", "--platform", BOX, "--profile", f"{device}={PROFILE}"]
         return [
-            ["nodes", *how],
-            ["nodes", *how, "--json"],
+            ["inspect", "--nodes", *how],
+            ["inspect", "--nodes", *how, "--json"],
             ["simulate", *how],
             ["simulate", *how, "--strategy", "single:cpu", "--json"],
             ["partition", *how],
             ["compare", *how, "--strategy", "heft"],
-            ["lint", *how],
-            ["run", *how, "--executor", "threads", "--timeout", "20"],
+            ["inspect", "--lint", *how],
+            ["run", *how, "--executor", "threads", "--timeout", "20s"],
         ]

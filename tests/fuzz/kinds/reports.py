@@ -40,7 +40,7 @@ class Reports:
         shutil.copytree(self._root, folder / "before")
         before = source.replace("left", "before", 1)
         return [
-            ["report", source, "--output", "out.html"],
-            ["report", before, source, "--output", "out.html"],
-            ["report", "left", "--output", "out.html"],
+            ["report", source, "--out", "out.html"],
+            ["report", before, source, "--out", "out.html"],
+            ["report", "left", "--out", "out.html"],
         ]

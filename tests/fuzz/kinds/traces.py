@@ -68,8 +68,7 @@ class Traces:
         dims = f"{{batch: 1, length: {length}}}"
         (folder / "w.yaml").write_text(_WORKLOAD.format(path=path, how=how, dims=dims))
         return [
-            ["workload", "validate", "w.yaml"],
-            ["workload", "show", "w.yaml"],
-            ["workload", "show", "w.yaml", "--json"],
+            ["inspect", "w.yaml"],
+            ["inspect", "w.yaml", "--json"],
             ["simulate", "--workload", "w.yaml", "--platform", BOX],
         ]

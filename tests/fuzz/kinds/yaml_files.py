@@ -116,28 +116,28 @@ def roles() -> tuple[Role, ...]:
     simulate = "simulate m.onnx --platform box.yaml"
     deployed = "simulate --workload even.yaml --deployment d.yaml --platform box.yaml"
     recommend = "recommend --catalog catalog.yaml --requests 500"
-    bought = "--workload even.yaml --lifetime 3 --tariff 0.2"
+    bought = "--workload even.yaml --depreciation 3y --tariff 0.2"
     return (
         Role(
             "npu.yaml",
             (*_box("npu.yaml", "dsp.yaml"), *_read("hailo-8l.yaml", "nvidia-l4.yaml")),
             (
-                "devices validate npu.yaml",
+                "inspect npu.yaml",
                 "devices show npu.yaml",
                 "devices show npu.yaml --json",
                 "devices query npu.yaml m.onnx",
                 "simulate m.onnx --platform npu.yaml",
                 "partition m.onnx --platform box.yaml",
-                "nodes m.onnx --platform npu.yaml",
+                "inspect --nodes m.onnx --platform npu.yaml",
                 "compare m.onnx --platform box.yaml --strategy heft",
                 "devices show npu.yaml --wide",
-                "lint m.onnx --platform box.yaml",
+                "inspect --lint m.onnx --platform box.yaml",
             ),
         ),
         Role(
             "link.yaml",
             _read("links/pcie3-x4.yaml", "links/shared-rk3588.yaml"),
-            ("devices validate link.yaml", "devices show link.yaml"),
+            ("inspect link.yaml", "devices show link.yaml"),
         ),
         Role(
             BOX,
@@ -148,13 +148,13 @@ def roles() -> tuple[Role, ...]:
                 ),
             ),
             (
-                "devices validate box.yaml",
+                "inspect box.yaml",
                 "devices show box.yaml",
                 "simulate m.onnx --platform box.yaml",
                 "compare m.onnx --platform box.yaml --strategy heft",
-                f"{simulate} --contention none --requests 3 --interval-ms 0.1",
+                f"{simulate} --contention none --requests 3 --interval 0.1ms",
                 "simulate m.onnx --platform box.yaml --strategy chain-dp --json",
-                "place --workload even.yaml --platform box.yaml",
+                "recommend --workload even.yaml --platform box.yaml",
                 "simulate m.onnx --platform box.yaml --pessimistic",
                 "run m.onnx --platform box.yaml --executor threads",
             ),
@@ -163,12 +163,11 @@ def roles() -> tuple[Role, ...]:
             "w.yaml",
             (WORKLOAD, EVEN),
             (
-                "workload validate w.yaml",
-                "workload show w.yaml",
-                "workload show w.yaml --json",
+                "inspect w.yaml",
+                "inspect w.yaml --json",
                 f"simulate {load}",
                 f"simulate {load} --deployment d.yaml --json",
-                f"place {load}",
+                f"recommend {load}",
                 f"{recommend} --max-devices 2 --objective devices --workload w.yaml",
             ),
         ),
@@ -176,7 +175,7 @@ def roles() -> tuple[Role, ...]:
             "d.yaml",
             (DEPLOYMENT, SCALED),
             (
-                "workload validate d.yaml",
+                "inspect d.yaml",
                 deployed,
                 f"{deployed} --json --report out.html",
             ),
@@ -208,8 +207,8 @@ def roles() -> tuple[Role, ...]:
             (
                 "simulate m.onnx --platform box.yaml --affinity pins.yaml",
                 "partition m.onnx --platform box.yaml --affinity pins.yaml",
-                "nodes m.onnx --platform box.yaml --strategy heft --affinity pins.yaml",
-                "lint m.onnx --platform box.yaml --affinity pins.yaml",
+                "inspect --nodes m.onnx --platform box.yaml --strategy heft --affinity pins.yaml",
+                "inspect --lint m.onnx --platform box.yaml --affinity pins.yaml",
             ),
         ),
     )

@@ -252,7 +252,7 @@ def test_functions_that_unfold_to_too_much_are_refused(
     bodies = str(tmp_path / "bodies.onnx")
     library = f"{tmp_path / 'ops.so'}={bodies}"
     given = {"model": (), "extension": (bodies,), "library": (library,)}[where]
-    with pytest.raises(hetsim.ModelError, match=says):
+    with pytest.raises(ModelError, match=says):
         hetsim.load_model(tmp_path / "model.onnx", extensions=given)
 
 
@@ -260,7 +260,7 @@ def test_functions_that_call_themselves_are_refused(tmp_path: Path) -> None:
     first, second = chain(2, 1)
     second.node[0].op_type, second.node[0].domain = "F0", "f"
     onnx.save(calling([first, second]), tmp_path / "model.onnx")
-    with pytest.raises(hetsim.ModelError, match=r"function 'F\d' calls itself"):
+    with pytest.raises(ModelError, match=r"function 'F\d' calls itself"):
         hetsim.load_model(tmp_path / "model.onnx")
 
 
@@ -338,7 +338,7 @@ def test_parts_of_sparse_constants_elsewhere_are_refused(
     (folder / "sub" / "link.bin").symlink_to(tmp_path / "w.bin")
     os.mkfifo(folder / "pipe")
     onnx.save(sparse_model(place, location), folder / "m.onnx")
-    with pytest.raises(hetsim.ModelError, match=r"lies outside the model's folder|is missing"):
+    with pytest.raises(ModelError, match=r"lies outside the model's folder|is missing"):
         hetsim.load_model(folder / "m.onnx")
 
 
@@ -351,5 +351,5 @@ def test_sparse_constants_of_more_than_a_model_holds_are_refused(tmp_path: Path)
     onnx.save(proto, tmp_path / "m.onnx")
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(2**42)  # takes no room
-    with pytest.raises(hetsim.ModelError, match="larger than 2 GiB together"):
+    with pytest.raises(ModelError, match="larger than 2 GiB together"):
         hetsim.load_model(tmp_path / "m.onnx")

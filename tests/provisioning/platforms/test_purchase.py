@@ -173,7 +173,7 @@ def test_the_answer_is_a_sentence_and_a_record() -> None:
         rate_per_s=20,
         catalog="jetson-orin-nano,raspberry-pi-5-cpu",
         time_limit_s=600,
-        draws=2,
+        samples=2,
     )
     best = found.require()
     assert found.purchase is not None
@@ -194,8 +194,8 @@ def test_the_answer_is_a_sentence_and_a_record() -> None:
         rate_per_s=20,
         catalog="jetson-orin-nano,raspberry-pi-5-cpu",
         time_limit_s=600,
-        draws=0,
-        lifetime_years=1,
+        samples=0,
+        depreciation_years=1,
     )
     assert dearer.require().cost > best.cost
 

@@ -1,14 +1,10 @@
-"""``hetsim strategies``: what ``--strategy`` and ``--method`` take."""
+"""``hetsim compare --strategies``: strategies and merge methods, with their options."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
-from hetsim.cli.options.common import common_options, json_option
 from hetsim.core.text import fields
 from hetsim.errors import UsageError, nearest
 
@@ -16,17 +12,13 @@ if TYPE_CHECKING:
     from hetsim.core.plugins import Entry
 
 
-@click.command(cls=Command)
-@click.argument("name", required=False)
-@json_option
-@common_options
-def strategies(name: str | None) -> None:
-    """List the strategies and the merge methods, or say all about the one called NAME."""
+def show_strategies(name: str) -> None:
+    """Print the strategies and the merge methods, or all about the one called `name`."""
     from hetsim.partitioning.methods.registry import methods
     from hetsim.placement.registry import strategies as known
 
     invocation = current()
-    if name is not None:
+    if name:
         _show_one((*known(), *methods()), name)
         return
     _tell_complaints()

@@ -1,0 +1,443 @@
+"""Platforms side by side: the best plan of one model on each, its interval, price and power."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hetsim.analysis.comparison import Comparison, Row, check_target, compare
+from hetsim.analysis.sureness import (
+    DRAWS,
+    MOST_DRAWS,
+    TIE,
+    Interval,
+    costs_over,
+    draw_together,
+    interval,
+)
+from hetsim.core import checks
+from hetsim.core.progress import each, part
+from hetsim.core.result import Result
+from hetsim.cost import DEFAULT_COST
+from hetsim.cost.kernels.as_floats import executed_dtype, mostly_integers
+from hetsim.errors import UsageError, all_refused, nearest
+from hetsim.graph.model import Model
+from hetsim.graph.work import graph_work
+from hetsim.hardware.catalog import load_catalog_platforms, load_platform
+from hetsim.hardware.files.prices_schema import offers_by_name, sum_of_parts
+from hetsim.hardware.price import Offer, Price
+from hetsim.hardware.spec import Platform, unnumbered
+from hetsim.hardware.variants import (
+    EVERY,
+    INT8,
+    can_execute,
+    has_runtime,
+    platform_by_runtime,
+    runtimes_of,
+    that_can,
+)
+from hetsim.placement.objective import Objective, check_objective
+from hetsim.problem.parts import Contention
+from hetsim.problem.problem import Problem
+
+STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
+    "latency": ("single", "hetero", "heft"),
+    "throughput": ("single", "multi", "hetero", "heft"),
+}
+"""Strategies that are tried on each platform where none is named: those that search nothing."""
+
+PLANNING = 0.9
+"""About the part of the time in which platforms are priced and planned for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformRow:
+    """The plan to take on one platform.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        Strategies on the platform, by the point estimates.
+    taken : Row or None
+        The row to take: the fastest device alone, unless a plan on several devices is at least 5 %
+        faster; see ``Verdict``. None where no strategy found a plan.
+    alone : bool
+        Whether it is one device of the catalog; where that is no CPU, its host is not counted.
+    precisions : mapping of str to str
+        By each device of the plan, the precision that it does most of the model's arithmetic in.
+    offers : tuple of Offer
+        At most one to buy and one to rent it; empty where no price is known.
+    busy_w : float or None
+        Watts of all its devices busy, within the platform's power limit; None where a device
+        states none.
+    integer_only : tuple of str
+        Devices that run no node of the model as it is given, and would in int8.
+    interval : Interval or None
+        80 % interval of the cost; None without samples.
+    fastest : float or None
+        Share of the samples in which no peer costs less; see ``PlatformComparison.peers``.
+    """
+
+    comparison: Comparison = field(repr=False)
+    taken: Row | None = field(repr=False)
+    alone: bool
+    precisions: Mapping[str, str]
+    offers: tuple[Offer, ...]
+    busy_w: float | None
+    integer_only: tuple[str, ...] = ()
+    interval: Interval | None = None
+    fastest: float | None = None
+
+    @property
+    def platform(self) -> Platform:
+        """The platform."""
+        found = self.comparison.problem.platform
+        assert found is not None
+        return found
+
+    @property
+    def name(self) -> str:
+        """Name of the platform."""
+        return self.platform.name
+
+    @property
+    def energy_j(self) -> float | None:
+        """Joules of one request of the plan; None where no power is stated."""
+        if self.taken is None or self.taken.timeline is None or self.busy_w is None:
+            return None
+        return self.taken.timeline.energy_j / len(self.taken.timeline.latencies_s)
+
+    @property
+    def cost_s(self) -> float | None:
+        """Seconds that the objective counts, by the point estimates; None without a plan."""
+        return None if self.taken is None else self.taken.cost_s
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices that the plan uses."""
+        return () if self.taken is None or self.taken.plan is None else self.taken.plan.devices_used
+
+    @property
+    def speedup(self) -> float | None:
+        """Speed-up over the best single device; None where none runs the whole model."""
+        return None if self.taken is None else self.taken.speedup_over_best_single
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no plan."""
+        if self.taken is not None:
+            return None
+        return next((row.reason for row in self.comparison.rows if row.reason), None)
+
+    def offer(self, *, rented: bool) -> Offer | None:
+        """Return the offer to rent it, or to buy it; None where no price is known."""
+        return next((one for one in self.offers if one.price.rented == rented), None)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlatformComparison(Result):
+    """Platforms by the cost of the best plan of one model, best first.
+
+    Attributes
+    ----------
+    model : Model
+    rows : tuple of PlatformRow
+        By cost; those without a plan last.
+    strategies : tuple of str
+        That were tried on each.
+    objective : "latency" or "throughput"
+    samples, seed : int
+        Monte Carlo samples that plans were simulated in; 0: none.
+    """
+
+    model: Model
+    rows: tuple[PlatformRow, ...]
+    strategies: tuple[str, ...]
+    objective: Objective = "latency"
+    samples: int = 0
+    seed: int = 0
+
+    @property
+    def feasible(self) -> tuple[PlatformRow, ...]:
+        """Rows with a plan."""
+        return tuple(row for row in self.rows if row.taken is not None)
+
+    @property
+    def peers(self) -> tuple[PlatformRow, ...]:
+        """Feasible rows that are compared for the fastest.
+
+        Boards and machines, where there are several; else all, devices alone among them.
+        """
+        return _peers(self.feasible)
+
+    @property
+    def best(self) -> PlatformRow | None:
+        """Fastest of the peers."""
+        return next(iter(self.peers), None)
+
+    def cheapest(self, *, rented: bool, within: float | None = None) -> PlatformRow | None:
+        """Return the peer with the lowest price, by the hour or of purchase.
+
+        `within`: of those that cost at most this share more than the best.
+        """
+        best = self.best
+        if best is None or best.cost_s is None:
+            return None
+        most_s = np.inf if within is None else best.cost_s * (1.0 + within)
+        priced = [
+            (amount, row.cost_s, row)
+            for row in self.peers
+            if row.cost_s is not None
+            and row.cost_s <= most_s
+            and (offer := row.offer(rented=rented)) is not None
+            and (amount := offer.usd_per_hour if rented else offer.usd) is not None
+        ]
+        return min(priced, key=lambda one: one[:2])[2] if priced else None
+
+    def require(self, target_s: float | None = None) -> PlatformRow:
+        """Return the best row, which has a plan and costs at most `target_s`.
+
+        Raises
+        ------
+        Infeasible
+            Where no platform runs the model: UnsupportedNode or OutOfMemory where that is why all
+            do not.
+        ObjectiveMissed
+            Where the best costs more.
+        """
+        best = self.best
+        if best is None or best.cost_s is None:
+            refusals = [
+                row.refusal
+                for one in self.rows
+                for row in one.comparison.rows
+                if row.refusal is not None
+            ]
+            what = f"none of {len(self.rows)} platforms runs {self.model.name}"
+            raise all_refused(what, refusals, hint="the table says why, platform by platform")
+        if target_s is not None:
+            check_target(self.objective, best.cost_s, target_s, f"platform '{best.name}'")
+        return best
+
+
+def _peers(feasible: Sequence[PlatformRow]) -> tuple[PlatformRow, ...]:
+    whole = tuple(row for row in feasible if not row.alone)
+    return whole if len(whole) > 1 else tuple(feasible)
+
+
+@checks.takes(
+    model=checks.instance("hetsim.graph.model:Model"),
+    strategies=checks.sequence(checks.text),
+    objective=checks.text,
+    execute=checks.mapping(checks.text, checks.text),
+    runtime=checks.mapping(checks.text, checks.text),
+    samples=checks.whole(0, MOST_DRAWS),
+    seed=checks.whole(0),
+    cost=checks.text,
+    contention=checks.text,
+    pessimistic=checks.flag,
+)
+def compare_platforms(
+    model: Model,
+    platforms: Sequence[Platform | str | os.PathLike[str]] | None = None,
+    strategies: Sequence[str] | None = None,
+    *,
+    objective: Objective = "latency",
+    execute: Mapping[str, str] | None = None,
+    runtime: Mapping[str, str] | None = None,
+    samples: int = DRAWS,
+    seed: int = 0,
+    cost: str = DEFAULT_COST,
+    contention: Contention = "fifo",
+    pessimistic: bool = False,
+) -> PlatformComparison:
+    """Plan `model` for each platform, and compare the platforms.
+
+    Parameters
+    ----------
+    model : Model
+    platforms : sequence of Platform, str or path, optional
+        Catalog names or YAML files. Absent: all platforms of the catalog, and each of its devices
+        that belongs to none, alone.
+    strategies : sequence of str, optional
+        As ``compare`` takes them. Absent: STRATEGIES of the objective. On one device alone only
+        that device is planned for.
+    objective : "latency" or "throughput"
+    execute, runtime : mapping of str to str, optional
+        Precisions and runtimes by device, as ``Problem.of`` and ``load_platform`` take them;
+        ``"*"``: every device that can. Platforms without such a device are as they are.
+    samples, seed : int
+        Monte Carlo samples of the cost-model error that each plan is simulated in, with common
+        random numbers: what two platforms share is off by the same in both. 0: none.
+    cost, contention, pessimistic
+        As ``Problem.of`` takes them.
+
+    Raises
+    ------
+    UsageError
+        For an unknown strategy or cost model, no platform at all, and a precision or a runtime
+        that no device of any platform has.
+    PlatformError
+        For a platform that does not exist, or is described wrongly.
+    UnboundDimension
+        For a model with open dimensions.
+
+    Complexity: one ``Problem.of`` and one ``compare`` a platform.
+    """
+    check_objective(objective)
+    asked = load_catalog_platforms() if platforms is None else tuple(map(_loaded, platforms))
+    if not asked:
+        raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
+    names = tuple(dict.fromkeys(STRATEGIES[objective] if strategies is None else strategies))
+    for name in names:
+        if ":" in name:
+            raise UsageError(
+                f"strategy '{name}' names devices of one platform",
+                hint=f"name one platform, or write {name.partition(':')[0]}",
+            )
+    execute, runtime = execute or {}, runtime or {}
+    _check_that_some_can(asked, execute, runtime)
+    rows: list[PlatformRow] = []
+    with part(0.0, PLANNING):
+        for platform in each(asked, lambda platform: platform.name):
+            chosen = that_can(platform, runtime, has_runtime)
+            problem = Problem.of(
+                model,
+                platform_by_runtime(platform, chosen) if chosen else platform,
+                contention=contention,
+                execute=that_can(platform, execute, can_execute),
+                cost=cost,
+                pessimistic=pessimistic,
+            )
+            lone = len(problem.devices) == 1
+            found = compare(
+                problem,
+                ("single",) if lone else names,
+                objective=objective,
+                samples=0,
+                bounded=False,
+            )
+            rows.append(_row(found))
+    with part(PLANNING, 1.0, f"{samples} samples"):
+        rows = _sampled(rows, objective, 0 if pessimistic else samples, seed)
+    rows.sort(key=lambda row: np.inf if row.cost_s is None else row.cost_s)
+    drawn = samples if any(row.interval is not None for row in rows) else 0
+    return PlatformComparison(model, tuple(rows), names, objective, drawn, seed)
+
+
+def _loaded(given: Platform | str | os.PathLike[str]) -> Platform:
+    return given if isinstance(given, Platform) else load_platform(given)
+
+
+def _check_that_some_can(
+    platforms: Sequence[Platform], execute: Mapping[str, str], runtime: Mapping[str, str]
+) -> None:
+    """Raise UsageError for a device, precision or runtime that no platform has."""
+    specs = [(name, spec) for one in platforms for name, spec in one.devices.items()]
+    known = sorted({each for name, _ in specs for each in (name, unnumbered(name))})
+    for asked, can, what, words in (
+        (execute, can_execute, "can execute in", {w for _, one in specs for w in one.flops_per_s}),
+        (runtime, has_runtime, "has figures by", {w for _, one in specs for w in runtimes_of(one)}),
+    ):
+        for name, word in asked.items():
+            if name != EVERY and name not in known:
+                raise UsageError(
+                    f"no device '{name}' on any of {len(platforms)} platforms",
+                    hint=nearest(name, known),
+                )
+            if not any(that_can(one, {name: word}, can) for one in platforms):
+                which = "device" if name == EVERY else f"device '{name}'"
+                raise UsageError(
+                    f"no {which} of {len(platforms)} platforms {what} '{word}'",
+                    hint=nearest(word, sorted(words)),
+                )
+
+
+def _row(found: Comparison) -> PlatformRow:
+    problem, take = found.problem, found.verdict.take
+    platform, model = problem.platform, problem.model
+    assert platform is not None
+    assert model is not None
+    taken = next((row for row in found.rows if take and row.strategy == take.strategy), None)
+    specs = platform.devices
+    works = graph_work(model.graph)
+    precisions = {
+        name: INT8
+        if specs[name].executes == INT8 or mostly_integers(model.graph, specs[name])
+        else executed_dtype(
+            specs[name], [works[v] for v in np.flatnonzero(problem.runnable[:, p]).tolist()]
+        )
+        for p, name in enumerate(problem.devices)
+        if taken is not None and taken.plan is not None and name in taken.plan.devices_used
+    }
+    watts = [spec.busy_w for spec in specs.values()]
+    return PlatformRow(
+        found,
+        taken,
+        alone=next(iter(specs.values())).name == platform.name,
+        precisions=precisions,
+        offers=_offers(platform),
+        busy_w=min(sum(watts), platform.power_w or np.inf) if all(watts) else None,
+        integer_only=tuple(
+            name
+            for p, (name, spec) in enumerate(specs.items())
+            if spec.executes is None
+            and can_execute(spec, INT8)
+            and not problem.runnable[:, p].any()
+        ),
+    )
+
+
+def _offers(platform: Platform) -> tuple[Offer, ...]:
+    """At most one offer to buy and one to rent it.
+
+    First what the catalog lists or its file states, then the sum of its devices' prices.
+    """
+    known = list(offers_by_name().get(platform.name, ())) * (platform.source == platform.name)
+    if platform.price is not None:
+        known.append(_stated(platform.name, platform.name, platform.price))
+    parts = [
+        [] if spec.price is None else [_stated(spec.name, spec.full_name, spec.price)]
+        for spec in platform.devices.values()
+    ]
+    known += parts[0] if len(parts) == 1 else filter(None, [sum_of_parts(platform.name, parts)])
+    bought = [one for one in known if one.usd is not None][:1]
+    rented = sorted((one.usd_per_hour, at) for at, one in enumerate(known) if one.usd_per_hour)
+    return (*bought, *(known[at] for _, at in rented[:1]))
+
+
+def _stated(name: str, what: str, price: Price) -> Offer:
+    return Offer(
+        name, (), what, price.of, "list", "no", price.source, price.usd, price.usd_per_hour
+    )
+
+
+def _sampled(
+    rows: Sequence[PlatformRow], objective: Objective, samples: int, seed: int
+) -> list[PlatformRow]:
+    """Rows with their 80 % intervals, and how often each is the fastest of its peers."""
+    sure = [row for row in rows if row.taken is not None and not row.comparison.problem.certain]
+    if not samples or not sure:
+        return list(rows)
+    drawn = draw_together([row.comparison.problem for row in sure], samples, seed)
+    costs = {}
+    for row, draws in zip(each(sure, lambda row: row.name), drawn, strict=True):
+        assert row.taken is not None
+        assert row.taken.plan is not None
+        costs[id(row)] = costs_over(row.taken.plan, draws, objective)
+    peers = _peers([row for row in rows if row.taken is not None])
+    every = {
+        id(row): costs.get(id(row), np.full(samples, row.cost_s, dtype=np.float64)) for row in peers
+    }
+    least = np.min(list(every.values()), axis=0) * (1 + TIE)
+    return [
+        replace(
+            row,
+            interval=interval(costs[id(row)]) if id(row) in costs else None,
+            fastest=float((every[id(row)] <= least).mean()) if id(row) in every else None,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,332 @@
+"""Platforms side by side: which is fastest for a model, its interval, price and power."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hetsim.analysis.platforms import PlatformComparison, PlatformRow
+from hetsim.core.text import Record, fields, plain
+from hetsim.core.units import format_seconds, significant, three_digits
+from hetsim.hardware.price import Offer
+from hetsim.problem.record import weakest_of
+from hetsim.reporting.tables.comparison import interval_record, plan_name
+from hetsim.reporting.tables.question import shape_rows, unpriced_rows
+from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, table
+from hetsim.reporting.words.like_devices import folded
+from hetsim.reporting.words.text import (
+    ABSENT,
+    count,
+    ends,
+    joules,
+    more_text,
+    percent,
+    ratio,
+    time_text,
+)
+
+NEAR = 0.1
+"""Share above the fastest within which the cheapest is named."""
+
+ALONE_SHOWN = 10
+"""Devices alone that are listed beside platforms; `wide` lists all."""
+
+LEAST = 0.1
+"""Number down to which the lower end of an interval is told in the unit of the upper one."""
+
+NAMED = 3
+"""Platforms that a sentence names."""
+
+
+def platforms_report(found: PlatformComparison, *, wide: bool = False) -> RenderableType:
+    """Return the verdict, platforms and devices alone best first, what fails, and what was asked.
+
+    `wide` lists all devices alone, and adds strategy, energy and the least certain figure.
+    """
+    whole = [row for row in found.feasible if not row.alone]
+    lone = [row for row in found.feasible if row.alone]
+    shown = lone if wide or not whole else lone[:ALONE_SHOWN]
+    left = lone[len(shown) :]
+    more = ""
+    if left:
+        slowest = time_text(left[-1].cost_s)
+        more = f"{count(len(left), 'slower device')} up to {slowest}: add --wide to list all."
+    return stack(
+        bold(platforms_verdict(found)),
+        _table(found, "board or machine", whole, wide=wide) if whole else None,
+        _table(found, "device alone", shown, wide=wide) if shown else None,
+        [Text(more)] if more else None,
+        [
+            Text.assemble((f"{plain(', '.join(names))}: ", "bold"), plain(reason))
+            for reason, names in _refused(found).items()
+        ],
+        pairs(_header(found)),
+    )
+
+
+def platforms_verdict(found: PlatformComparison) -> str:
+    """Return which platform is fastest, how sure that is, and which is cheapest."""
+    best = found.best
+    if best is None:
+        return f"None of {count(len(found.rows), 'platform')} runs the model."
+    kinds = {row.alone for row in found.peers}
+    among = [row for row in found.rows if row.alone in kinds]
+    which = "platforms"
+    if len(kinds) == 1:
+        which = "devices alone" if best.alone else "boards and machines"
+    first = f"Of {len(among)} {which}, {best.name} is fastest: "
+    if len(among) == 1:
+        first = f"{best.name}: "
+    told = [f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}."]
+    if len(found.peers) > 1 and best.fastest is not None:
+        told.append(
+            f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
+            f"{percent(best.fastest)}."
+        )
+    told += _cheapest(found)
+    if best.alone:
+        told.append("Hosts and links of devices alone are not counted.")
+    faster = [row for row in found.feasible if row.alone not in kinds
+              and (row.cost_s or 0.0) < (best.cost_s or 0.0)]  # fmt: skip
+    if faster:
+        first = f"{faster[0].name} ({_cost(found, faster[0])})"
+        told.append(
+            f"Faster as a device alone, host and links not counted: "
+            f"{more_text(first, len(faster) - 1)}."
+        )
+    return plain(" ".join(told))
+
+
+def _cheapest(found: PlatformComparison) -> list[str]:
+    """A sentence on the cheapest peers, near the best and of all, to buy and to rent."""
+    parts: list[str] = []
+    known = ""
+    for rented, do in ((False, "buy"), (True, "rent")):
+        least = found.cheapest(rented=rented)
+        near = found.cheapest(rented=rented, within=NEAR)
+        for row, how in ((near, f" within {percent(NEAR)} of it"), (least, "")):
+            if row is not None and (row is least) == (not how):
+                price = price_text(row.offer(rented=rented))
+                parts.append(f"to {do}{how}, {row.name} ({price}, {_cost(found, row)})")
+    if any(not row.offers for row in found.peers):
+        known = " with a known price"
+    return [f"Cheapest{known}: {'; '.join(parts)}."] if parts else []
+
+
+def _cost(found: PlatformComparison, row: PlatformRow) -> str:
+    each = " a request" if found.objective == "throughput" else ""
+    return f"{time_text(row.cost_s)}{each}"
+
+
+def _within(row: PlatformRow) -> str:
+    return "" if row.interval is None else f" (80 %: {_interval(row)})"
+
+
+def _interval(row: PlatformRow) -> str:
+    """Both ends in one unit, where the lower one has two digits in it."""
+    if row.interval is None:
+        return ABSENT
+    low, high = format_seconds(row.interval.low), format_seconds(row.interval.high)
+    number, _, unit = high.partition(" ")
+    if row.interval.high and row.interval.low / row.interval.high * float(number) >= LEAST:
+        low = f"{three_digits(row.interval.low / row.interval.high * float(number))} {unit}"
+    return ends(low, high)
+
+
+def _used(row: PlatformRow) -> str:
+    """Devices of a plan in a sentence: ``npu alone in float16``, ``cpu and npu with heft``."""
+    assert row.taken is not None
+    used = [f"{name} in {kind}" for kind, name in _by_precision(row)]
+    if len(row.devices) == 1:
+        name, _, kind = used[0].partition(" in ")
+        return f"{name} alone in {kind}"
+    text = f"{' and '.join(used)} with {row.taken.strategy}"
+    if row.speedup is None:
+        return f"{text}; no device runs the whole model"
+    return f"{text}, {ratio(row.speedup)} as fast as {row.comparison.best_single} alone"
+
+
+def _by_precision(row: PlatformRow) -> list[tuple[str, str]]:
+    """Precisions, each with the devices of the plan that compute in it."""
+    found: dict[str, list[str]] = {}
+    for name, kind in row.precisions.items():
+        found.setdefault(kind, []).append(name)
+    return [(kind, ", ".join(folded(names))) for kind, names in found.items()]
+
+
+def price_text(offer: Offer | None) -> str:
+    """Return ``$249``, ``$0.53/h``, or ``$2,198+`` of its devices; a dash without an offer."""
+    if offer is None:
+        return ABSENT
+    if offer.usd_per_hour is not None:
+        return f"${offer.usd_per_hour:.3g}/h"
+    return f"${offer.usd or 0.0:,.0f}{'+' * (offer.kind == 'parts')}"
+
+
+def watts_text(watts: float) -> str:
+    """Return watts with three significant digits."""
+    return f"{significant(watts, 3):,.6g}"
+
+
+def _table(
+    found: PlatformComparison, what: str, rows: Sequence[PlatformRow], *, wide: bool
+) -> Table:
+    sampled = any(row.interval is not None for row in rows)
+    peers = {id(row) for row in found.peers}
+    ranked = sampled and len(peers) > 1 and any(id(row) in peers for row in rows)
+    several = any(len(row.platform.devices) > 1 for row in rows)
+    throughput = found.objective == "throughput"
+    headings = (
+        f"|{what}",
+        "#time a\nrequest" if throughput else "#latency",
+        *(["#80 % of\nsamples"] if sampled else []),
+        *(["#wins,\n%"] if ranked else []),
+        Heading("runs on", 11),
+        *([Heading("best\nsingle", 7)] if several else []),
+        "#price",
+        "#busy\nW",
+        *(["strategy", "#energy a\nrequest", "least certain\nfigure"] if wide else []),
+    )
+
+    def cells(row: PlatformRow) -> Iterable[Cell]:
+        assert row.taken is not None
+        yield row.name
+        yield time_text(row.cost_s)
+        if sampled:
+            yield _interval(row)
+        if ranked:
+            yield percent(row.fastest).removesuffix(" %")
+        yield [f"{names} {kind}" for kind, names in _by_precision(row)]
+        if several:
+            yield _single(row)
+        yield [price_text(one) for one in row.offers] or ABSENT
+        yield ABSENT if row.busy_w is None else watts_text(row.busy_w)
+        if wide:
+            yield plan_name(row.taken.strategy)
+            yield joules(row.energy_j) if row.energy_j else ABSENT
+            yield weakest_of(row.comparison.problem.evidence, row.comparison.problem.link_evidence)
+
+    return table(headings, map(cells, rows), style=lambda at: "" if at else "green")
+
+
+def _single(row: PlatformRow) -> list[str]:
+    """The best single device; where the plan is another, its time and the speed-up over it."""
+    single = row.comparison.best_single
+    if single is None:
+        return [ABSENT]
+    if row.devices == (single,):
+        return [single]
+    return [single, format_seconds(row.comparison.single_s[single]), ratio(row.speedup)]
+
+
+def _refused(found: PlatformComparison) -> dict[str, list[str]]:
+    """Platforms without a plan by the reason for it."""
+    refused: dict[str, list[str]] = {}
+    for row in found.rows:
+        if row.taken is None:
+            refused.setdefault(f"cannot run the model: {row.reason}", []).append(row.name)
+    return refused
+
+
+def _header(found: PlatformComparison) -> list[tuple[str, str]]:
+    model, rows = found.model, found.rows
+    bound = "".join(f", {name}={size}" for name, size in sorted(model.dims.items()))
+    lines = [("model", f"{model.name} ({model.source}), "
+              f"{count(len(model.graph.nodes), 'node')}{bound}"), *shape_rows(model)]  # fmt: skip
+    searched = "" if "auto" in found.strategies else "; --strategy auto searches longer"
+    lines.append(("tried", f"{', '.join(found.strategies)}{searched}"))
+    if any(row.alone for row in rows):
+        lines.append(("alone", "a device by itself: host and links are not counted"))
+    if len(found.peers) > 1 and any(row.fastest is not None for row in rows):
+        lines.append(("wins", f"share of {found.samples} Monte Carlo samples in which none of "
+                      f"the {len(found.peers)} is faster"))  # fmt: skip
+    as_if = _named(
+        f"{row.name} ({', '.join(dict.fromkeys(executed.values()))})"
+        for row in rows
+        if (executed := row.comparison.problem.executed)
+    )
+    if as_if:
+        lines.append(("as if", f"priced in another precision than the model's: {as_if}"))
+    lines += _hints(found)
+    unknown = sum(not row.offers for row in rows)
+    told = ["US dollars, to buy or an hour of rent (/h)"]
+    if any(offer.kind == "parts" for row in rows for offer in row.offers):
+        told.append("+: the sum of its devices' prices")
+    if unknown:
+        told.append(f"no price is known of {unknown} of {len(rows)}")
+    lines.append(("price", "; ".join(told)))
+    lines.append(("busy W", "power of all devices busy, by their datasheets, within the limit of "
+                  "the board"))  # fmt: skip
+    if rows:
+        lines += unpriced_rows(rows[0].comparison.problem)
+    return [(label, plain(text)) for label, text in lines]
+
+
+def _hints(found: PlatformComparison) -> list[tuple[str, str]]:
+    """Lines on devices that take nothing of the model as given, and would in int8."""
+    by_device: dict[str, list[str]] = {}
+    for row in found.rows:
+        for name in row.integer_only:
+            by_device.setdefault(name, []).append(row.name)
+    return [
+        ("int8", f"{name} of {_named(rows)} takes int8 only: add --execute {name}=int8")
+        for name, rows in by_device.items()
+    ]
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = list(names)
+    return more_text(", ".join(listed[:NAMED]), len(listed) - NAMED)
+
+
+def platforms_record(found: PlatformComparison) -> Record:
+    """Return the comparison as a record: rows best first, then those without a plan."""
+    best = found.best
+    return {
+        "schema": "hetsim-platforms/1",
+        "model": fields(found.model, "name source sha256 canonical dims shapes"),
+        **fields(found, "objective strategies samples seed"),
+        "verdict": {
+            "say": platforms_verdict(found),
+            "fastest": None if best is None else best.name,
+            "cheapest": {
+                key: None if row is None else row.name
+                for key, row in (
+                    ("to_buy", found.cheapest(rented=False)),
+                    ("to_rent", found.cheapest(rented=True)),
+                    ("to_buy_near", found.cheapest(rented=False, within=NEAR)),
+                    ("to_rent_near", found.cheapest(rented=True, within=NEAR)),
+                )
+            },
+        },
+        "rows": [_row_record(row) for row in found.rows],
+    }
+
+
+def _row_record(row: PlatformRow) -> Record:
+    problem, taken = row.comparison.problem, row.taken
+    figures: Mapping[str, object] = {
+        "latency_s": None if taken is None else taken.latency_s,
+        "cost_s": row.cost_s,
+        "interval_s": interval_record(row.interval),
+        "fastest_share": row.fastest,
+        "strategy": None if taken is None else taken.strategy,
+    }
+    return {
+        **fields(row, "name alone"),
+        "feasible": taken is not None,
+        "reason": row.reason,
+        **figures,
+        **fields(row, "devices precisions"),
+        "best_single": row.comparison.best_single,
+        "best_single_s": row.comparison.single_s.get(row.comparison.best_single or ""),
+        "speedup_over_best_single": row.speedup,
+        "offers": [fields(offer) for offer in row.offers],
+        **fields(row, "busy_w energy_j integer_only"),
+        "weakest": weakest_of(problem.evidence, problem.link_evidence),
+        "platform": fields(row.platform, "source sha256 runtime"),
+        "execute": problem.executed,
+    }

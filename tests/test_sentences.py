@@ -1,0 +1,23 @@
+"""Sentences that users read hold no words in a sense of hetsim's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from sentences import ROOT, complaints, listed
+
+UNREAD = {"analysis", "cli", "provisioning", "reporting"}
+UNREAD |= {"errors", "core", "graph", "hardware", "device", "partitioning", "problem", "placement"}
+UNREAD |= {"cost", "simulation", "workload", "statistics", "execution", "sweeping"}
+ROOMS = {path.name.removesuffix(".py") for path in (ROOT / "hetsim").iterdir()} - UNREAD
+
+
+def test_texts_of_every_kind_are_listed() -> None:
+    found = {(one.kind, one.text) for one in listed([])}
+    assert ("error", "there is no executor '{}'") in found
+    assert {kind for kind, _ in found} >= {"error", "hint", "help", "output", "page", "warning"}
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_no_private_words(room: str) -> None:
+    assert not list(complaints([room]))
