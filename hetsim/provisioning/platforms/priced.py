@@ -227,7 +227,11 @@ def _every() -> PricedCatalog:
     host = _host(listed)
     cheapest: dict[tuple[str, bool], Offer] = {}
     parts = [one for name in platforms for one in offers(name) if one.kind == "parts"]
+    # A rented machine that the catalog has as a platform is that platform.
+    whole = {one.machine for one in listed if one.name in platforms}
     for one in (*listed, *parts):
+        if one.machine is not None and one.machine in whole and one.name not in platforms:
+            continue
         key = (one.name, one.usd is None)
         if key not in cheapest or _amount(one) < _amount(cheapest[key]):
             cheapest[key] = one
@@ -236,6 +240,8 @@ def _every() -> PricedCatalog:
     for one in cheapest.values():
         entry, way = _entry(one, platforms, host)
         if entry is not None:
+            if entry.name in had:
+                entry = replace(entry, name=f"{entry.name}-{one.name}")
             kinds.append(entry)
             had[entry.name] = way
     there = {way.offer.name for way in had.values()}

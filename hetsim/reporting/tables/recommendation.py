@@ -116,7 +116,8 @@ def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> 
     best = found.best
     rows: list[tuple[str, str]] = []
     if best is not None:
-        rows += [("served", served_text(one)) for one in best.service.resolved]
+        told = served_text if wide else _served
+        rows += [("served", told(one)) for one in best.service.resolved]
     doubt = found.doubt
     if doubt is not None:
         rows.append(
@@ -126,7 +127,7 @@ def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> 
                 f"every objective in {percent(doubt.meets)}.",
             )
         )
-    if best is not None:
+    if best is not None and wide:
         rows += [("figures", text) for text in _figures(best.service.resolved)]
     rows.append(("simulated", _tried(found.policies, wide=wide)))
     rows += [("prices", text) for text in price_texts(bought)]
@@ -136,6 +137,23 @@ def _purchase_report(found: Recommendation, bought: Purchase, *, wide: bool) -> 
         _reasons(found, bought),
         pairs(rows),
     )
+
+
+def _served(one: Resolved) -> str:
+    """A deployment in short: instances by their sorts of devices, batches and routing."""
+    each: dict[str, int] = {}
+    for entry, plans in zip(one.served.instances, one.plans, strict=True):
+        names = [name.rpartition(".")[0] or name for name in plans[0][0].devices_used]
+        split = "" if len(names) == 1 else f", split by {plans[0][0].strategy}"
+        sort = f"{' + '.join(map(plain, names))}{split}"
+        each[sort] = each.get(sort, 0) + entry.count
+    text = "; ".join(f"{many} x {sort}" for sort, many in each.items())
+    batching = one.served.dynamic_batching
+    if batching is not None:
+        text += f"; batch size up to {batching.max_batch_size}"
+    if sum(each.values()) > 1:
+        text += f"; requests routed by {one.served.routing.replace('_', ' ')}"
+    return text
 
 
 def _choices(bought: Purchase) -> Table:
@@ -163,9 +181,12 @@ _STANDINGS: Mapping[str, str] = {
     "weak": "the {least} or more that the rate takes cost no less than the answer",
     "misses": "it misses in simulation with every count that costs less than the answer",
     "dearer": "one costs no less than the answer",
-    "open": "the time limit was over before it was priced",
+    "open": "the time limit ended before it was priced",
 }
 """Why a kind alone is not the answer, with the figures of the closest one."""
+
+_HOW = {"misses": "simulated", "open": "open"}
+"""How that is known, where it is not proved."""
 
 
 def _reasons(found: Recommendation, bought: Purchase) -> Table:
@@ -188,7 +209,7 @@ def _reasons(found: Recommendation, bought: Purchase) -> Table:
             names = ", ".join(one.kind for one in mine[:MOST_KINDS])
             if len(mine) > MOST_KINDS:
                 names += f" and {len(mine) - MOST_KINDS} more"
-            rows.append((plain(names), why, "open" if standing == "open" else ""))
+            rows.append((plain(names), why, _HOW.get(standing, "proved")))
     if bought.proved:
         what = f"{big(bought.proved)} cheaper {_mixes(bought.proved)}"
         rows.append((what, "the devices sustain less than the rate within the limit", "proved"))

@@ -161,9 +161,9 @@ def test_every_kind_of_the_priced_catalog_has_a_dated_offer() -> None:
     few = priced_catalog(["jetson-orin-nano"])
     assert {had.offer.name for had in few.had.values()} == {"jetson-orin-nano"}
     assert machine_name("AWS g4dn.xlarge, us-east-1, on demand") == "aws-g4dn.xlarge"
-    with pytest.raises(hetsim.UsageError, match="no price in the catalog"):
+    with pytest.raises(hetsim.errors.UsageError, match="no price in the catalog"):
         priced_catalog([found.unpriced[0]])
-    with pytest.raises(hetsim.UsageError, match="no hardware or machine 'jetson-orin-nan'"):
+    with pytest.raises(hetsim.errors.UsageError, match="no hardware or machine 'jetson-orin-nan'"):
         priced_catalog(["jetson-orin-nan"])
 
 
@@ -201,10 +201,10 @@ def test_the_answer_is_a_sentence_and_a_record() -> None:
 
 
 def test_one_model_wants_a_rate_and_no_workload() -> None:
-    with pytest.raises(hetsim.UsageError, match="no rate"):
+    with pytest.raises(hetsim.errors.UsageError, match="no rate"):
         hetsim.recommend(model="zoo:resnet18")
-    with pytest.raises(hetsim.UsageError, match="a workload or a model"):
+    with pytest.raises(hetsim.errors.UsageError, match="a workload or a model"):
         hetsim.recommend()
     stream = hetsim.Stream("all", "zoo:resnet18", Poisson(1.0), slos=(Slo(0.5, 1.0),))
-    with pytest.raises(hetsim.UsageError, match="goes with a catalog"):
+    with pytest.raises(hetsim.errors.UsageError, match="goes with a catalog"):
         hetsim.recommend(hetsim.Workload((stream,), requests=10))

@@ -163,7 +163,7 @@ def test_nothing_is_recommended_that_does_not_meet(folder: Path, catalog: Catalo
 
 
 def test_a_price_is_asked_for_by_name(folder: Path, workload: hetsim.Workload) -> None:
-    with pytest.raises(hetsim.errors.UsageError, match="what rock-5b, rb3-gen-2 costs"):
+    with pytest.raises(hetsim.errors.UsageError, match="what rb3-gen-2 costs"):
         hetsim.recommend(workload, "rock-5b,rb3-gen-2")
     with pytest.raises(hetsim.errors.UsageError, match="for how many years rb3-gen-2"):
         hetsim.recommend(
@@ -276,7 +276,7 @@ def test_what_is_recommended_without_any_device_survives(tmp_path: Path) -> None
     why = tmp_path / "why.json"
     done = CliRunner().invoke(main, f"{words} --certificate {why} --out {tmp_path / 'o'}".split())
     assert done.exit_code == 0, done.stderr
-    assert "worst without 1 of node.0-1 meets" in " ".join(done.stdout.split())
+    assert "worst case without 1 of node.0-1" in " ".join(done.stdout.split())
     record = json.loads((tmp_path / "o" / "result.json").read_text())
     assert record["answer"]["counts"] == {"node": 2}
     assert record["answer"]["survived"]["answer"] == "meets"
