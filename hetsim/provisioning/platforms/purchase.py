@@ -273,21 +273,26 @@ class Market:
             else:
                 self.say(place / len(order), kinds[k].name)
                 self._look_at(k, self.best_cost)
+        # Beside the answer: the next best, and the cheapest of the other sort.
+        second = self.second
+        self._beside(order, inf if second is None else self.question.cost(second))
         for rents in (False, True):
-            # The cheapest of the other sort, beside the answer.
-            least = inf
             mine = [k for k in order if self._rents(k) == rents]
-            if any(self.singles[k].standing == "meets" for k in mine):
+            if all(self.singles[k].standing != "meets" for k in mine):
+                self._beside(mine, inf)
+
+    def _beside(self, order: Sequence[int], least: float) -> None:
+        """Look at kinds that are dearer than the answer, for one that costs less than `least`."""
+        kinds = self.question.kinds
+        for k in order:
+            if self.singles[k].standing != "dearer" or kinds[k].cost >= least:
                 continue
-            for k in mine:
-                if self.singles[k].standing != "dearer" or kinds[k].cost >= least:
-                    continue
-                if self.over(OF_OTHERS):
-                    break
-                self.say(1.0, kinds[k].name)
-                self._look_at(k, least)
-                if (copies := self.singles[k].copies) is not None:
-                    least = min(least, copies * kinds[k].cost)
+            if self.over(OF_OTHERS):
+                break
+            self.say(1.0, kinds[k].name)
+            self._look_at(k, least)
+            if (copies := self.singles[k].copies) is not None:
+                least = min(least, copies * kinds[k].cost)
 
     def _rents(self, k: int) -> bool:
         price = self.question.kinds[k].price

@@ -179,7 +179,7 @@ _STANDINGS: Mapping[str, str] = {
     "slow": "one request alone takes longer than the limit: at least {figure}",
     "many": "it takes at least {least} of them, more than --max-devices",
     "weak": "the {least} or more that the rate takes cost no less than the answer",
-    "misses": "it misses in simulation with every count that costs less than the answer",
+    "misses": "it misses in simulation with each count that was played",
     "dearer": "one costs no less than the answer",
     "open": "the time limit ended before it was priced",
 }

@@ -123,14 +123,15 @@ def test_nothing_cheaper_meets(kinds: list[tuple[int, float, float]], rate: floa
         assert search.play(answer.counts).answer != "misses"
 
 
-def test_kinds_that_are_dearer_by_themselves_are_not_priced() -> None:
-    draft = question_at(20.0, [(1, 10.0, 1.0), (2, 60.0, 1.0), (30, 5.0, 1.0)])
+def test_kinds_that_are_dearer_than_the_next_best_are_not_priced() -> None:
+    draft = question_at(20.0, [(1, 10.0, 1.0), (2, 10.0, 1.0), (30, 5.0, 1.0)])
     stream = hetsim.Stream("model", "none.onnx", Poisson(20.0), slos=(Slo(0.95, 0.05),))
     workload = hetsim.Workload((stream,), requests=BUDGET)
     market = Market(draft, workload, BUDGET, 0.0, float("inf"))  # type: ignore[arg-type]
     market.alone()
-    assert [market.singles[k].standing for k in range(3)] == ["meets", "dearer", "dearer"]
-    assert draft.known == {0}
+    # The second is priced as the next best.
+    assert [market.singles[k].standing for k in range(3)] == ["meets", "meets", "dearer"]
+    assert draft.known == {0, 1}
     found, complete, _ = market.mixes()
     assert complete
     assert found.answer is not None
