@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     examples=(
         ("hetsim compare zoo:resnet50",
          "Which board or machine is fastest, and what does each cost?"),
-        ("hetsim compare zoo:resnet50 --platform rock-5b,jetson-orin-nano --execute int8",
+        ("hetsim compare zoo:resnet50 --platform rock-5b,jetson-orin-nx --execute int8",
          "Which of two boards is faster in int8?"),
         ("hetsim compare zoo:inception_v1 --platform rock-5b",
          "Which strategy is fastest on one board, and does splitting the model pay?"),
