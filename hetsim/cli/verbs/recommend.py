@@ -459,6 +459,6 @@ def _buy(
             asked=settings(),
             max_devices=max_devices or MAX_DEVICES,
             budget=most_requests or REQUESTS,
-            draws=draws,
+            samples=draws,
         )
     _answer(found, found.workload, out=out, budget=most_requests or REQUESTS)

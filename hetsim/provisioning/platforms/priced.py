@@ -98,6 +98,23 @@ class Single:
     figure: float | None = None
 
 
+class Choice(NamedTuple):
+    """A mix that meets in simulation.
+
+    `usd` is the purchase price, None where all is rented; `latency_s` that of the objective nearest
+    to its limit, at its `percentile`; `utilization` the rate over the most that all of it sustains
+    within the limit, by the bound.
+    """
+
+    label: str
+    counts: Mapping[str, int]
+    usd: float | None
+    hourly_usd: float
+    percentile: float
+    latency_s: float
+    utilization: float
+
+
 @dataclass(frozen=True, slots=True)
 class Purchase:
     """What a recommendation for one model at a rate adds to the platform.
@@ -121,8 +138,10 @@ class Purchase:
         Of these, the first that were neither excluded nor played when the time was over.
     left_open : int
         How many these are, and mixes that no run decided.
-    bought, rented : Single or None
-        Cheapest kind of either sort that meets alone, as far as was looked.
+    choices : tuple of Choice
+        The best, the next best, and the cheapest bought and rented, the cheapest first.
+    complete : bool
+        Whether every mix that costs less was excluded or missed.
     seconds : float
         By the wall.
     """
@@ -137,8 +156,8 @@ class Purchase:
     missed: int
     unplayed: tuple[Mapping[str, int], ...]
     left_open: int
-    bought: Single | None
-    rented: Single | None
+    choices: tuple[Choice, ...]
+    complete: bool
     seconds: float
 
     @property
