@@ -241,6 +241,7 @@ output_options = all_of(
         help="Write a Chrome trace, to open in ui.perfetto.dev.",
     ),
     click.option(
+        "-o",
         "--out",
         type=click.Path(path_type=Path),
         expose_value=False,
