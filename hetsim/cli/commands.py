@@ -140,8 +140,8 @@ class _Group(_Helped, click.Group):
         """Find the verb, or fail with the nearest name."""
         name, verbs = args[0], self.list_commands(ctx)
         if not ctx.resilient_parsing and name not in verbs and not name.startswith("-"):
-            hint = closest(name, verbs) or f"{ctx.command_path} --help lists them"
-            raise click.UsageError(f"no command '{name}'; {hint}", ctx)
+            hint = closest(name, verbs)
+            raise click.UsageError(f"no command '{name}'" + (f"; {hint}" if hint else ""), ctx)
         return super().resolve_command(ctx, args)
 
 

@@ -105,6 +105,8 @@ def _check_file(
     invocation = current()
     found, errors = read_cluster_file(file)
     if found is None:
+        if errors[0].missing:
+            raise errors[0]
         if invocation.as_json:
             record["file"] = {
                 "file": file,

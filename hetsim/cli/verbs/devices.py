@@ -285,4 +285,5 @@ def _sort_of(name: str) -> Sort:
     raise PlatformError(
         f"no device, link or platform '{name}' in the catalog",
         hint=f"{nearest(name, known_names)} (a path ends in .yaml)",
+        missing=True,
     )

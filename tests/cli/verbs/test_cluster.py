@@ -98,8 +98,8 @@ def test_words_that_do_not_fit_end_with_2(cli: Cli, words: tuple[str, ...], said
     assert said in result.stderr
 
 
-def test_an_unknown_platform_or_file_ends_with_3(cli: Cli, file: Path) -> None:
-    assert cli("cluster", "check", file, "--platform", "latop").exit_code == 3
+def test_an_unknown_platform_or_file_ends_with_2(cli: Cli, file: Path) -> None:
+    assert cli("cluster", "check", file, "--platform", "latop").exit_code == 2
     result = cli("cluster", "check", "no-such.yaml")
-    assert result.exit_code == 3
+    assert result.exit_code == 2
     assert "no such file" in result.output
