@@ -126,7 +126,7 @@ class _Helped(click.Command):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Where a verb lives (``module:attribute``), its one line in the help, and the title above."""
+    """Home of a verb (``module:attribute``), its line in the help, and the title of its section."""
 
     home: str
     summary: str
@@ -191,12 +191,12 @@ class LazyGroup(_Group):
 
 
 _INSTEAD = {
-    "--platform": "call hetsim once a platform",
+    "--platform": "call hetsim once for each platform",
     "--strategy": "`hetsim compare` takes several",
     "--method": "`--method all` compares them",
     "--priority": "write all devices in one list, e.g. npu,gpu,cpu",
 }
-"""What a user may have meant who gives one of these twice."""
+"""Hints for options that are given twice."""
 
 
 class Command(_Helped):

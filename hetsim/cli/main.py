@@ -1,4 +1,4 @@
-"""The program ``hetsim``: finds the verb, and turns whatever goes wrong into one line."""
+"""The program ``hetsim``: its verbs, their help, and errors as one line."""
 
 from __future__ import annotations
 

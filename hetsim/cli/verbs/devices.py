@@ -1,4 +1,4 @@
-"""``hetsim devices``: the catalog, files of one's own, and what a device takes of a model."""
+"""``hetsim devices``: the catalog of devices and platforms, device support, calibration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @common_options
 def devices() -> None:
-    """The catalog's devices, links and platforms, and files that describe others."""
+    """List, show, query and calibrate devices, links and platforms."""
 
 
 @devices.command("list")
@@ -41,7 +41,7 @@ def devices() -> None:
 @json_option
 @common_options
 def list_devices(wide: bool) -> None:
-    """List devices, links and platforms."""
+    """List the devices, links and platforms of the catalog."""
     from hetsim.hardware.catalog import (
         device_names,
         link_names,
@@ -78,9 +78,9 @@ def list_devices(wide: bool) -> None:
 @json_option
 @common_options
 def show_device(name: str, wide: bool) -> None:
-    """Show every figure of a device or link with its source, or the parts of a platform.
+    """Show each figure of a device or link with its source, or the devices of a platform.
 
-    --wide adds every parameter of what kernels take.
+    --wide adds every parameter of the cost model.
     """
     sort = _sort_of(name)
     if sort not in ("device", "link", "platform"):
@@ -119,9 +119,9 @@ def query_device(
     name: str,
     model: str,
 ) -> None:
-    """Show which nodes of MODEL a device takes: alone, in a pattern, or why not.
+    """Show which nodes of MODEL a device supports, alone or in a pattern, and why not the others.
 
-    NAME is a device of the catalog, or a YAML file of one.
+    NAME is a device of the catalog; FILE is a YAML file of a device.
     """
     from hetsim.cli.question import read_model
     from hetsim.device.registry import make_device
@@ -134,17 +134,19 @@ def query_device(
     invocation = current()
     sort = _sort_of(name)
     if sort != "device":
-        hint = f"'hetsim inspect {model} --platform {name}' asks all its devices"
+        hint = f"'hetsim inspect {model} --platform {name}' shows all its devices"
         raise UsageError(
-            f"'{name}' is a {sort}, and a query asks one device",
+            f"'{name}' is a {sort}, and a query needs one device",
             hint=hint if sort == "platform" else "'hetsim devices list' lists the devices",
         )
     # The device is quick to read: its mistakes show before the model is loaded.
     spec = load_device(name)
     for asked, precision in invocation.execute.items():
         if asked not in (name, spec.name):
-            hint = f"the device that is asked is '{spec.name}'"
-            raise UsageError(f"--execute names another device, '{asked}'", hint=hint)
+            hint = f"give --execute {spec.name}={precision}"
+            raise UsageError(
+                f"--execute names '{asked}', and the query is of another device", hint=hint
+            )
         spec = executing(spec, precision, f"device '{name}'")
     device = make_device(name, spec, extensions=invocation.extensions)
     read = read_model(model)

@@ -85,7 +85,7 @@ def test_a_file_that_is_wrong_ends_with_3(cli: Cli, file: Path, as_json: bool) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "nothing to check"),
+        ((), "FILE is missing"),
         (("--measure", "--address", "auto"), "--measure needs --address and --platform"),
         (("--measure", "--platform", "laptop", "x.yaml"), "--measure needs"),
         (("--address", "nowhere"), "'nowhere' is not host:port"),
