@@ -134,7 +134,7 @@ def under_fire(
         left_s = max(began + DEADLINE_S + 10.0 - time.monotonic(), 0.1)
         try:
             found = request.result(left_s)
-        except hetsim.TimedOut as error:
+        except hetsim.errors.TimedOut as error:
             ends["unanswered" if "is not done" in str(error) else "lost"] += 1
             errors[type(error).__name__] += 1
         except HetsimError as error:

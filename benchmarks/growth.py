@@ -40,6 +40,7 @@ from typing import Any
 from numba.core.event import Listener, register
 
 import hetsim
+from hetsim.core.plugins import Entry
 from hetsim.device.registry import platform_devices
 from hetsim.errors import HetsimError
 from hetsim.execution.compiled.write import compile_plan
@@ -136,7 +137,7 @@ def _traced(given: Given) -> int:
     return sum(map(len, trace_pieces(given.plan, given.timeline)))
 
 
-def _of_problem(verb: Callable[..., object], info: hetsim.Entry, given: Given) -> Call:
+def _of_problem(verb: Callable[..., object], info: Entry, given: Given) -> Call:
     return partial(verb, given.problem, info.name)
 
 

@@ -1,97 +1,55 @@
 """hetsim: which device should run which part of an ONNX model, how long it takes, and proof.
 
 The face of the package. Every name loads what it needs on first use, so that
-``import hetsim`` stays light.
+``import hetsim`` stays light. Errors are in ``hetsim.errors``.
 """
 
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hetsim.version import __version__
 
 if TYPE_CHECKING:
-    from hetsim.analysis.comparison import Comparison, Row, compare
+    from typing import Any
+
+    from hetsim.analysis.comparison import Comparison, compare
     from hetsim.analysis.explanation import Explanation, explain
-    from hetsim.analysis.lint.lint import Finding, Lint, lint
+    from hetsim.analysis.lint.lint import Lint, lint
     from hetsim.analysis.nodes.nodes import Nodes, nodes
     from hetsim.analysis.platforms import PlatformComparison, compare_platforms
     from hetsim.analysis.sensitivity import sensitivities
     from hetsim.analysis.timeline_check import check_timeline
-    from hetsim.core.plugins import Entry, Option
-    from hetsim.errors import (
-        ArtifactError,
-        Cancelled,
-        CertificateRefuted,
-        ClusterError,
-        DeviceLost,
-        DeviceUnavailable,
-        ExecutionError,
-        HetsimError,
-        Infeasible,
-        InvalidInput,
-        ModelError,
-        NoKernel,
-        NonconformingDevice,
-        NoReplacement,
-        NoRoute,
-        NotInstalled,
-        NotOffered,
-        ObjectiveMissed,
-        OutOfMemory,
-        OutOfRoom,
-        OutputsDiffer,
-        PartitionError,
-        PlanError,
-        PlatformError,
-        PluginError,
-        RequestError,
-        SweepError,
-        TimedOut,
-        TooManyInFlight,
-        UnboundDimension,
-        Undecided,
-        UnsupportedNode,
-        UsageError,
-        WorkloadError,
-    )
+    from hetsim.errors import HetsimError, Infeasible
     from hetsim.execution.run import Run, run
     from hetsim.execution.serving.load_test import LoadTest
     from hetsim.execution.serving.serve import serve
     from hetsim.execution.session import Session
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
-    from hetsim.graph.reading.extension import Extension, load_extension
     from hetsim.hardware.catalog import load_device, load_platform
-    from hetsim.hardware.spec import DeviceSpec, Link, Platform
+    from hetsim.hardware.spec import DeviceSpec, Platform
     from hetsim.hardware.what_if import what_if
-    from hetsim.partitioning.affinity import Affinity, Exclusion, affinity_of_model
+    from hetsim.partitioning.affinity import Affinity
     from hetsim.partitioning.affinity_file import load_affinity
-    from hetsim.partitioning.deconflict import deconflict
     from hetsim.partitioning.flow import partition
-    from hetsim.partitioning.housekeeping import Housekeeping
     from hetsim.partitioning.methods.registry import methods
     from hetsim.partitioning.partition import Partition
-    from hetsim.partitioning.regions import annotate
-    from hetsim.partitioning.sizes import SizeRules
     from hetsim.placement.bounds.lower_bound import lower_bound
-    from hetsim.placement.objective import max_load
     from hetsim.placement.planning import plan
     from hetsim.placement.registry import strategies
     from hetsim.problem.groups import Group
-    from hetsim.problem.parts import Staging
     from hetsim.problem.plan import Plan
     from hetsim.problem.problem import Problem
     from hetsim.problem.saved import load_plan
-    from hetsim.problem.timeline import Event, Timeline
+    from hetsim.problem.timeline import Timeline
     from hetsim.provisioning.instances.answer import Placement
     from hetsim.provisioning.instances.place import place
     from hetsim.provisioning.platforms.answer import Recommendation
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.recommend import recommend
-    from hetsim.provisioning.rates.answer import Availability, Capacity, Carried, Survived
+    from hetsim.provisioning.rates.answer import Availability, Capacity, Survived
     from hetsim.provisioning.rates.capacity import capacity
     from hetsim.provisioning.rates.redundancy import availability, survive
     from hetsim.simulation.service.service import Service
@@ -108,221 +66,126 @@ if TYPE_CHECKING:
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
-_HOMES = {
-    "Affinity": "hetsim.partitioning.affinity",
-    "ArtifactError": "hetsim.errors",
-    "Availability": "hetsim.provisioning.rates.answer",
-    "Cancelled": "hetsim.errors",
-    "CertificateRefuted": "hetsim.errors",
-    "Capacity": "hetsim.provisioning.rates.answer",
-    "Carried": "hetsim.provisioning.rates.answer",
-    "ClusterError": "hetsim.errors",
-    "Comparison": "hetsim.analysis.comparison",
-    "Deployment": "hetsim.workload.deployment",
-    "DeviceLost": "hetsim.errors",
-    "DeviceSpec": "hetsim.hardware.spec",
-    "DeviceUnavailable": "hetsim.errors",
-    "Entry": "hetsim.core.plugins",
-    "Event": "hetsim.problem.timeline",
-    "Exclusion": "hetsim.partitioning.affinity",
-    "ExecutionError": "hetsim.errors",
-    "Explanation": "hetsim.analysis.explanation",
-    "Extension": "hetsim.graph.reading.extension",
-    "Failing": "hetsim.workload.failure",
-    "Failure": "hetsim.workload.failure",
-    "Finding": "hetsim.analysis.lint.lint",
-    "Group": "hetsim.problem.groups",
-    "HetsimError": "hetsim.errors",
-    "Housekeeping": "hetsim.partitioning.housekeeping",
-    "Infeasible": "hetsim.errors",
-    "InvalidInput": "hetsim.errors",
-    "Link": "hetsim.hardware.spec",
-    "Lint": "hetsim.analysis.lint.lint",
-    "Model": "hetsim.graph.model",
-    "ModelError": "hetsim.errors",
-    "NoKernel": "hetsim.errors",
-    "NoReplacement": "hetsim.errors",
-    "NoRoute": "hetsim.errors",
-    "Nodes": "hetsim.analysis.nodes.nodes",
-    "NonconformingDevice": "hetsim.errors",
-    "NotInstalled": "hetsim.errors",
-    "NotOffered": "hetsim.errors",
-    "ObjectiveMissed": "hetsim.errors",
-    "Option": "hetsim.core.plugins",
-    "OutOfMemory": "hetsim.errors",
-    "OutOfRoom": "hetsim.errors",
-    "OutputsDiffer": "hetsim.errors",
-    "Partition": "hetsim.partitioning.partition",
-    "PartitionError": "hetsim.errors",
-    "Placement": "hetsim.provisioning.instances.answer",
-    "Plan": "hetsim.problem.plan",
-    "PlanError": "hetsim.errors",
-    "Platform": "hetsim.hardware.spec",
-    "PlatformComparison": "hetsim.analysis.platforms",
-    "PlatformError": "hetsim.errors",
-    "PluginError": "hetsim.errors",
-    "Problem": "hetsim.problem.problem",
-    "Recommendation": "hetsim.provisioning.platforms.answer",
-    "RequestError": "hetsim.errors",
-    "Row": "hetsim.analysis.comparison",
-    "Run": "hetsim.execution.run",
-    "Service": "hetsim.simulation.service.service",
-    "Session": "hetsim.execution.session",
-    "LoadTest": "hetsim.execution.serving.load_test",
-    "serve": "hetsim.execution.serving.serve",
-    "SizeRules": "hetsim.partitioning.sizes",
-    "Slo": "hetsim.workload.workload",
-    "Staging": "hetsim.problem.parts",
-    "Stream": "hetsim.workload.workload",
-    "Survived": "hetsim.provisioning.rates.answer",
-    "SweepError": "hetsim.errors",
-    "TimedOut": "hetsim.errors",
-    "Timeline": "hetsim.problem.timeline",
-    "TooManyInFlight": "hetsim.errors",
-    "UnboundDimension": "hetsim.errors",
-    "Undecided": "hetsim.errors",
-    "UnsupportedNode": "hetsim.errors",
-    "UsageError": "hetsim.errors",
-    "Workload": "hetsim.workload.workload",
-    "WorkloadError": "hetsim.errors",
-    "affinity_of_model": "hetsim.partitioning.affinity",
-    "annotate": "hetsim.partitioning.regions",
-    "availability": "hetsim.provisioning.rates.redundancy",
-    "capacity": "hetsim.provisioning.rates.capacity",
-    "check_timeline": "hetsim.analysis.timeline_check",
-    "compare": "hetsim.analysis.comparison",
-    "compare_platforms": "hetsim.analysis.platforms",
-    "deconflict": "hetsim.partitioning.deconflict",
-    "explain": "hetsim.analysis.explanation",
-    "lint": "hetsim.analysis.lint.lint",
-    "load_affinity": "hetsim.partitioning.affinity_file",
-    "load_catalog": "hetsim.provisioning.platforms.catalog",
-    "load_deployment": "hetsim.workload.files.reader",
-    "load_device": "hetsim.hardware.catalog",
-    "load_extension": "hetsim.graph.reading.extension",
-    "load_grid": "hetsim.sweeping.files.reader",
-    "load_model": "hetsim.graph.loading",
-    "load_plan": "hetsim.problem.saved",
-    "load_platform": "hetsim.hardware.catalog",
-    "load_workload": "hetsim.workload.files.reader",
-    "lower_bound": "hetsim.placement.bounds.lower_bound",
-    "max_load": "hetsim.placement.objective",
-    "methods": "hetsim.partitioning.methods.registry",
-    "model_of": "hetsim.graph.loading",
-    "nodes": "hetsim.analysis.nodes.nodes",
-    "partition": "hetsim.partitioning.flow",
-    "place": "hetsim.provisioning.instances.place",
-    "plan": "hetsim.placement.planning",
-    "recommend": "hetsim.provisioning.platforms.recommend",
-    "run": "hetsim.execution.run",
-    "sensitivities": "hetsim.analysis.sensitivity",
-    "simulate": "hetsim.simulation.simulate",
-    "strategies": "hetsim.placement.registry",
-    "survive": "hetsim.provisioning.rates.redundancy",
-    "sweep": "hetsim.sweeping.verb",
-    "what_if": "hetsim.hardware.what_if",
+_NAMES = {
+    "hetsim.analysis.comparison": "Comparison compare",
+    "hetsim.analysis.explanation": "Explanation explain",
+    "hetsim.analysis.lint.lint": "Lint lint",
+    "hetsim.analysis.nodes.nodes": "Nodes nodes",
+    "hetsim.analysis.platforms": "PlatformComparison compare_platforms",
+    "hetsim.analysis.sensitivity": "sensitivities",
+    "hetsim.analysis.timeline_check": "check_timeline",
+    "hetsim.errors": "HetsimError Infeasible",
+    "hetsim.execution.run": "Run run",
+    "hetsim.execution.serving.load_test": "LoadTest",
+    "hetsim.execution.serving.serve": "serve",
+    "hetsim.execution.session": "Session",
+    "hetsim.graph.loading": "load_model model_of",
+    "hetsim.graph.model": "Model",
+    "hetsim.hardware.catalog": "load_device load_platform",
+    "hetsim.hardware.spec": "DeviceSpec Platform",
+    "hetsim.hardware.what_if": "what_if",
+    "hetsim.partitioning.affinity": "Affinity",
+    "hetsim.partitioning.affinity_file": "load_affinity",
+    "hetsim.partitioning.flow": "partition",
+    "hetsim.partitioning.methods.registry": "methods",
+    "hetsim.partitioning.partition": "Partition",
+    "hetsim.placement.bounds.lower_bound": "lower_bound",
+    "hetsim.placement.planning": "plan",
+    "hetsim.placement.registry": "strategies",
+    "hetsim.problem.groups": "Group",
+    "hetsim.problem.plan": "Plan",
+    "hetsim.problem.problem": "Problem",
+    "hetsim.problem.saved": "load_plan",
+    "hetsim.problem.timeline": "Timeline",
+    "hetsim.provisioning.instances.answer": "Placement",
+    "hetsim.provisioning.instances.place": "place",
+    "hetsim.provisioning.platforms.answer": "Recommendation",
+    "hetsim.provisioning.platforms.catalog": "load_catalog",
+    "hetsim.provisioning.platforms.recommend": "recommend",
+    "hetsim.provisioning.rates.answer": "Availability Capacity Survived",
+    "hetsim.provisioning.rates.capacity": "capacity",
+    "hetsim.provisioning.rates.redundancy": "availability survive",
+    "hetsim.simulation.service.service": "Service",
+    "hetsim.simulation.simulate": "simulate",
+    "hetsim.sweeping.files.reader": "load_grid",
+    "hetsim.sweeping.verb": "sweep",
+    "hetsim.workload.deployment": "Deployment",
+    "hetsim.workload.failure": "Failing Failure",
+    "hetsim.workload.files.reader": "load_deployment load_workload",
+    "hetsim.workload.workload": "Slo Stream Workload",
 }
+"""Names of the face by the module that they are from."""
 
+_MOVED = {
+    "hetsim.analysis.comparison": "Row",
+    "hetsim.analysis.lint.lint": "Finding",
+    "hetsim.core.plugins": "Entry Option",
+    "hetsim.graph.reading.extension": "Extension load_extension",
+    "hetsim.hardware.spec": "Link",
+    "hetsim.partitioning.affinity": "Exclusion affinity_of_model",
+    "hetsim.partitioning.deconflict": "deconflict",
+    "hetsim.partitioning.housekeeping": "Housekeeping",
+    "hetsim.partitioning.regions": "annotate",
+    "hetsim.partitioning.sizes": "SizeRules",
+    "hetsim.placement.objective": "max_load",
+    "hetsim.problem.parts": "Staging",
+    "hetsim.problem.timeline": "Event",
+    "hetsim.provisioning.rates.answer": "Carried",
+}
+"""Names that were on the face, by the module that has them; errors are in ``hetsim.errors``."""
+
+_MODULES = ("backend", "errors", "testing")
 
 __all__ = [
     "Affinity",
-    "ArtifactError",
     "Availability",
-    "Cancelled",
     "Capacity",
-    "Carried",
-    "CertificateRefuted",
-    "ClusterError",
     "Comparison",
     "Deployment",
-    "DeviceLost",
     "DeviceSpec",
-    "DeviceUnavailable",
-    "Entry",
-    "Event",
-    "Exclusion",
-    "ExecutionError",
     "Explanation",
-    "Extension",
     "Failing",
     "Failure",
-    "Finding",
     "Group",
     "HetsimError",
-    "Housekeeping",
     "Infeasible",
-    "InvalidInput",
-    "Link",
     "Lint",
     "LoadTest",
     "Model",
-    "ModelError",
-    "NoKernel",
-    "NoReplacement",
-    "NoRoute",
     "Nodes",
-    "NonconformingDevice",
-    "NotInstalled",
-    "NotOffered",
-    "ObjectiveMissed",
-    "Option",
-    "OutOfMemory",
-    "OutOfRoom",
-    "OutputsDiffer",
     "Partition",
-    "PartitionError",
     "Placement",
     "Plan",
-    "PlanError",
     "Platform",
     "PlatformComparison",
-    "PlatformError",
-    "PluginError",
     "Problem",
     "Recommendation",
-    "RequestError",
-    "Row",
     "Run",
     "Service",
     "Session",
-    "SizeRules",
     "Slo",
-    "Staging",
     "Stream",
     "Survived",
-    "SweepError",
-    "TimedOut",
     "Timeline",
-    "TooManyInFlight",
-    "UnboundDimension",
-    "Undecided",
-    "UnsupportedNode",
-    "UsageError",
     "Workload",
-    "WorkloadError",
     "__version__",
-    "affinity_of_model",
-    "annotate",
     "availability",
     "capacity",
     "check_timeline",
     "compare",
     "compare_platforms",
-    "deconflict",
     "explain",
     "lint",
     "load_affinity",
     "load_catalog",
     "load_deployment",
     "load_device",
-    "load_extension",
     "load_grid",
     "load_model",
     "load_plan",
     "load_platform",
     "load_workload",
     "lower_bound",
-    "max_load",
     "methods",
     "model_of",
     "nodes",
@@ -342,13 +205,27 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"hetsim.{name}")
+    for home, names in _NAMES.items():
+        if name in names.split():
+            globals()[name] = value = getattr(import_module(home), name)
+            return value
+    homes = (home for home, names in _MOVED.items() if name in names.split())
+    moved = import_module(next(homes, "hetsim.errors"))
+    if not isinstance(getattr(moved, name, None), type) and moved.__name__ == "hetsim.errors":
         raise AttributeError(f"module 'hetsim' has no attribute '{name}'")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+    from warnings import warn
+
+    warn(f"hetsim.{name} is {moved.__name__}.{name} now", DeprecationWarning, stacklevel=2)
+    return getattr(moved, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    dunders = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, *_MODULES, *dunders})
+
+
+del TYPE_CHECKING, annotations, os

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hetsim
-from hetsim.core.plugins import GROUPS, PROMISES
+from hetsim.core.plugins import GROUPS, PROMISES, Entry, Option
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
@@ -37,8 +37,32 @@ def test_a_public_name_loads_and_says_what_it_is(name: str) -> None:
 
 def test_the_face_lists_what_it_has() -> None:
     assert hetsim.__all__ == sorted(hetsim.__all__)
-    assert set(hetsim.__all__) <= set(dir(hetsim))
-    assert set(hetsim.__all__) == {*hetsim._HOMES, "__version__"}
+    listed = [name for names in hetsim._NAMES.values() for name in names.split()]
+    assert hetsim.__all__ == sorted([*listed, "__version__"])
+    shown = {name for name in dir(hetsim) if not name.startswith("__")}
+    assert shown == {*listed, *hetsim._MODULES}
+    assert not {"Any", "TYPE_CHECKING", "os", "import_module", "annotations"} & vars(hetsim).keys()
+
+
+def test_a_name_that_left_the_face_says_where_it_is() -> None:
+    homes = {name: home for home, names in hetsim._MOVED.items() for name in names.split()}
+    errors = {name: "hetsim.errors" for name, kind in vars(hetsim.errors).items()
+              if isinstance(kind, type) and issubclass(kind, hetsim.HetsimError)}  # fmt: skip
+    for name, home in {**errors, **homes}.items():
+        if name in hetsim.__all__:
+            continue
+        with pytest.warns(DeprecationWarning, match=rf"^hetsim.{name} is {home}.{name} now$"):
+            assert getattr(hetsim, name) is getattr(import_module(home), name)
+    with pytest.raises(AttributeError, match="module 'hetsim' has no attribute 'nearest'"):
+        _ = hetsim.nearest
+
+
+def test_the_reference_has_a_page_for_every_name() -> None:
+    pages = [page.read_text() for page in (ROOT / "docs/reference/python").glob("*.md")]
+    told = {line.split()[1] for page in pages for line in page.splitlines() if line[:3] == ":::"}
+    homes = {f"{home}.{name}" for home, names in hetsim._NAMES.items() for name in names.split()}
+    assert {name for name in homes - told if not name.startswith("hetsim.errors.")} == set()
+    assert {"hetsim.errors", "hetsim.core.result.Result"} <= told
 
 
 def named(value: object, part: str) -> object:
@@ -72,14 +96,14 @@ def test_readme_lists_every_method_and_strategy() -> None:
 
 def test_methods_and_strategies_are_records_of_one_shape() -> None:
     for entry in (*hetsim.methods(), *hetsim.strategies()):
-        assert isinstance(entry, hetsim.Entry)
+        assert isinstance(entry, Entry)
         assert entry.usage.startswith(entry.name)
         assert entry.summary
         assert set(entry.promises) <= set(PROMISES)
         assert entry.provider
         names = [option.name for option in entry.options]
         assert len(names) == len(set(names))
-        assert all(isinstance(option, hetsim.Option) and option.meaning for option in entry.options)
+        assert all(isinstance(option, Option) and option.meaning for option in entry.options)
 
 
 def test_what_strategies_promise_is_what_their_options_say() -> None:

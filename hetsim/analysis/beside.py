@@ -1,4 +1,4 @@
-"""An answer for a platform of which something is supposed, beside the answer for it as it is."""
+"""What-if answer of a platform beside its present answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetsim.simulation.simulate import simulate
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one of two answers says.
+    """One of two answers.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def beside(was: Side, now: Side, objective: Objective, idle: tuple[str, ...] = (
 
 
 def side_of(plan: Plan, objective: Objective, label: str = "") -> Side:
-    """Return what a plan says, by the clock; `label` in the place of its strategy.
+    """Return cost, bottleneck and energy of a plan; `label` replaces the name of its strategy.
 
     Raises what ``simulate`` raises.
     """

@@ -1,4 +1,4 @@
-"""The verb ``compare``: strategies side by side, a row each, against every device alone."""
+"""Comparison of strategies with each other and with every device alone."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hetsim.analysis.sustaining import Sustaining
 from hetsim.analysis.verdict import NO_PLAN, Choice, Verdict, decide
 from hetsim.core import checks
 from hetsim.core.progress import each, part
+from hetsim.core.result import Result, short
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, OutOfMemory, UsageError, all_refused, nearest
 from hetsim.partitioning.affinity import Affinity
@@ -37,10 +38,10 @@ from hetsim.problem.timeline import Timeline
 from hetsim.simulation.simulate import simulate
 
 PLAY = 0.03
-"""Part of the time in which the busiest device or link may be idle without a word."""
+"""Idle share of the bottleneck up to which it is not mentioned."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Row:
     """One strategy's plan and what it costs.
 
@@ -88,6 +89,13 @@ class Row:
     sure: Sureness | None = None
     slower: Slower | None = None
 
+    def __repr__(self) -> str:
+        if self.plan is None or self.cost_s is None:
+            return short(f"Row: {self.strategy}, {self.reason}")
+        devices = ", ".join(self.plan.devices_used)
+        cost = format_seconds(self.cost_s)
+        return short(f"Row: {self.strategy}, {cost}, subgraphs: {self.groups}, on {devices}")
+
     @property
     def lags(self) -> bool:
         """Whether the busiest device or link is idle for more than PLAY of the time."""
@@ -112,15 +120,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The whole model on each device that it pays on, and seconds a request."""
+    """Copies of the whole model on devices where they pay, and their time a request."""
 
     plan: Plan
     cost_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Rows best first, and what no plan can beat.
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Result):
+    """Rows of strategies, best first, and the lower bound.
 
     Attributes
     ----------
@@ -129,7 +137,7 @@ class Comparison:
         By cost, then in the order asked for; those without a plan last.
     bound_s : float or None
         ``lower_bound`` under the constraints that all rows obey; inf where a node runs nowhere,
-        None where a node is not priced.
+        None where a node is not priced, or none was asked for.
     best_single : str or None
         The device that is fastest alone.
     single_s : mapping of str to float
@@ -215,7 +223,7 @@ DEFAULT_STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
     "latency": ("single", "hetero", "heft", "auto"),
     "throughput": ("single", "multi", "hetero", "heft", "auto"),
 }
-"""What is compared by an objective where nothing is named."""
+"""Default strategies of a comparison by objective."""
 
 PLANNING = 0.8
 """About the part of the time of a comparison that plans are made in; draws take the rest."""
@@ -249,6 +257,7 @@ class _Attempt:
     samples=checks.whole(0, MOST_DRAWS),
     draw_seed=checks.whole(0),
     sustained=checks.flag,
+    bounded=checks.flag,
 )
 def compare(
     problem: Problem,
@@ -259,6 +268,7 @@ def compare(
     samples: int = DRAWS,
     draw_seed: int = 0,
     sustained: bool = False,
+    bounded: bool = True,
     **options: Any,
 ) -> Comparison:
     """Plan and simulate one request by each strategy.
@@ -283,6 +293,9 @@ def compare(
         ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
         are made for devices as fast as alone; requests are dealt out again at the speeds that
         come of it, where that is better. The bound is that of devices alone, so it holds.
+    bounded : bool
+        Whether the lower bound is computed, which may take longer than all plans; without it
+        ``bound_s`` and the gaps are None.
     **options
         Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
         and the bound included. Others go to the strategies that have them; one must.
@@ -343,7 +356,7 @@ def compare(
     if objective == "latency" and sustaining is None:
         costs = [tried.cost_s for tried in attempts.values()]
         met_s = min((cost_s for cost_s in costs if cost_s is not None), default=met_s)
-    bound_s = stated_bound(problem, objective, limits, met_s)
+    bound_s = stated_bound(problem, objective, limits, met_s) if bounded else None
     costs_s: dict[str, NDArray[np.float64]] = {}
     if drawn:
         with part(PLANNING, 1.0, f"{drawn} samples"):
@@ -493,7 +506,7 @@ def check_target(objective: Objective, reached_s: float, target_s: float, where:
             f"{objective} {format_seconds(reached_s)}{each} misses the target of "
             f"{format_seconds(target_s)} ({reached_s / target_s:.3g}x)",
             where=where,
-            hint="`hetsim compare --explain` says what would help most",
+            hint="see `hetsim compare --explain` for the most helpful changes",
             objective=objective,
             target_s=target_s,
             reached_s=reached_s,

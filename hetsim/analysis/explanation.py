@@ -1,4 +1,4 @@
-"""The verb ``explain``: what bounds a plan, what could be changed, and what that would give."""
+"""Explanation of a plan: its bottleneck, and the changes that would help most."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from hetsim.analysis.what_if import faster_device, link_names, missing_ops, wider_link, with_op
 from hetsim.core import checks
 from hetsim.core.progress import part
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible
 from hetsim.hardware.spec import unnumbered
 from hetsim.partitioning.flow import partition
@@ -49,7 +50,7 @@ MOVES_TRIED = 12
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What could be changed, and what it was found to give.
+    """A change, and the cost that was found after it.
 
     Attributes
     ----------
@@ -278,9 +279,9 @@ class Step:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What bounds a plan.
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Result):
+    """Explanation of a plan.
 
     Attributes
     ----------
@@ -332,7 +333,7 @@ def explain(
     strategies: Sequence[str] = REPLANNERS,
     tell: Callable[[str], None] | None = None,
 ) -> Explanation:
-    """Say what bounds `plan`, and which three changes would help most.
+    """Return what bounds `plan`, and which three changes would help most.
 
     Tried are: every subgraph of the critical path on every other device; twice the bandwidth of
     every link; kernels twice as fast on every device; and the ops that a device lacks. For the
@@ -388,7 +389,7 @@ def explain(
 
 
 def limits_of(plan: Plan, timeline: Timeline, objective: Objective) -> Mapping[str, float]:
-    """Return what takes a plan's time, by device and link, as ``Explanation.shares``."""
+    """Return the seconds of a plan by device and link, as ``Explanation.shares``."""
     return _shares(plan, timeline, objective, _path(plan, timeline))
 
 

@@ -1,4 +1,4 @@
-"""What would move an answer: every device a tenth faster, every link a tenth wider or sooner."""
+"""Sensitivities: effect of 10 % faster devices and links on an answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hetsim.simulation.service.serving import played, serve
 from hetsim.workload.deployment import Deployment
 
 STEP = "10%"
-"""By how much each is better."""
+"""Improvement of each device and link."""
 
 EACH = 6
 """Devices, or links, up to which each is changed for itself; of more those of a kind together."""
@@ -32,7 +32,7 @@ EACH = 6
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What one change gives.
+    """Effect of one change.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivities:
-    """What would move an answer, the largest first.
+    """Effects of all changes on one figure, the largest first.
 
     Attributes
     ----------
     figure : str
-        What is counted: ``latency``, ``seconds a request``, ``p99 of STREAM``.
+        What is counted: ``latency``, ``time a request``, ``p99 of STREAM``.
     value_s : float
         As it is.
     changes : tuple of Sensitivity
@@ -113,7 +113,7 @@ def sensitivities(
     objective: Objective = "latency",
     tell: Callable[[str], None] | None = None,
 ) -> Sensitivities:
-    """Say what a tenth more of each device and link would give, with the plan kept and anew.
+    """Return the effect of 10 % faster devices and links, with the plan kept and replanned.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def sensitivities(
         kept_s = _if_feasible(partial(_kept, plan, problem, objective))
         anew_s = _if_feasible(partial(_anew, plan, problem, objective))
         found.append(Sensitivity(change, _share(kept_s, before_s), _share(anew_s, before_s)))
-    name = "latency" if objective == "latency" else "seconds a request"
+    name = "latency" if objective == "latency" else "time a request"
     return Sensitivities(name, before_s, _ranked(found))
 
 
@@ -160,7 +160,7 @@ def served_sensitivities(
     *,
     machine_code: bool | None = None,
 ) -> tuple[Sensitivities, ...]:
-    """Say the same of p99 of each stream, under the same arrivals as `service` had.
+    """Return the same for the p99 of each stream, under the arrivals of `service`.
 
     Parameters
     ----------

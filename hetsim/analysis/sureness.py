@@ -1,4 +1,4 @@
-"""Monte Carlo samples of what figures may be off by, and how sure a comparison is on them."""
+"""Monte Carlo samples of the cost-model error, and the confidence of a comparison."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hetsim.simulation.clock.runs import bottlenecks, finishes, latencies
 from hetsim.simulation.clock.templates import tasks_of_plan
 
 DRAWS = 200
-"""How many, where nothing is said."""
+"""Samples by default."""
 
 MOST_DRAWS = 100_000
-"""The most that may be asked for."""
+"""Most samples."""
 
 _FINEST = 1e-9
 """Of the units of digits that are permuted."""
@@ -32,7 +32,7 @@ LEAST_SHARE = 0.1
 were measured in some number."""
 
 ENDS = (0.1, 0.9)
-"""Quantiles that 80 % of the draws are between."""
+"""Quantiles of an 80 % interval."""
 
 EVENTS_MOST = 20_000_000
 """Tasks of all draws that are played where an interval is asked for: some two seconds."""
@@ -43,7 +43,7 @@ TIE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What 80 % of the draws are between, one in ten below and one in ten above."""
+    """80 % interval: P10 and P90 of the samples."""
 
     low: float
     high: float
@@ -51,7 +51,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Sureness:
-    """One plan over the draws, beside the others of its comparison.
+    """Cost and regret of one plan over the samples, beside the others of its comparison.
 
     What is best of a draw is the least cost in it of all plans that were compared, every device
     alone among them.
@@ -88,7 +88,7 @@ class Sureness:
 
 
 def costs_over(plan: Plan, draws: Draws, objective: Objective) -> NDArray[np.float64]:
-    """Return what the objective counts of a plan, in seconds, by draw.
+    """Return the cost of a plan by sample, in seconds.
 
     For throughput the seconds of the busiest device or link are drawn; by how much the clock keeps
     less than that is taken as it is where nothing is off.
@@ -103,14 +103,14 @@ def costs_over(plan: Plan, draws: Draws, objective: Objective) -> NDArray[np.flo
 
 
 def interval(costs: NDArray[np.float64]) -> Interval:
-    """Return the interval that 80 % of the draws are in."""
+    """Return the 80 % interval of the samples."""
     low, high = quantiles(costs, ENDS)
     return Interval(low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What 80 % of the draws of some requests are between.
+    """80 % intervals of the latency and makespan of some requests.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ def spread(
     samples: int = DRAWS,
     draw_seed: int = 0,
 ) -> Spread | None:
-    """Play requests of `plan` on draws of what figures may be off by.
+    """Simulate requests of `plan` on samples of the cost-model error.
 
     None where nothing is drawn: all is taken as exact or at the bad end, `samples` is 0, or it
     would be more than EVENTS_MOST tasks.
@@ -246,7 +246,7 @@ def _over(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Draws:
-    """Factors on the times of a problem, a row a draw.
+    """Factors on the times of a problem, a row a sample.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class Draws:
 
     @property
     def count(self) -> int:
-        """How many draws there are."""
+        """Number of samples."""
         return len(self.devices)
 
     def of_devices(self, plan: Plan) -> NDArray[np.float64]:
@@ -271,7 +271,7 @@ class Draws:
 
 
 def draw(uncertainty: Uncertainty, count: int = DRAWS, seed: int = 0) -> Draws:
-    """Return `count` draws of all factors; what is common to two has the same draw in both.
+    """Return `count` samples of all factors; correlated sources share their sample.
 
     Complexity: O(N S (P^2 + log N)) for S sources.
     """
@@ -362,7 +362,7 @@ def _primes(count: int) -> list[int]:
 
 
 def part_sd(plan: Plan) -> NDArray[np.float64]:
-    """Return what the parts that a plan gives to devices are off by beyond the whole, [P].
+    """Return the extra uncertainty of the parts that a plan gives to devices, [P].
 
     The standard deviation of a further factor, one a device and independent of all others. With
     kernels that are off by a share b of the variance each for itself, and alike in number by

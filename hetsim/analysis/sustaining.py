@@ -1,4 +1,4 @@
-"""Plans of devices that are busy at once for long, within what power and memory they share."""
+"""Sustained speed of plans within shared power and memory bandwidth."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Sustaining:
         return _slowed(plan, Slower(power, memory))
 
     def _by_memory(self, plan: Plan, beside: Floats) -> tuple[float, ...]:
-        """By device, how much slower as others draw; `beside`: who is busy beside whom."""
+        """Slowdown by device from shared memory; `beside`: devices that are busy together."""
         problem = plan.problem
         platform = problem.platform
         assert platform is not None

@@ -1,4 +1,4 @@
-"""The same problem on hardware that is a little better."""
+"""Problems on faster hardware: wider links, faster devices, more supported ops."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def faster_device(problem: Problem, device: int, factor: float = 2.0) -> Problem
 
 
 def missing_ops(problem: Problem) -> tuple[Missing, ...]:
-    """Return what each device lacks of the ops in the graph, by device, then op. O(n P)."""
+    """Return the ops of the graph that each device lacks, by device, then op. O(n P)."""
     found: list[Missing] = []
     for device in range(len(problem.devices)):
         by_op: dict[str, list[int]] = {}
@@ -144,7 +144,7 @@ def taking(problem: Problem, device: int, nodes: Sequence[int]) -> Problem:
 
 
 def supposed_seconds(problem: Problem, device: int, nodes: Sequence[int]) -> list[float]:
-    """Return what `nodes` would take alone on a device that does not run them, or inf.
+    """Return estimated seconds of `nodes` on a device that cannot run them, or inf.
 
     The cost model's estimate for that device; in a problem without a model, the least time
     elsewhere times the mean ratio (geometric) between this device and the best other one over

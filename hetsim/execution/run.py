@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetsim.core import checks
+from hetsim.core.result import Result
 from hetsim.execution.dispatch.device_states import Recovery
 from hetsim.execution.program import EXECUTORS as EXECUTORS
 from hetsim.execution.program import (
@@ -199,8 +200,8 @@ class Plain:
     mismatches: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Result):
     """What a plan computed.
 
     Attributes

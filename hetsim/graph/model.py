@@ -1,4 +1,4 @@
-"""A model as it was read: dims bound, canonical, its nodes traced to the file."""
+"""Loaded model: dims bound, canonical, its nodes traced to the file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hetsim.core.result import short
 from hetsim.errors import UsageError, nearest
 from hetsim.graph.graph import Graph
 
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileNode:
-    """A node as the user's file has it, or named anew; ``""`` in `outputs` is an absent one."""
+    """Node of the user's file, renamed where needed; ``""`` in `outputs` is an absent one."""
 
     name: str
     op: str
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """An ONNX model, ready to be cut and priced.
+    """ONNX model, ready to be partitioned and priced.
 
     Attributes
     ----------
@@ -84,9 +85,18 @@ class Model:
     unmeasured: str | None = None
     unoptimised: str | None = None
 
+    def __repr__(self) -> str:
+        inputs = ", ".join(self.graph.inputs)
+        dims = ", ".join(f"{name}={size}" for name, size in self.dims.items())
+        return short(
+            f"Model: {self.name} from {self.source}",
+            f"nodes: {len(self.graph.nodes)}, inputs: {inputs}",
+            f"dims: {dims}" if dims else "",
+        )
+
     @property
     def original_nodes(self) -> tuple[str, ...]:
-        """Names of the file's nodes, those without a name named."""
+        """Names of the file's nodes, with generated names for unnamed ones."""
         return tuple(node.name for node in self.file_nodes)
 
     @property

@@ -1,4 +1,4 @@
-"""Records of hardware: what a device and a link can do, in SI units."""
+"""Records of hardware: devices and links, in SI units."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hetsim.core.result import short
+from hetsim.core.units import format_bytes, format_flops
 from hetsim.errors import UsageError, nearest
 from hetsim.hardware.kernel_figures import KernelFigures
 from hetsim.hardware.price import DeviceAvailability, Price
@@ -43,7 +45,7 @@ that runtimes for quantized networks have kernels for."""
 
 
 def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of `names` that are numbered devices of a kind, in order.
+    """Return the numbered devices among `names` that are of a kind, in order.
 
     >>> numbered("gpu", ["cpu", "gpu.0", "gpu.1"])
     ('gpu.0', 'gpu.1')
@@ -62,7 +64,7 @@ def unnumbered(name: str) -> str:
 
 
 def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[str, ...]:
-    """Return the devices that a name stands for: itself, or all numbered ones of that kind.
+    """Return the devices that a name refers to: itself, or all numbered ones of that kind.
 
     Raises UsageError for a name that stands for none; `where` says of what it is no device.
 
@@ -77,7 +79,7 @@ def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[st
 
 @dataclass(frozen=True, slots=True)
 class SupportRule:
-    """What a device accepts, as data.
+    """Support rule of a device, as data.
 
     Attributes
     ----------
@@ -115,9 +117,9 @@ class SupportRule:
     attributes: Mapping[str, Mapping[str, tuple[AttributeValue, ...]]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DeviceSpec:
-    """One kind of device.
+    """Kind of device.
 
     Attributes
     ----------
@@ -208,9 +210,16 @@ class DeviceSpec:
     price: Price | None = None
     availability: DeviceAvailability | None = None
 
+    def __repr__(self) -> str:
+        peaks = (f"{dtype} {format_flops(peak)}/s" for dtype, peak in self.flops_per_s.items())
+        memory = f"{format_bytes(self.memory_bytes)} at {format_bytes(self.bytes_per_s)}/s"
+        return short(
+            f"DeviceSpec: {self.name}, {self.kind}, {self.full_name}", ", ".join(peaks), memory
+        )
+
     @property
     def rounding(self) -> Mapping[str, str]:
-        """Element types by what their values are rounded to where it computes for real.
+        """Element types by those their values are rounded to in real runs.
 
         As if in int8 those of nodes without an integer kernel are, too.
         """
@@ -221,7 +230,7 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection between two devices of a platform.
+    """Connection between two devices of a platform.
 
     Attributes
     ----------
@@ -257,7 +266,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """One memory that several devices draw on.
+    """Memory that several devices share.
 
     Attributes
     ----------
@@ -276,7 +285,7 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """What is supposed of a platform that is not so: it is another one than was read.
+    """Hypothetical changes of a platform.
 
     Attributes
     ----------
@@ -295,9 +304,9 @@ class Supposed:
         return "; ".join((*self.changes, *(f"without {name}" for name in self.without)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Platform:
-    """A set of devices joined by links.
+    """Devices joined by links.
 
     Attributes
     ----------
@@ -339,10 +348,14 @@ class Platform:
     price: Price | None = None
     runtime: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        devices = (f"{name} ({spec.name})" for name, spec in self.devices.items())
+        return short(f"Platform: {self.name}, host {self.host}", ", ".join(devices))
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way from one device to another.
+    """Route from one device to another.
 
     Attributes
     ----------

@@ -1,21 +1,26 @@
-"""The Timeline: what every stream and link did, from when to when."""
+"""Timeline: activity of every stream and link over time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hetsim.core.result import Result
+
+if TYPE_CHECKING:
+    from hetsim.problem.plan import Plan
 
 EventKind = Literal["compute", "transfer", "failure"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened, in seconds: virtual ones, or those of a real run.
+    """Event in seconds: virtual ones, or those of a real run.
 
     Attributes
     ----------
@@ -55,9 +60,9 @@ class Event:
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """What a plan costs, from a simulation or a run.
+@dataclass(frozen=True, slots=True, repr=False)
+class Timeline(Result):
+    """Times and costs of a plan, from a simulation or a run.
 
     Attributes
     ----------
@@ -89,6 +94,8 @@ class Timeline:
     critical_path : tuple of int
         Indices into `events`, from the first to the last to end: each starts when the one
         before it ends. Empty where no trace was asked for, and where a device failed.
+    plan : Plan or None
+        Whose timeline it is.
     """
 
     latencies_s: tuple[float, ...]
@@ -106,6 +113,7 @@ class Timeline:
     weight_bytes: Mapping[str, int]
     energy_j: float
     critical_path: tuple[int, ...]
+    plan: Plan | None = field(default=None, compare=False)
 
     @property
     def device_busy_share(self) -> dict[str, float]:
@@ -159,7 +167,7 @@ class Events(Sequence[Event]):
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Events:
-        """Put events into arrays; those that are in some are returned. O(E)."""
+        """Convert events to arrays; events already in arrays are returned. O(E)."""
         if isinstance(events, Events):
             return events
         places: dict[Event, int] = {}

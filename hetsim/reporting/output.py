@@ -1,4 +1,4 @@
-"""Files that reports leave behind, whole or not at all, and the manifest of what made them."""
+"""Output files, written whole or not at all, and their manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hetsim.problem.problem import Problem
 
 Text = str | Iterable[str]
-"""What a file is to hold, whole or in pieces, of which each is forgotten when it is written."""
+"""Content of a file, whole or in pieces that are dropped once written."""
 
 OWN_FILES = (
     "plan.json",
@@ -30,11 +30,11 @@ OWN_FILES = (
     "platform.yaml",
     "deployment.yaml",
 )
-"""What ``--out`` writes, and all that ``--force`` may replace."""
+"""Files that ``--out`` writes and ``--force`` may replace."""
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Raise UsageError where `folder` may not be written to: no folder, or not empty.
+    """Raise UsageError where `folder` is no folder, or not empty.
 
     Called before the work as well as by ``write_folder``: a user learns of it at once.
     """
@@ -146,7 +146,7 @@ def manifest_json(
     others: Sequence[Problem] = (),
     files: Mapping[str, str] | None = None,
 ) -> str:
-    """Return versions, digests, seed, command line, time in UTC, and what was measured.
+    """Return versions, digests, seed, command line, time in UTC, and measured seconds.
 
     `seed` is that of the random inputs of a run; `measured` has figures that differ from run to
     run, such as wall-clock seconds; `others` are the problems of further models on the platform,

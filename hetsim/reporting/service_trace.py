@@ -32,7 +32,7 @@ from hetsim.simulation.serving.setup import Outcomes
 from hetsim.simulation.serving.tables import EXPIRED, FULL
 
 WHY = {FULL: "rejected: the queue was full", EXPIRED: "rejected: it waited too long"}
-"""What became of a request that was not answered."""
+"""Outcome of a request without an answer."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from hetsim.reporting.trace_tracks import (
 )
 
 REAL, SIMULATED = "real run, wall clock: ", "simulation, virtual clock: "
-"""What names of processes begin with, where a trace has two clocks."""
+"""Prefixes of process names in a trace with two clocks."""
 
 
 def trace_json(
@@ -107,7 +107,7 @@ FIRST_THREAD = 1000
 
 
 def _extents(events: Events) -> Times:
-    """From the first to the last that was done for each request, ascending."""
+    """First start and last end of each request, ascending."""
     of_one = events.request >= 0
     known, place = np.unique(events.request[of_one], return_inverse=True)
     first, last = np.full(known.size, np.inf), np.full(known.size, -np.inf)
@@ -218,7 +218,7 @@ class _Drawn:
 
     @cached_property
     def _bodies(self) -> list[list[tuple[str, str]]]:
-        """By sort, and by whether it is critical: the text before a request's number and after."""
+        """Text before and after a request's number, by sort and whether it is critical."""
         known = self.story.critical is not None
         return [
             [_halves(_body(self.story.plan, one, critical if known else None))
@@ -291,7 +291,7 @@ class _Drawn:
 
     @cached_property
     def _lines(self) -> tuple[list[str], Ints, Floats]:
-        """By counter its text before a value; by value its counter, and the value."""
+        """Text of each counter before its values; counter and value of each entry."""
         of = self.story.tracks.pid_of
         heads = [
             f'{{"ph":"C","name":{text_of(one.name)},"pid":{of(one.of)},"args":{{{text_of(one.unit)}:'
@@ -352,7 +352,7 @@ def _body(plan: Plan, event: Event, critical: bool | None) -> Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrows:
-    """From which event to which an arrow leads, and the index of the one that is its transfer."""
+    """Ends of arrows between events, and the indices of their transfers."""
 
     source: Ints
     target: Ints

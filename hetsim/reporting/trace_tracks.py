@@ -167,7 +167,7 @@ def metadata(kind: str, pid: int, tid: int | None, **args: object) -> Entry:
 
 
 Times = Mapping[int, tuple[float, float]]
-"""By request: when it arrived, and when it was answered."""
+"""Arrival and answer of each request."""
 
 Changes = list[tuple[int, float]]
 """Nanoseconds, and by how much a count changes there."""
@@ -222,13 +222,13 @@ def read_nanoseconds(microseconds: float) -> int:
 
 
 def all_nanoseconds(seconds: Floats) -> Ints:
-    """Return what ``nanoseconds`` does, of many times."""
+    """Return ``nanoseconds`` of many times."""
     found: Ints = np.rint(seconds * 1e9).astype(np.int64)
     return found
 
 
 def all_microseconds(nanoseconds: Ints) -> list[float]:
-    """Return what ``microseconds`` does, of many times."""
+    """Return ``microseconds`` of many times."""
     if nanoseconds.size and int(nanoseconds.max()) >= 2**53:
         return [microseconds(one) for one in nanoseconds.tolist()]
     value = nanoseconds / 1000
@@ -263,7 +263,7 @@ def _spanned(start_s: Floats, end_s: Floats, by: float = 1.0) -> tuple[Ints, Flo
 
 
 def counters(plan: Plan, timeline: Timeline, times: Times) -> list[Counter]:
-    """Return what is known of a simulated plan; of failures only requests and power."""
+    """Return the counters of a simulated plan; with failures only requests and power."""
     found = under_way(times)
     if not timeline.events:
         return found
@@ -277,7 +277,7 @@ def counters(plan: Plan, timeline: Timeline, times: Times) -> list[Counter]:
 
 
 def under_way(times: Times) -> list[Counter]:
-    """Return how many requests had arrived and were not answered."""
+    """Return the number of open requests over time."""
     return _counted("", "requests", "under way", *_spanned(*begins_and_ends(times)))
 
 
@@ -344,7 +344,7 @@ def _tasks_of_sorts(laid_out: PlanTasks, template: Template, events: Events) -> 
 
 
 def _waiting(laid_out: PlanTasks, tasks: _Tasks) -> list[Counter]:
-    """How many subgraphs wait for each device, and transfers for links, that could start."""
+    """Ready subgraphs that wait for each device, and ready transfers that wait for links."""
     devices = laid_out.plan.problem.devices
     changes: dict[str, list[tuple[Ints, Floats]]] = {}
     for replica, template in enumerate(laid_out.templates):

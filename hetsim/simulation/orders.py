@@ -241,7 +241,7 @@ def _link(
         return None
     name = layout.plan.problem.link_names[link]
     if not at_once:
-        return f"link '{name}' moves values of a request that are there at unlike times"
+        return f"link '{name}' moves values of one request that are ready at different times"
     return f"requests of several replicas meet at link '{name}'"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hetsim.core import checks
+from hetsim.core.result import Result
 from hetsim.errors import UsageError, nearest
 from hetsim.execution.ray_tasks import spread, spread_here
 from hetsim.hardware.catalog import load_platform
@@ -23,8 +24,8 @@ Spreading = Literal["ray", "threads"]
 EXECUTORS = get_args(Spreading)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Swept:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Swept(Result):
     """What became of a sweep.
 
     Attributes

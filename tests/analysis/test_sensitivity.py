@@ -209,7 +209,7 @@ def test_what_is_told_goes_by_what_it_saves_and_all_is_told_of() -> None:
         assert gap > -1e-9
         if abs(gap) < 1e-12:
             assert at < then
-    assert sensitivities(plan, objective="throughput").figure == "seconds a request"
+    assert sensitivities(plan, objective="throughput").figure == "time a request"
 
 
 def test_what_fits_no_longer_is_told_last_without_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,14 +69,14 @@ def test_what_the_best_plan_misses_is_in_the_error(model: Path, platform: Path) 
     best = table.rows[0].cost_s
     assert best is not None
     assert table.require() is table.require(best) is table.rows[0]
-    with pytest.raises(hetsim.ObjectiveMissed) as caught:
+    with pytest.raises(hetsim.errors.ObjectiveMissed) as caught:
         table.require(best / 2)
     assert (caught.value.target_s, caught.value.reached_s) == (best / 2, best)
     assert caught.value.objective == "latency"
-    with pytest.raises(hetsim.InvalidInput, match="target_s"):
+    with pytest.raises(hetsim.errors.InvalidInput, match="target_s"):
         table.require(0.0)
     none = hetsim.compare(problem, ["single:npu"])
-    with pytest.raises(hetsim.UnsupportedNode) as refused:
+    with pytest.raises(hetsim.errors.UnsupportedNode) as refused:
         none.require(best)
     assert refused.value.devices == ("npu",)
     assert set(refused.value.ops) == {"Greater", "Where"}

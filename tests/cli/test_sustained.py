@@ -39,9 +39,11 @@ def test_simulate_plays_the_slower_plan_and_keeps_the_one_that_was_asked(
     assert hetsim.load_plan(tmp_path / "kept" / "plan.json").groups == plan.groups
     shown = cli(*words, "--sustained").stdout
     words_of = " ".join(shown.split())
-    assert "devices that are busy at once share 28 W (secondary) and 119.5 GB/s" in words_of
+    assert (
+        "devices that are busy at the same time share 28 W (secondary) and 119.5 GB/s" in words_of
+    )
     assert "of memory (cpu, gpu, npu; derived)" in words_of
-    assert "slower     1." in shown
+    assert "slowdown       1." in shown
 
 
 def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
@@ -54,7 +56,7 @@ def test_compare_says_within_what_and_how_much_slower(cli: Cli) -> None:
     ).rows[0]
     assert row["cost_s"] == expected.cost_s
     assert row["slower"]["power"] > 1
-    assert "multi:cpu,gpu: slower than alone, " in cli(*words, "--sustained").stdout
+    assert "multi:cpu,gpu: devices slow each other down, " in cli(*words, "--sustained").stdout
     calm = json.loads(cli(*words, "--json").stdout)
     assert calm["sustained"] is False
     assert calm["lower_bound_s"] == record["lower_bound_s"]
@@ -66,7 +68,7 @@ def test_a_platform_that_states_nothing_says_so(cli: Cli, verb: str) -> None:
     asked = (verb, "zoo:squeezenet", "--platform", "workstation", "--strategy", "heft")
     shown = cli(*asked, "--sustained", "--samples", 0)
     assert shown.exit_code == 0, shown.stderr
-    assert "as fast as alone: the platform states nothing that devices share" in shown.stdout
+    assert "no slowdown: the platform states no shared power or memory limit" in shown.stdout
 
 
 def test_an_explanation_is_of_devices_alone(cli: Cli) -> None:

@@ -14,6 +14,14 @@ import hetsim
 from hetsim import backend
 from hetsim.analysis import what_if
 from hetsim.errors import HetsimError, InvalidInput
+from hetsim.graph.reading.extension import load_extension
+from hetsim.partitioning.affinity import Exclusion, affinity_of_model
+from hetsim.partitioning.deconflict import deconflict
+from hetsim.partitioning.housekeeping import Housekeeping
+from hetsim.partitioning.regions import annotate
+from hetsim.partitioning.sizes import SizeRules
+from hetsim.placement.objective import max_load
+from hetsim.problem.parts import Staging
 from hetsim.problem.problem import Problem
 from onnx_builders import make_model, op, value
 
@@ -47,7 +55,7 @@ PROBLEM = Problem.of(MODEL, LAPTOP)
 PLAN = hetsim.plan(SMALL, "heft")
 REAL = hetsim.plan(PROBLEM, "heft")
 PART = hetsim.partition(SMALL)
-REGIONS = hetsim.annotate(SMALL)
+REGIONS = annotate(SMALL)
 
 BAD: tuple[Any, ...] = (
     None, -1, 99, 1.5, NAN, INF, True, "", "zzz", "a\0b", b"x", (), [], {}, {"a": 1}, {99}, [99],
@@ -62,14 +70,14 @@ BAD: tuple[Any, ...] = (
 MORE: dict[str, tuple[Any, ...]] = {
     "plan": (hetsim.plan(OTHER, "heft"), hetsim.Plan(SMALL, "s", (hetsim.Group("cpu", (0,)),))),
     "problem": (OTHER, PROBLEM),
-    "regions": (hetsim.annotate(OTHER),),
-    "resolution": (hetsim.deconflict(hetsim.annotate(OTHER)),),
+    "regions": (annotate(OTHER),),
+    "resolution": (deconflict(annotate(OTHER)),),
     "timeline": (hetsim.simulate(hetsim.plan(OTHER, "heft")),),
     "dims": ({"n": 0}, {"n": 1.5}, {1: 1}, {"n": None}),
     "shapes": ({"x": 3}, {"x": [1.5, 2]}, {"x": "ab"}, {1: [1]}, {"x": [None, None]}),
     "inputs": ({"x": [1, 2]}, {"x": None}, {1: 1}, {"x": np.zeros(3)}),
     "pins": ({"n0": "tpu"}, {"n0": 3}, {1: "cpu"}, {"zz": "cpu"}, {"n0": None}),
-    "exclude": ((hetsim.Exclusion(5, (), ()),), (hetsim.Exclusion("cpu", 5, ()),)),  # type: ignore[arg-type]
+    "exclude": ((Exclusion(5, (), ()),), (Exclusion("cpu", 5, ()),)),  # type: ignore[arg-type]
     "capacity_bytes": (
         {"cpu": NAN}, {"cpu": -1}, {"tpu": 5}, {"cpu": 1.5}, {"cpu": INF}, {"cpu": "a"}, {3: 5},
     ),
@@ -129,8 +137,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "housekeeping": None, "sizes": None, "rank": None,
         },
     ),
-    "annotate": (hetsim.annotate, {"problem": SMALL}),
-    "deconflict": (hetsim.deconflict, {"regions": REGIONS, "priority": None}),
+    "annotate": (annotate, {"problem": SMALL}),
+    "deconflict": (deconflict, {"regions": REGIONS, "priority": None}),
     "plan": (
         hetsim.plan,
         {"problem": SMALL, "strategy": "heft", "objective": "latency", "affinity": None, **LIMITS},
@@ -157,7 +165,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         hetsim.lower_bound,
         {"problem": SMALL, "objective": "latency", "affinity": None, **LIMITS},
     ),
-    "max_load": (hetsim.max_load, {"problem": SMALL, "assignment": [0, 0, 0]}),
+    "max_load": (max_load, {"problem": SMALL, "assignment": [0, 0, 0]}),
     "explain": (
         hetsim.explain,
         {"plan": PLAN, "objective": "latency", "strategies": ("single",)},
@@ -178,8 +186,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load_device": (hetsim.load_device, {"source": "/none"}),
     "load_plan": (hetsim.load_plan, {"source": "/none", "problem": SMALL}),
     "load_affinity": (hetsim.load_affinity, {"source": "/none"}),
-    "load_extension": (hetsim.load_extension, {"source": "/none"}),
-    "affinity_of_model": (hetsim.affinity_of_model, {"problem": PROBLEM, "configuration": None}),
+    "load_extension": (load_extension, {"source": "/none"}),
+    "affinity_of_model": (affinity_of_model, {"problem": PROBLEM, "configuration": None}),
     "run": (
         hetsim.run,
         {
@@ -195,11 +203,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         },
     ),
     "Housekeeping": (
-        partitioned(hetsim.Housekeeping, "housekeeping"),
+        partitioned(Housekeeping, "housekeeping"),
         {"mode": "follow", "ops": frozenset(), "nodes": None},
     ),
     "SizeRules": (
-        partitioned(hetsim.SizeRules, "sizes"),
+        partitioned(SizeRules, "sizes"),
         {"min_nodes": 1, "max_groups": None, "max_nodes_per_group": None, "fit_weights": False},
     ),
     "Affinity": (
@@ -211,7 +219,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"device": "npu", "at_s": 0.1, "kind": "kill", "for_s": None},
     ),
     "Staging": (
-        lambda **fields: Problem.from_arrays([[1.0, 2.0]], staging=hetsim.Staging(**fields)),
+        lambda **fields: Problem.from_arrays([[1.0, 2.0]], staging=Staging(**fields)),
         {"fetch_s_per_byte": (0.0, 0.0), "store_s_per_byte": (0.0, 0.0)},
     ),
     "Plan": (
@@ -275,20 +283,20 @@ def from_arrays(**given: Any) -> Callable[[], object]:
         (of_partition(assignment=[0, 0, 2]), r"assignment\[2\] is 2"),
         (of_partition(assignment=["cpu"] * 3), r"assignment\[0\] is 'cpu'"),
         (
-            of_partition(housekeeping=hetsim.Housekeeping("follow", nodes=frozenset({99}))),
+            of_partition(housekeeping=Housekeeping("follow", nodes=frozenset({99}))),
             r"nodes of housekeeping\[0\] is 99, not a whole number from 0 to 2",
         ),
         (
-            of_partition(housekeeping=hetsim.Housekeeping("follow", nodes=frozenset({-1}))),
+            of_partition(housekeeping=Housekeeping("follow", nodes=frozenset({-1}))),
             "is -1, not a whole number",
         ),
         (of_partition(rank=[1.0]), "rank has 1 entries for 3 nodes"),
-        (of_partition(regions=hetsim.annotate(OTHER)), "the regions are of another problem"),
-        (of_partition(resolution=hetsim.deconflict(hetsim.annotate(OTHER))), "has 4 entries"),
+        (of_partition(regions=annotate(OTHER)), "the regions belong to another problem"),
+        (of_partition(resolution=deconflict(annotate(OTHER))), "has 4 entries"),
         (of_partition(affinity={}), "affinity is {}, not an Affinity"),
         (of_partition(method=None), "method is None, not a text"),
-        (of_partition(priority=""), "'' is no list of different devices"),
-        (of_partition(priority=()), "'' is no list of different devices"),
+        (of_partition(priority=""), "'' is not a list of different devices"),
+        (of_partition(priority=()), "'' is not a list of different devices"),
         (from_arrays(edges=[(0, 1)]), r"edges\[0\] is \(0, 1\), not \(from, to, bytes\)"),
         (from_arrays(capacity_bytes=[INF, 1]), "the capacity of d0 is inf"),
         (from_arrays(capacity_bytes=[-1, 1]), "the capacity of d0 is -1"),

@@ -67,11 +67,11 @@ def test_a_device_of_integers_takes_a_model_between_conversions(
     assert problem.seconds[ends, 0].tolist() == [0.0, 0.0]
     assert simulate(plan(problem, "single")).latency_s > 0
     rows = dict(question(problem))
-    assert "leaves to the host" in rows["taken off"]
+    assert "leaves to it" in rows["host runs"]
 
 
 def test_a_device_that_computes_floats_converts_itself(tmp_path: Path) -> None:
     model = load(qdq(), tmp_path, canonical="none")
     assert "float16" in load_device("snapdragon-8-gen-3-npu").flops_per_s
     problem = Problem.of(model, load_platform("snapdragon-8-gen-3-npu"))
-    assert "taken off" not in dict(question(problem))
+    assert "host runs" not in dict(question(problem))

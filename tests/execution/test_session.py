@@ -12,7 +12,14 @@ import onnx
 import pytest
 
 import hetsim
-from hetsim.errors import ExecutionError, RequestError, UsageError
+from hetsim.errors import (
+    Cancelled,
+    ExecutionError,
+    RequestError,
+    TimedOut,
+    TooManyInFlight,
+    UsageError,
+)
 from hetsim.execution.session import Session
 from hetsim.execution.transports.threads import ThreadTransport
 from hetsim.graph.inputs.samples import random_inputs
@@ -73,7 +80,7 @@ def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProt
     plan = cut(endless, [("cpu", [0]), ("gpu", [1]), ("cpu", [2])])
     with Session(plan, "threads", max_in_flight=2) as session:
         first, second = session.run_async(), session.run_async()
-        with pytest.raises(hetsim.TooManyInFlight, match="2 requests are in flight") as many:
+        with pytest.raises(TooManyInFlight, match="2 requests are in flight") as many:
             session.run_async(wait=False)
         assert many.value.max_in_flight == 2
         entered = threading.Event()
@@ -91,9 +98,9 @@ def test_there_is_room_for_so_many_and_no_more(cut: Cut, endless: onnx.ModelProt
         second.cancel()
         thread.join(30)
         assert third[0].request_id == 2
-        with pytest.raises(hetsim.Cancelled, match="request 1 was cancelled"):
+        with pytest.raises(Cancelled, match="request 1 was cancelled"):
             second.result()
-        with pytest.raises(hetsim.TimedOut, match=r"request 0 is not done after 0\.1 s") as slow:
+        with pytest.raises(TimedOut, match=r"request 0 is not done after 0\.1 s") as slow:
             first.result(0.1)
         assert slow.value.timeout_s == 0.1
         assert not first.done()

@@ -163,7 +163,7 @@ def complaints(problem: Problem, groups: Sequence[Group], *, connected: bool) ->
 def test_wrong_edges_are_told_as_one_by_one(edges: list[tuple[int, int, int]]) -> None:
     told = []
     for given in (edges, iter(edges)):
-        with pytest.raises(hetsim.InvalidInput) as caught:
+        with pytest.raises(hetsim.errors.InvalidInput) as caught:
             Problem.from_arrays([[1.0]] * 3, given)
         told.append(str(caught.value))
     assert told[0] == told[1]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import hetsim
 from builders import problems
 from hetsim.errors import InvalidInput, OutOfMemory, UnsupportedNode, UsageError
+from hetsim.partitioning.affinity import Exclusion
 from hetsim.placement.constraints import (
     check_runnable,
     narrowed,
@@ -39,7 +40,7 @@ def test_constraints_hold(problem: Problem, data: st.DataObject) -> None:
     node = data.draw(st.integers(0, problem.n - 1))
     device = data.draw(st.sampled_from(np.flatnonzero(problem.supported[node]).tolist()))
     other = data.draw(st.integers(0, problem.n - 1))
-    exclude = (hetsim.Exclusion(None, nodes=(problem.node_names[other],)),)
+    exclude = (Exclusion(None, nodes=(problem.node_names[other],)),)
     pins = {problem.node_names[node]: problem.devices[device]}
     most = data.draw(st.integers(1, len(problem.devices)))
     for strategy, options in QUICK.items():
@@ -74,7 +75,7 @@ def test_exact_holds_them_too() -> None:
     plan, latency = played(problem, "exact", pins={"n0": "a"})
     assert plan.assignment[0] == 0
     assert latency == 4.0
-    assert played(problem, "exact", exclude=(hetsim.Exclusion("b", ops=("Task",)),))[1] == 6.0
+    assert played(problem, "exact", exclude=(Exclusion("b", ops=("Task",)),))[1] == 6.0
 
 
 def test_memory_can_be_lowered() -> None:
@@ -96,7 +97,7 @@ def test_nonsense_is_refused() -> None:
     with pytest.raises(UnsupportedNode, match=r"'n0'.*d0: pinned elsewhere; d1: inf in seconds"):
         hetsim.plan(problem, "heft", pins={"n0": "d1"})
     with pytest.raises(UnsupportedNode, match=r"'n1'.*leave it no device.*'n1' is excluded"):
-        hetsim.plan(problem, "heft", exclude=(hetsim.Exclusion("d1", nodes=("n1",)),))
+        hetsim.plan(problem, "heft", exclude=(Exclusion("d1", nodes=("n1",)),))
     with pytest.raises(InvalidInput, match="no node 'n7'"):
         hetsim.plan(problem, "heft", pins={"n7": "d1"})
     with pytest.raises(InvalidInput, match="no device 'd7'"):

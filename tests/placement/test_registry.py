@@ -14,6 +14,7 @@ import hetsim
 from builders import problems
 from hetsim.core.plugins import PROMISES
 from hetsim.errors import InvalidInput, OutOfMemory, PluginError, UsageError
+from hetsim.partitioning.affinity import Exclusion
 from hetsim.placement import registry
 from hetsim.placement.constraints import (
     Constrained,
@@ -88,7 +89,7 @@ def test_what_there_is_not_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="twice"):
         resolve("hetero:npu,npu")
     for text in ("multi:a,,b", "multi:a,a", "pipeline:a,a"):
-        with pytest.raises(UsageError, match="no list of different devices"):
+        with pytest.raises(UsageError, match="not a list of different devices"):
             resolve(text)
 
 
@@ -124,7 +125,7 @@ def fan() -> Problem:
     [
         ("heft", "max_devices=2", 2),
         ("heft", 'pins={"n=1": "a"}', {"n=1": "a"}),
-        ("heft", 'exclude=[{"device": "a", "ops": ["Conv"]}]', (hetsim.Exclusion("a", ("Conv",)),)),
+        ("heft", 'exclude=[{"device": "a", "ops": ["Conv"]}]', (Exclusion("a", ("Conv",)),)),
         ("heft", 'capacity_bytes={"a": 8}', {"a": 8}),
         ("auto", "search=false", False),
         ("auto", "objective=throughput", "throughput"),

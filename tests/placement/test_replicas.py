@@ -178,9 +178,9 @@ def test_memory_holds_one_request_of_each_replica_at_once() -> None:
             check_room(both)
             assert measure(both, "throughput") == 1.0
             continue
-        with pytest.raises(hetsim.OutOfMemory, match="device 'd0'"):
+        with pytest.raises(hetsim.errors.OutOfMemory, match="device 'd0'"):
             check_room(both)
-        with pytest.raises(hetsim.OutOfMemory, match="device 'd0'"):
+        with pytest.raises(hetsim.errors.OutOfMemory, match="device 'd0'"):
             measure(both, "throughput")
 
 

@@ -52,13 +52,13 @@ def test_no_bound_is_stated_where_a_node_is_not_priced(unpriced, objective):
     assert table.ceiling is None
     assert all(row.gap is None for row in table.rows)
     text = shown(comparison_report(table))
-    assert "none: 1 node is not priced" in text
+    assert "none: 1 node has no price" in text
     assert "StringConcat" in text
     assert "texts" in text
     assert "no plan can" not in text
     assert "ceiling" not in text
     assert "lower bound" not in verdict(table)
-    assert "of what is priced" in verdict(table)
+    assert "without nodes that have no price" in verdict(table)
 
 
 def test_records_name_what_is_not_priced(unpriced):
@@ -74,7 +74,7 @@ def test_records_name_what_is_not_priced(unpriced):
 
 @pytest.mark.parametrize("strategy", ["exact", "ideal-dp", "auto"])
 def test_proofs_are_of_what_is_priced(unpriced, strategy):
-    assert "of what is priced: 1 node is not" in hetsim.plan(unpriced, strategy).reason
+    assert "for priced nodes only: 1 node is not" in hetsim.plan(unpriced, strategy).reason
 
 
 def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):
@@ -88,7 +88,7 @@ def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):
     )
     assert cheap < dear
     cpu = problem.device_index("cpu")
-    assert ("data decide", "1 node (If 1): counted at the most, by a bound at the least") in (
+    assert ("data-driven", "1 node (If 1): plans count the most work, bounds the least") in (
         unpriced_rows(problem)
     )
     assert problem.seconds[0, cpu] == pytest.approx(dear)
@@ -227,5 +227,5 @@ def test_shapes_that_are_open_inside_a_branch_leave_it_unpriced(canonical, lapto
     """)
     problem = hetsim.Problem.of(model_of(proto, canonical=canonical), laptop)
     (why,) = problem.unpriced.values()
-    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz shows it in a run"
+    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz measures it in a run"
     assert hetsim.compare(problem, ["single", "heft"]).bound_s is None

@@ -51,12 +51,10 @@ def test_requests_that_are_rejected_have_no_percentage(tmp_path: Path) -> None:
         for was in (0.004, math.inf)
         for now in (0.002, math.inf)
     }
-    stay = "; plans, bottleneck and verdicts stay."
+    stay = ". Plans, bottleneck and verdicts stay the same."
     assert said == {
-        (0.004, 0.002): f"What if cpu.speed /2: p99 goes from 4.00 ms to 2.00 ms, -50 %{stay}",
-        (0.004, math.inf): "What if cpu.speed /2: p99 is 4.00 ms as it is, rejected as supposed"
-        + stay,
-        (math.inf, 0.002): "What if cpu.speed /2: p99 is rejected as it is, 2.00 ms as supposed"
-        + stay,
-        (math.inf, math.inf): f"What if cpu.speed /2: p99 stays rejected{stay}",
+        (0.004, 0.002): f"With cpu.speed /2, p99 goes from 4.00 ms to 2.00 ms (-50 %){stay}",
+        (0.004, math.inf): f"With cpu.speed /2, p99 goes from 4.00 ms to rejected{stay}",
+        (math.inf, 0.002): f"With cpu.speed /2, p99 goes from rejected to 2.00 ms{stay}",
+        (math.inf, math.inf): f"With cpu.speed /2, p99 stays rejected{stay}",
     }

@@ -95,7 +95,7 @@ def test_composites_count_whole_and_their_parts_are_refused() -> None:
     whole = (Group("d0", (0,)), Group("d1", (1, 2)), Group("d0", (3,)))
     assert latency_of_groups(problem, whole, "drawn") == pytest.approx(2.25)
     half = (Group("d0", (0,)), Group("d1", (1,)), Group("d0", (2, 3)))
-    with pytest.raises(hetsim.UnsupportedNode):
+    with pytest.raises(hetsim.errors.UnsupportedNode):
         latency_of_groups(problem, half, "drawn")
 
 
@@ -104,7 +104,7 @@ def test_a_value_without_a_route_is_refused() -> None:
     routes = tuple(
         tuple(replace(route, latency_s=np.inf) for route in row) for row in joined.routes
     )
-    with pytest.raises(hetsim.NoRoute):
+    with pytest.raises(hetsim.errors.NoRoute):
         latency_of_groups(
             replace(joined, routes=routes), (Group("d0", (0,)), Group("d1", (1,))), "drawn"
         )

@@ -74,7 +74,9 @@ def test_a_tandem_is_certain() -> None:
 
 
 def test_a_link_that_is_shared_both_ways_is_not() -> None:
-    assert reason(BUS) == "link 'link0' moves values of a request that are there at unlike times"
+    assert (
+        reason(BUS) == "link 'link0' moves values of one request that are ready at different times"
+    )
 
 
 def test_subgraphs_one_after_another_on_a_stream_are_certain() -> None:

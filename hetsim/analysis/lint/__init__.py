@@ -1,1 +1,1 @@
-"""What costs time, and which change takes it away, planned again."""
+"""Linter of plans."""

@@ -1,4 +1,4 @@
-"""What may cost time in a plan: a function each, which yields suspects with changes to try."""
+"""Finders of the linter: each yields suspects of a plan with changes to try."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Border:
 
     @property
     def moves_s(self) -> float:
-        """Of all its transfers."""
+        """Seconds of all its transfers."""
         return sum(self.reads.values()) + sum(self.writes.values())
 
 
@@ -89,7 +89,7 @@ def borders_of(problem: Problem, template: Template) -> list[Border]:
 def elsewhere(
     problem: Problem, nodes: tuple[int, ...], device: int
 ) -> tuple[tuple[str, str], ...] | None:
-    """Return pins of `nodes` to a device; None where it does not take all of them."""
+    """Return pins of `nodes` to a device; None where it cannot run all of them."""
     if problem.unsupported(device, nodes):
         return None
     return tuple((problem.node_names[node], problem.devices[device]) for node in nodes)
@@ -113,7 +113,7 @@ def seconds_on(plan: Plan, devices: Collection[int], prices: Problem) -> float:
 
 
 def links(seen: Seen) -> Iterator[Suspect]:
-    """Yield a suspect for each pair of devices that tensors move between in the plan.
+    """Suspects: pairs of devices that the plan moves tensors between.
 
     The changes double the bandwidth of the links of the route.
     """
@@ -128,7 +128,7 @@ def links(seen: Seen) -> Iterator[Suspect]:
         if seconds > 0 and changes:
             a, b = problem.devices[p], problem.devices[q]
             yield Suspect(
-                "link", f"{a} and {b}", f"tensors between {a} and {b}", (), seconds, changes
+                "link", f"{a} and {b}", f"transfers between {a} and {b}", (), seconds, changes
             )
 
 
@@ -137,7 +137,7 @@ def wider(problem: Problem, p: int, q: int) -> tuple[Change, ...]:
     names = _between(problem, p, q)
     if not names:
         return ()
-    say = f"{', '.join(names)} twice as wide"
+    say = f"double the bandwidth of {', '.join(names)}"
     if problem.platform is None:
         return (Change(say, wider=names),)
     return (Change(say, what_if=tuple(f"link {name}.bandwidth x2" for name in names)),)
@@ -157,10 +157,10 @@ MOST = 8
 
 
 def to_and_fro(seen: Seen) -> Iterator[Suspect]:
-    """Yield a suspect for each subgraph that reads from a device and writes to it again.
+    """Suspects: subgraphs that read from a device and write to it again, each and all together.
 
-    And one for all that do so between the same two. The changes pin them to that device, where it
-    takes them, or double the bandwidth of the links between. O(V + E).
+    The changes pin them to that device, where it can run them, or double the bandwidth of the
+    links between. O(V + E).
     """
     problem = seen.problem
     found: list[tuple[float, int, int, int, tuple[int, ...]]] = []
@@ -173,11 +173,11 @@ def to_and_fro(seen: Seen) -> Iterator[Suspect]:
     for seconds, group, other, device, nodes in found[:MOST]:
         there, here = problem.devices[other], problem.devices[device]
         pins = elsewhere(problem, nodes, other)
-        changes = [] if pins is None else [Change(f"on {there}, by pins", pins=pins)]
+        changes = [] if pins is None else [Change(f"pin it to {there}", pins=pins)]
         changes += wider(problem, other, device)
         yield Suspect(
-            "to-and-fro", f"{there} and {here}", f"g{group}: {there} to {here} and back", nodes,
-            seconds, tuple(changes),
+            "to-and-fro", f"{there} and {here}",
+            f"g{group} goes from {there} to {here} and back", nodes, seconds, tuple(changes),
         )  # fmt: skip
     for other, device in sorted({(entry[2], entry[3]) for entry in found}):
         those = [entry for entry in found if (entry[2], entry[3]) == (other, device)]
@@ -187,15 +187,15 @@ def to_and_fro(seen: Seen) -> Iterator[Suspect]:
         if len(those) > 1 and pins:
             yield Suspect(
                 "to-and-fro", f"{there} and {here}",
-                f"{len(those)} subgraphs: {there} to {here} and back",
+                f"{len(those)} subgraphs go from {there} to {here} and back",
                 tuple(sorted({node for entry in those for node in entry[4]})),
                 sum(entry[0] for entry in those),
-                (Change(f"on {there} where it takes them, by pins", pins=pins),),
+                (Change(f"pin those that {there} supports to it", pins=pins),),
             )  # fmt: skip
 
 
 def tiny(seen: Seen) -> Iterator[Suspect]:
-    """Yield a suspect for each subgraph of the plan that costs more than it does, and one for all.
+    """Suspects: subgraphs whose dispatch and transfers cost more than their kernels.
 
     The changes pin its nodes to one of the devices that it reads from or writes to. O(V + E).
     """
@@ -210,7 +210,7 @@ def tiny(seen: Seen) -> Iterator[Suspect]:
     found.sort(key=lambda entry: (-entry[0], entry[1].group))
     for overhead_s, border, near in found[:MOST]:
         changes = tuple(
-            Change(f"on {problem.devices[q]}, by pins", pins=pins)
+            Change(f"pin it to {problem.devices[q]}", pins=pins)
             for q in near
             if (pins := elsewhere(problem, border.nodes, q))
         )
@@ -228,7 +228,7 @@ def tiny(seen: Seen) -> Iterator[Suspect]:
         ids |= set(border.nodes if first else ())
     if len(found) > 1 and together:
         overheads_s = sum(overhead_s for overhead_s, _, _ in found)
-        change = Change("each on a device next to it, by pins", pins=tuple(together.items()))
+        change = Change("pin each to a neighbour device", pins=tuple(together.items()))
         yield Suspect(
             "tiny", "", f"{len(found)} subgraphs take longer to start than to run",
             tuple(sorted(ids)), overheads_s, (change,),
@@ -244,9 +244,9 @@ def _neighbours(border: Border) -> tuple[int, ...]:
 
 
 def precision(seen: Seen) -> Iterator[Suspect]:
-    """Yield a suspect for each target that has rates for other precisions than it computes in.
+    """Suspects: devices with rates in another precision than they compute in.
 
-    The changes execute the model in each of them, as if: times alone, of accuracy nothing is said.
+    The changes price the model in each of them; accuracy is not considered.
     """
     problem = seen.problem
     if problem.platform is None or problem.model is None:
@@ -272,7 +272,7 @@ def precision(seen: Seen) -> Iterator[Suspect]:
         ]
         changes = tuple(
             Change(
-                f"{target.name} executes it in {kind}",
+                f"run it in {kind} on {target.name}",
                 execute=tuple((name, kind) for name in target.name.split(", ")),
             )
             for kind in others
@@ -306,19 +306,19 @@ def precision(seen: Seen) -> Iterator[Suspect]:
 
 
 _REMEDY: dict[Kind, str] = {
-    "op": "{device} takes it",
-    "attribute": "{device} takes it, or the model has another value there",
-    "opset": "{device} takes it, or the model is converted to such a set",
-    "type": "{device} takes that type, or the model casts it away",
-    "shape": "the shape is fixed, or {device} takes open ones",
-    "rank": "{device} takes it, or the model is reshaped to fewer dimensions",
-    "size": "{device} takes it, or the model splits the tensor",
-    "other": "{device} takes it",
+    "op": "support it on {device}",
+    "attribute": "support it on {device}, or change the value in the model",
+    "opset": "support it on {device}, or convert the model's operator set",
+    "type": "support that type on {device}, or cast it in the model",
+    "shape": "fix the shape, or support open shapes on {device}",
+    "rank": "support it on {device}, or reshape to fewer dimensions",
+    "size": "support it on {device}, or split the tensor",
+    "other": "support it on {device}",
 }
 
 
 def refused(seen: Seen) -> Iterator[Suspect]:
-    """Yield a suspect for each cause by which a device refuses nodes, and one for all of them.
+    """Suspects: causes for which a device cannot run nodes, each and all together.
 
     The change supposes that the device takes them, at the price that its own cost model gives.
     """
@@ -356,18 +356,19 @@ def _of(seen: Seen, target: Target) -> Iterator[Suspect]:
         ops = ", ".join(tally(problem.op_types[node] for node in ids))
         what = text if kind in ("op", "other") else f"{text}: {ops}"
         yield Suspect(
-            f"refused-{kind}", target.name, f"{target.name} refuses {what}", tuple(ids),
+            f"refused-{kind}", target.name, f"{target.name} cannot run {what}", tuple(ids),
             costs(ids), (Change(remedy, takes=takes(ids)),),
         )  # fmt: skip
     if len(causes) > 1:
         yield Suspect(
-            "refused-all", target.name, f"{target.name} refuses {len(away)} nodes in all",
-            tuple(away), costs(away), (Change(f"{target.name} takes all", takes=takes(away)),),
+            "refused-all", target.name, f"{target.name} cannot run {len(away)} nodes in total",
+            tuple(away), costs(away),
+            (Change(f"support all of them on {target.name}", takes=takes(away)),),
         )  # fmt: skip
 
 
 def _costs(told: Nodes) -> dict[int, float]:
-    """What each refused node costs where it is, over replicas the mean."""
+    """Cost of each unsupported node on its present device, as a mean over replicas."""
     found: dict[int, float] = {}
     for node in told.nodes:
         if node.supposed and node.cost_s is not None:
@@ -376,7 +377,7 @@ def _costs(told: Nodes) -> dict[int, float]:
 
 
 def split(seen: Seen) -> Iterator[Suspect]:
-    """Yield a suspect where the plan uses several devices: all of it on one, by pins.
+    """Suspect: a plan on several devices, which pins could put on one.
 
     Of devices that are alike the first is tried.
     """
@@ -388,7 +389,7 @@ def split(seen: Seen) -> Iterator[Suspect]:
     if problem.host is not None:
         firsts.add(problem.host)
     changes = tuple(
-        Change(f"all of it on {problem.devices[p]}, by pins", pins=pins)
+        Change(f"pin all of it to {problem.devices[p]}", pins=pins)
         for p in sorted(firsts)
         if (pins := elsewhere(problem, everything, p))
     )
@@ -407,7 +408,7 @@ _ON_CHIP = "weights_on_chip_mib"
 
 
 def weights(seen: Seen) -> Iterator[Suspect]:
-    """Yield a suspect for each accelerator that takes more weights than stay on its chip.
+    """Suspects: accelerators with more weights than on-chip memory.
 
     By the figures of its kernels, which count over all that it takes of the model. The change
     supposes a chip that holds them.
@@ -430,7 +431,7 @@ def weights(seen: Seen) -> Iterator[Suspect]:
             continue
         factor = math.ceil(held / on_chip)
         change = Change(
-            f"{format_bytes(on_chip * factor)} of weights stay on the chip",
+            f"enlarge the on-chip memory to {format_bytes(on_chip * factor)}",
             what_if=tuple(
                 f"{problem.devices[p]}.kernels.{_ON_CHIP} x{factor}" for p in target.devices
             ),
@@ -444,8 +445,8 @@ def weights(seen: Seen) -> Iterator[Suspect]:
         nodes = tuple(node.id for node in own if works[node.id].weight_bytes)
         yield Suspect(
             "weights", target.name,
-            f"{target.name}: {format_bytes(held)} of weights, of which {format_bytes(on_chip)} "
-            "stay on the chip", nodes, streamed_s, (change,),
+            f"{target.name} holds {format_bytes(held)} of weights, but has "
+            f"{format_bytes(on_chip)} of on-chip memory", nodes, streamed_s, (change,),
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The verb ``lint``: what costs time, with the change that takes it away, planned again."""
+"""Linter: what costs time in a plan, with the change that removes it, replanned."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hetsim.analysis.lint.finders import links, precision, refused, split, tiny,
 from hetsim.analysis.lint.suspects import Asked, Change, Seen, Suspect, targets_of
 from hetsim.core import checks
 from hetsim.core.progress import part
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible, UsageError, nearest
 from hetsim.partitioning.affinity import Affinity
 from hetsim.placement.constraints import NAMES, Constrained, checked_fields, with_affinity
@@ -22,10 +23,10 @@ from hetsim.problem.problem import Problem
 FINDERS: tuple[Callable[[Seen], Iterator[Suspect]], ...] = (
     refused, precision, weights, split, to_and_fro, tiny, links,
 )  # fmt: skip
-"""Who finds what, in the order in which equal findings stand."""
+"""Finders, in the order of equal findings."""
 
 LEAST = 0.01
-"""Part of the present time below which a gain is none worth a change."""
+"""Part of the present time that a change must save to be listed."""
 
 _ROUNDING = 1e-6
 
@@ -35,7 +36,7 @@ FIRST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What costs time, and what was found to take it away.
+    """A cost in time, and the best change against it.
 
     Attributes
     ----------
@@ -84,9 +85,9 @@ class Finding:
         return self.gain_s / self.before_s if self.before_s > 0 else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Lint:
-    """What costs time in the plan of a strategy.
+@dataclass(frozen=True, eq=False, repr=False)
+class Lint(Result):
+    """Findings in the plan of a strategy.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class Lint:
 
     @property
     def problem(self) -> Problem:
-        """What was asked."""
+        """Problem of the question."""
         return self.asked.problem
 
 
@@ -139,7 +140,7 @@ def lint(
     tell: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Lint:
-    """Say what costs time, each with the change that takes it away, planned again by `strategy`.
+    """Return what costs time, each with the change that removes it, replanned by `strategy`.
 
     Parameters
     ----------

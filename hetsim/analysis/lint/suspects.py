@@ -1,4 +1,4 @@
-"""Suspects of a plan, changes that may take them away, and the question asked again after each."""
+"""Suspects of a plan, changes against them, and replanning after each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hetsim.simulation.clock.templates import Template, template_of
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """What may cost time.
+    """A possible cost in time.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What finders look at.
+    """Input of the finders.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Seen:
 
     @property
     def problem(self) -> Problem:
-        """What is asked."""
+        """Problem of the question."""
         return self.asked.problem
 
     @cached_property
@@ -119,7 +119,7 @@ class Seen:
         return self.changed[change]
 
     def wanted_on(self, target: Target) -> Nodes | None:
-        """Return what is told of each node, wanted on a target; None without a plan."""
+        """Return the facts of each node with a target as preferred device; None without a plan."""
         if self.plan is None:
             return None
         return facts_of(self.plan, device=self.problem.devices[target.first])
@@ -153,7 +153,7 @@ def targets_of(problem: Problem, device: str | None) -> tuple[Target, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is changed; every part is empty where it stays as it is.
+    """A change to plan, precision or platform; parts without a change are empty.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class Asked:
         return under(Constrained(**limits), problem, self.strategy, **given)
 
     def costs(self, plan: Plan) -> float:
-        """Return what the clock says of a plan."""
+        """Return the simulated cost of a plan."""
         return judge(plan, self.objective)
 
     def changed(self, change: Change) -> Problem:
@@ -233,7 +233,7 @@ class Asked:
         return problem
 
     def after(self, change: Change, problem: Problem | None = None) -> float | None:
-        """Return what the plan costs after `change`; None where there is none.
+        """Return the cost of the plan after `change`; None where there is none.
 
         `problem`: what ``changed`` gives, where that is known.
         """

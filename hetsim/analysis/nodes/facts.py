@@ -1,4 +1,4 @@
-"""What is told of each node: records, and what follows from them."""
+"""Facts of each node: devices that support it, its device in a plan, times and transfers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHOICE = "the plan's choice"
 
 @dataclass(frozen=True, slots=True)
 class OnDevice:
-    """What one device says of a node.
+    """Support and time of a node on one device.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class NodeFacts:
 
     @property
     def cost_s(self) -> float | None:
-        """What that costs by itself: seconds there over those on the preferred device, and moves.
+        """Extra seconds over the preferred device, with transfers.
 
         0 on the preferred device; None without a plan, or where nothing is known of the time on
         the preferred one. Below 0 where that is the slower one. Other nodes are taken to stay
@@ -134,7 +134,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What a device launches at a time in a plan: a node, or several as one.
+    """A kernel of a plan: one node or several fused ones.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class GroupFacts:
-    """One subgraph of a plan, and what its time is made of.
+    """A subgraph of a plan, and the parts of its time.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class GroupFacts:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One tensor on its way to another device in a plan.
+    """A transfer of one tensor in a plan.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class Moved:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Per node: which unit, which others could, why not, and what it costs.
+    """Facts of all nodes of a problem or plan.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Facts:
 
     @cached_property
     def standing_for(self) -> Mapping[str, tuple[NodeFacts, ...]]:
-        """By node of the file: what stands for it, of all replicas; nothing where it was folded."""
+        """Canonical nodes by node of the file, of all replicas; empty where it was folded."""
         found: dict[str, list[NodeFacts]] = {node.name: [] for node in self.file_nodes}
         for node in self.nodes:
             for name in node.origins:

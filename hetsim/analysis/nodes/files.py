@@ -31,14 +31,14 @@ ENDINGS = (".json", ".csv", EXPLORER)
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a file of nodes is: ``json``, ``csv``, or ``explorer``, which tells `what`."""
+    """Form of a file of nodes: ``json``, ``csv``, or ``explorer`` with its content `what`."""
 
     kind: Literal["json", "csv", "explorer"]
     what: What | None = None
 
 
 def form_of(path: str | os.PathLike[str]) -> Form:
-    """Return what the name of a file asks for. Raises UsageError for an unknown end."""
+    """Return the form of a file by its name. Raises UsageError for an unknown ending."""
     name = Path(path).name.lower()
     if name.endswith(EXPLORER):
         asked = Path(name.removesuffix(EXPLORER)).suffix.removeprefix(".")
@@ -179,7 +179,7 @@ def model_explorer_record(facts: Facts, what: What) -> Record:
 
 
 def _value(facts: Facts, nodes: Sequence[NodeFacts], what: What) -> Record | None:
-    """What is said of one node of the file, for which `nodes` stand; None for nothing."""
+    """Value of one node of the file, which became `nodes`; None for no value."""
     if what == "device":
         where = list(dict.fromkeys(one.device or one.preferred or "none" for one in nodes))
         if not where:

@@ -1,4 +1,4 @@
-"""The verb ``nodes``: which unit runs each node, which others could, why not, what it costs."""
+"""Facts of each node of a problem or plan, and their files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hetsim.analysis.nodes.files import What, csv_text, form_of, model_explorer_
 from hetsim.analysis.nodes.record import nodes_record
 from hetsim.analysis.what_if import supposed_seconds
 from hetsim.core import checks
+from hetsim.core.result import Result
 from hetsim.core.text import to_json
 from hetsim.problem.parts import GRAPH_INPUT
 from hetsim.problem.plan import Plan
@@ -22,8 +23,8 @@ from hetsim.problem.problem import Problem
 from hetsim.simulation.clock.templates import Template, template_of
 
 
-class Nodes(Facts):
-    """Per node: which unit, which others could, why not, what it costs; and as files.
+class Nodes(Result, Facts):
+    """Facts of each node, and their files.
 
     Its fields are those of ``hetsim.analysis.nodes.facts.Facts``, where each is described.
     """
@@ -67,7 +68,7 @@ class Nodes(Facts):
     device=checks.text,
 )
 def nodes(asked: Problem | Plan, *, device: str | None = None) -> Nodes:
-    """Say of each node which unit runs it, which others could, why not, and what it costs.
+    """Return for each node its device, devices that support it, reasons, and cost.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def _falls_back(rows: Sequence[NodeFacts], node: int) -> bool:
 
 
 def _rows(problem: Problem, wanted: int | None) -> tuple[NodeFacts, ...]:
-    """What is to be said of each node without a plan."""
+    """Facts of each node without a plan."""
     least = problem.shared_seconds
     best = least.argmin(axis=1).tolist() if problem.n else []
     supposed: dict[int, float] = {}
@@ -199,7 +200,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What one replica is made of."""
+    """Parts of one replica."""
 
     shares: Shares
     groups: tuple[GroupFacts, ...]
@@ -208,7 +209,7 @@ class Made:
 
 
 def made_of(plan: Plan, replica: int, first_group: int, first_kernel: int) -> Made:
-    """Return what a plan of one replica is made of; subgraphs and kernels are numbered on.
+    """Return the parts of one replica; numbers of subgraphs and kernels continue.
 
     Raises as ``template_of``. O(V + E).
     """

@@ -1,4 +1,4 @@
-"""What is told of nodes as a plain record, ``hetsim-nodes/1``, and its JSON Schema."""
+"""Record of nodes, ``hetsim-nodes/1``, and its JSON Schema."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hetsim.core.result import Result
 from hetsim.core.units import format_seconds
 from hetsim.device.support.rules import is_static
 from hetsim.errors import WorkloadError
@@ -331,8 +332,8 @@ LATE_SHARE = 0.05
 """Of latencies, and of devices' time: what of it may be this machine's own lateness."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoadTest:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LoadTest(Result):
     """What became of a workload for real, beside what was simulated of the same arrivals.
 
     `measured` and `simulated` are in seconds of the workload, of which each lasted `time_scale`

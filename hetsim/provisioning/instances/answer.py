@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided
 from hetsim.hardware.spec import Platform
 from hetsim.provisioning.instances.offers import Instance, Refused
@@ -97,8 +98,8 @@ class Apart:
         return self.together.mean_s - self.alone.mean_s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Placement(Result):
     """Where the models of a workload are placed.
 
     Attributes

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from hetsim.core.result import Result
 from hetsim.core.units import format_seconds
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.hardware.spec import Platform
@@ -15,6 +16,7 @@ from hetsim.provisioning.platforms.bounds.bound import Bound, bound_of, choices,
 from hetsim.provisioning.platforms.doubt import Doubt
 from hetsim.provisioning.platforms.pieces import Pieces
 from hetsim.provisioning.platforms.policies import Placed, Policy, strategies
+from hetsim.provisioning.platforms.priced import Purchase
 from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
 from hetsim.provisioning.platforms.search import Found, Run, Tried
 from hetsim.provisioning.platforms.vectors import survey
@@ -93,8 +95,8 @@ class Excuse:
     undecided: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Recommendation:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Recommendation(Result):
     """The cheapest platform that meets every objective of a workload.
 
     Attributes
@@ -124,6 +126,8 @@ class Recommendation:
     found : Found
         The search, in numbers.
     pieces : tuple of Pieces
+    purchase : Purchase or None
+        Of one model at a rate: kinds alone, prices, and what is proved.
     """
 
     workload: Workload = field(repr=False)
@@ -140,6 +144,7 @@ class Recommendation:
     found: Found = field(repr=False)
     pieces: tuple[Pieces, ...] = field(repr=False)
     doubt: Doubt | None = None
+    purchase: Purchase | None = field(default=None, repr=False)
 
     @property
     def plans(self) -> str:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from hetsim.core import checks
+from hetsim.core.result import Result
 from hetsim.errors import Infeasible, ObjectiveMissed, Undecided, UsageError
 from hetsim.provisioning.rates.search import CONFIDENCE
 from hetsim.simulation.service.resolution import Resolved
@@ -138,8 +139,8 @@ class Without:
     carried: Carried
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Capacity:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Capacity(Result):
     """How much a platform carries of a workload.
 
     Attributes
@@ -207,9 +208,9 @@ class Capacity:
                 hint="give other strategies, batches or instances, or a longer latency",
             )
         raise Undecided(
-            f"whether {asked} meets the objectives is undecided; {best.ends}",
+            f"it is undecided whether {asked} meets the objectives",
             where=best.name,
-            hint="give more --requests",
+            hint=best.ends if "--requests" in best.ends else "give more --requests",
         )
 
 
@@ -267,8 +268,8 @@ class DeviceShare:
     source: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Availability:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Availability(Result):
     """How much of the time a workload's objectives hold.
 
     Between `low` and `high`, one where nothing is undecided. The likeliest states come first;
@@ -389,8 +390,8 @@ class Loss:
         return ORDER[self.answer], percentile.estimate_s / slo.latency_s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Survived:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Survived(Result):
     """Whether objectives hold without any one device, or any few, at `most`.
 
     Losses come worst first; the loss of `unused` devices changes nothing; `impossible` is why no

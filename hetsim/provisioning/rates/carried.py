@@ -28,13 +28,12 @@ from hetsim.workload.workload import Workload
 def ends_of_trace(sample: Sample, rates: Sequence[Rates], *, exact: bool) -> str:
     """Return why a trace can come no faster."""
     if not rates:
-        at = "no rate" if exact else "no rate that was looked at"
-        return f"{at} has few enough late"
+        return f"too many requests are late at {'any' if exact else 'each simulated'} rate"
     if rates[-1].misses_above_per_s is None:
-        return "enough are on time at any rate: too few requests to tell"
+        return "the trace has too few requests to miss at any rate"
     most = max(sample.objectives, key=lambda one: one.most_late / len(one.which))
     few = f"{most.most_late} of {len(most.which)} requests may be late"
-    return f"{few}, and at any higher rate more are" if exact else f"{few}, and just above more are"
+    return f"{few}, and more are at {'any' if exact else 'the next'} higher rate"
 
 
 def ends_of_verdicts(
@@ -56,31 +55,32 @@ def ends_of_verdicts(
     ]
     parts = []
     if found and found[-1].below is not None:
-        parts.append(f"at {found[-1].below * rate_per_s:.4g} and less it misses, too")
+        parts.append(f"it also misses at {found[-1].below * rate_per_s:.4g}/s and below")
     if open_:
         least = min(open_, key=lambda one: one.factor)
-        parts.append(
-            f"{least.factor * rate_per_s:.4g} a second is undecided after {least.requests} requests"
-        )
+        low = f"{found[-1].high * rate_per_s if found else 0.0:.4g}/s"
+        upper = "" if above is None else f" and {above * rate_per_s:.4g}/s"
+        between = f"between {low}{upper}" if upper else f"above {low}"
+        parts.append(f"not resolved {between}; try --requests {10 * least.requests}")
     if beyond is not None and above is not None:
         parts.append(_missed(beyond, above * rate_per_s))
     elif found and above is not None and above >= missed:
-        parts.append(f"from {above * rate_per_s:.4g} on {ceiling.binds} is overloaded")
-    return "; ".join(parts) if parts else "no rate was seen to miss"
+        parts.append(f"{ceiling.binds} is overloaded from {above * rate_per_s:.4g}/s on")
+    return "; ".join(parts) if parts else "no simulated rate misses"
 
 
 def _missed(service: Service, rate_per_s: float) -> str:
     if service.state == "overloaded":
-        return f"at {rate_per_s:.4g} overloaded, busiest {service.bottleneck}"
+        return f"{service.bottleneck} is overloaded at {rate_per_s:.4g}/s"
     nearest = nearest_miss(service)
     if nearest is None:
-        return f"at {rate_per_s:.4g} it is missed"
+        return f"it misses at {rate_per_s:.4g}/s"
     slo, percentile = nearest
     far = "" if math.isinf(percentile.high_s) else f" to {format_seconds(percentile.high_s)}"
     waits_s = max(one.queue.mean_s for one in service.streams)
     return (
-        f"at {rate_per_s:.4g} p{slo.percentile:g} is {format_seconds(percentile.estimate_s)} "
-        f"({format_seconds(percentile.low_s)}{far}), the mean wait {format_seconds(waits_s)}"
+        f"at {rate_per_s:.4g}/s p{slo.percentile:g} is {format_seconds(percentile.estimate_s)} "
+        f"({format_seconds(percentile.low_s)}{far}) and the mean wait {format_seconds(waits_s)}"
     )
 
 

@@ -1,9 +1,9 @@
-"""Answers to other questions beside a page's own: other rates, speeds of devices, and prices."""
+"""Answers beside a page's own: at other rates, device speeds, and prices."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from shlex import join
 
@@ -24,23 +24,24 @@ from hetsim.reporting.tables.service import busiest
 from hetsim.simulation.service.layout import Setup, check_together, set_up
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.run import expected
+from hetsim.simulation.service.service import Service
 from hetsim.simulation.service.serving import played
 from hetsim.simulation.simulate import simulate
 from hetsim.workload.workload import Workload
 
 FLAGS = ("--force", "--json", "--quiet", "-q", "--debug", "--sensitivities", "--wide", "--run",
          "--explain", "--max-rate")  # fmt: skip
-"""Options without a value that change nothing of an answer."""
+"""Options without a value that do not affect an answer."""
 
 VALUES = ("--report", "--out", "-o", "--trace", "--certificate")
-"""Options with one that only leave files."""
+"""Options with a value that only write files."""
 
 RATE = ("--rate", "--requests", "--duration", "--within", "--slo", "--speedup", "--target-rate")
-"""Options that a slider says, or that say how long a run is."""
+"""Options that a slider sets, or that set the length of a run."""
 
 
 def without(command: Sequence[str], verb: str, options: Sequence[str] = ()) -> list[str]:
-    """Return the command line, program first, as one of another verb without these options.
+    """Return the command line, program first, with another verb and without these options.
 
     Those that leave files, or only say how an answer is printed, are left out as well.
     """
@@ -88,24 +89,25 @@ def rates_picture(
     gone: Sequence[str] = (),
     own: float = 1.0,
     name: str = "",
+    answer: Service | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Record:
-    """Ceiling of one deployment and ``curve``, what becomes of its requests at each of some rates.
+    """Peak rate of one deployment, and ``curve``, its latencies at several arrival rates.
 
-    ``curve`` is None where rates do not tell, and ``why_not`` says why: devices fail, replicas come
-    and go, or clients wait for answers. `command` is the reader's own; `verb` stands for its verb,
-    `options` are added, `gone` left out. `from_file`: a file says what comes, so that a command
-    speaks of factors on it, else of a rate. `own` is the factor at which the slider starts, `name`
-    that of the deployment where there are several.
+    ``curve`` is None where there are no other rates, and ``why_not`` says why: devices fail,
+    replicas are autoscaled, or clients wait for answers. `command` is the reader's own; `verb`
+    stands for its verb, `options` are added, `gone` left out. `from_file`: arrivals are in a file,
+    so that commands have factors on its rate, else rates. `own` is the factor at which the slider
+    starts, `answer` what the command itself found there; `name` is that of the deployment.
     """
     if any(one.served.autoscaling for one in resolved) or workload.failures is not None:
-        return {"name": name, "curve": None, "why_not": "devices or replicas change"}
+        return {"name": name, "curve": None, "why_not": "devices fail or replicas are autoscaled"}
     setup = set_up(resolved, workload, check_together(resolved, platform))
     rates_per_s = rates_of(workload)
     rate_per_s = sum(rates_per_s)
     if not 0 < rate_per_s < math.inf:
         at_once = math.isinf(rate_per_s)
-        none = "all requests come at one time" if at_once else "clients wait for answers"
+        none = "all requests arrive at once" if at_once else "clients wait for answers"
         return {"name": name, "curve": None, "why_not": none}
     first = first_of(workload, from_file=from_file)
     ceiling = Question(name, tuple(resolved), setup, first, rates_per_s).ceiling()
@@ -121,11 +123,14 @@ def rates_picture(
     base = [*without(command, verb, (*RATE, *gone)), *options]
     factors = factors_of(ceiling.factor, (own,))
     if not from_file:
-        factors = tuple(short(factor * rate_per_s) / rate_per_s for factor in factors)
+        factors = tuple(
+            factor if factor == own else short(factor * rate_per_s) / rate_per_s
+            for factor in factors
+        )
     # A file of more requests than are simulated here has no command that simulates as many.
     told = not from_file or first is workload
     try:
-        curve = _curve(first, resolved, setup, factors, tell)
+        curve = _curve(first, resolved, setup, factors, {own: answer}, tell)
     except HetsimError as error:
         return {**found, "why_not": str(error)}
     curve["start"] = min(range(len(factors)), key=lambda k: abs(factors[k] - own))
@@ -133,6 +138,8 @@ def rates_picture(
         _line([*base, *_asked(first, factor, rate_per_s, from_file=from_file)]) if told else None
         for factor in factors
     ]
+    if answer is not None:
+        curve["command"][curve["start"]] = _line(without(command, verb, gone))
     return {**found, "curve": curve}
 
 
@@ -141,7 +148,7 @@ def _line(words: Sequence[str]) -> str:
 
 
 def _asked(workload: Workload, factor: float, rate_per_s: float, *, from_file: bool) -> list[str]:
-    """Options that ask for these requests at a factor on their rate."""
+    """Options for these requests at a factor on their rate."""
     if from_file:
         return [] if factor == 1 else ["--speedup", repr(factor)]
     [stream] = workload.streams
@@ -156,6 +163,7 @@ def _curve(
     resolved: Sequence[Resolved],
     setup: Setup,
     factors: Sequence[float],
+    answers: Mapping[float, Service | None],
     tell: Callable[[str], None] | None,
 ) -> Record:
     """Figures of a workload at some factors on its rate, as columns. O(factors) simulations."""
@@ -176,7 +184,7 @@ def _curve(
     for number, factor in enumerate(factors):
         if tell is not None:
             tell(f"rate {number + 1} of {len(factors)}")
-        service = played(workload.faster(factor), resolved, setup)
+        service = answers.get(factor) or played(workload.faster(factor), resolved, setup)
         found["factor"].append(factor)
         found["state"].append(service.state)
         found["bottleneck"].append(service.bottleneck)
@@ -193,13 +201,13 @@ def _curve(
 
 
 def percentile_of(workload: Workload, stream: int) -> float:
-    """Percentile that is drawn of a stream: that of its tightest objective."""
+    """Percentile of a stream's tightest objective."""
     slos = workload.streams[stream].slos
     return min(slos, key=lambda slo: slo.latency_s).percentile if slos else USUAL
 
 
 def factors_of(ceiling: float, own: Sequence[float]) -> tuple[float, ...]:
-    """Factors on the rate that show how latency grows up to the ceiling, and `own`.
+    """Factors on the rate up to the peak, and `own`.
 
     They are short decimal numbers, so that a command with them can be typed.
     """
@@ -210,7 +218,7 @@ def factors_of(ceiling: float, own: Sequence[float]) -> tuple[float, ...]:
 
 
 def short(value: float) -> float:
-    """Number of three digits.
+    """Number to three digits.
 
     >>> short(123.456)
     123.0
@@ -234,7 +242,7 @@ STOPS = (0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
 """Factors on a device's speed."""
 
 KEPT = "kept"
-"""Folder that the command leaves the plan in."""
+"""Folder in which the command saves the plan."""
 
 
 def speeds_picture(
@@ -273,7 +281,7 @@ def _speed_latency_s(plan: Plan, change: str, contention: Contention | None) -> 
 
 
 def _speed_commands(command: Sequence[str], verb: str) -> Record:
-    """Commands that leave the plan on disk, and that simulate it."""
+    """Commands that save the plan, and that simulate it."""
     words = without(command, verb, ("--samples",))
     if any(word.endswith(".json") for word in words[2:3]):
         return {"leave": None, "play": words}
@@ -284,10 +292,10 @@ def _speed_commands(command: Sequence[str], verb: str) -> Record:
 
 
 FACTORS = (0.25, 0.5, 2.0, 4.0)
-"""Factors on the price of each kind: what is the cheapest then is tried for the page as well."""
+"""Factors on the price of each kind."""
 
 MOST_PLAYED = 12
-"""Platforms that are played for that."""
+"""Most platforms that are simulated for that."""
 
 
 def vectors_picture(
@@ -299,7 +307,7 @@ def vectors_picture(
     """Platforms that were tried, as ``tried``, and the cheapest at other prices, as ``prices``.
 
     Whether a platform meets does not depend on prices: the order in which they are tried does. Up
-    to MOST_PLAYED more platforms are played.
+    to MOST_PLAYED more platforms are played, none where `budget` is 0.
     """
     question = found.found.question
     known = {one.counts: one for one in found.found.tried}
@@ -307,7 +315,7 @@ def vectors_picture(
         if one is not None:
             known[one.counts] = one
     prices: list[Record] = []
-    if question.aim == "cost" and question.given:
+    if question.aim == "cost" and question.given and budget:
         prices = _at_other_prices(found, known, budget, tell)
     answer = found.found.answer
     rows = sorted(known.values(), key=lambda one: question.key(one.counts))
@@ -339,7 +347,7 @@ def _at_other_prices(
     budget: int,
     tell: Callable[[str], None] | None,
 ) -> list[Record]:
-    """The cheapest platform with one kind cheaper or dearer; None of what was not played.
+    """Cheapest platform with another price of one kind; None where it was not simulated.
 
     What is played for it is added to `known`.
     """

@@ -16,7 +16,6 @@ from hetsim.reporting.pages.reading import KINDS, LIMIT_BYTES, TRACE, UNDER_LOAD
 from hetsim.reporting.pages.records import beside, headline, record_tables, tiles
 from hetsim.reporting.pages.subgraphs import subgraphs_section
 from hetsim.reporting.pages.timeline import timeline_section
-from hetsim.reporting.pages.verdicts import SAYS, Found, binds, title
 from hetsim.reporting.pages.views import (
     CAPTIONS,
     VIEWS,
@@ -27,10 +26,12 @@ from hetsim.reporting.pages.views import (
     rows_picture,
     speeds_sections,
 )
+from hetsim.reporting.tables.question import STATUSES
+from hetsim.reporting.tables.verdicts import Found, binds, title, verdict_of
 from hetsim.reporting.words.text import count
 
 ROOM_BYTES = 200_000
-"""What the record may take of a page; above, its longest lists are cut."""
+"""Most bytes of a page's record; above, its longest lists are cut."""
 
 LENGTHS = (2**10, 2**8, 2**6, 2**4, 3)
 """Entries that a list of a large record has at most, as far as is needed."""
@@ -41,41 +42,26 @@ ROWS_MOST = 400
 ASKED_TOO = ("what_if", "explanation", "sensitivities", "failures", "autoscaling", "survived")
 """Entries of a record that are answers to options."""
 
-TASKS = (
-    "What each device and link did, by the virtual clock of the simulation or the wall clock of a "
-    "run."
-)
+TASKS = "Tasks of each device and link over time, simulated or measured."
 REQUESTS = (
-    "Which batch of which instance served each request, and who waited: pick a request, or point "
-    "at one. A batch is drawn once for each of its requests."
+    "Batches and waiting times of each request: choose a request, or point at one. A batch is "
+    "drawn once for each of its requests."
 )
-CHANGES = (
-    "What was asked beyond the answer: suppositions, changes that were tried, what moves the "
-    "figures, and failures."
-)
+CHANGES = "Answers to further options: what-if changes, explanation, sensitivities, and failures."
 SUBGRAPHS = (
-    "The plan's subgraphs. What each node takes is in a report that the verb writes (--report)."
+    "Subgraphs of the plan. A report that the verb writes itself (--report) also has each node."
 )
 PROVENANCE = (
-    "What each device's and link's times rest on, and by how much they may be off: about eight "
-    "of ten are within the factor that is told."
+    "Provenance and uncertainty of the times of each device and link: about 80 % are within the "
+    "stated factor."
 )
+
+HYPHEN = "-\n"
+"""End of a heading's line within a word."""
 
 EVIDENCE = ("of", "status", "before", "precision", "runtime", "within_80", "measured_share",
             "error", "likely")  # fmt: skip
-"""What is told of the figures of a device or a link."""
-
-STATUSES = {
-    "measured": "measured on the device itself",
-    "datasheet": "its maker's word",
-    "fitted": "fitted to published measurements of the device",
-    "secondary": "another's word",
-    "derived": "computed of other figures",
-    "prior": "what devices of its kin have",
-    "estimate": "a guess",
-    "what if": "supposed by the one who asked",
-}
-"""Meaning of the status of a figure."""
+"""Fields of the evidence of a device or link on a page."""
 
 
 def answer_island(
@@ -84,7 +70,7 @@ def answer_island(
     pictures: Found,
     printed: RenderableType | None = None,
 ) -> Island:
-    """Return what a page shows of a record.
+    """Return the page of a record.
 
     `pictures` are what the record does not hold: timelines, memory, subgraphs, other rates, and
     ``printed`` of a page that is read back. `printed` is what the verb prints on a terminal;
@@ -96,11 +82,10 @@ def answer_island(
         made |= front_picture(pictures["vectors"]["tried"], record["unit"])
     made |= load_picture(pictures.get("rates", []))
     if printed is not None:
-        made["printed"] = list(_parts(printed))
+        made["printed"] = list(parts(printed))
     pictures = {**made, **pictures}
-    verdict = record.get("verdict", {})
-    say = verdict["say"] if "say" in verdict else SAYS[schema](record)
-    sure = verdict.get("sure") or ""
+    say = verdict_of(record)
+    sure = record.get("verdict", {}).get("sure") or ""
     sections = [
         _answer_section(record, pictures, (say, sure)),
         *load_sections(pictures),
@@ -145,24 +130,24 @@ MAIN = {
 """The view that is drawn above the answer's tables, by the kind of report."""
 
 CAPTION = {
-    "compare": "Each strategy by the virtual clock, best first, devices alone in orange, with what "
-    "80 % of the Monte Carlo samples are between.",
-    "lint": "What costs time, each by what the plan takes after the change that removes it.",
-    "nodes": "What each device takes, or what the plan has on it.",
-    "place": "How busy devices and links are when the placement carries all that it can.",
-    "platforms": "Boards and machines, then devices alone in orange, each by its best plan with "
-    "its 80 % interval over the Monte Carlo samples; the fastest is green.",
-    "recommend": "Platforms that were tried, by what they cost and the latency that comes nearest "
-    "to its limit: filled where it meets, hollow where that is undecided, crossed where each "
-    "policy misses. What is not drawn is excluded by proof, or costs more.",
-    "sweep": "Every point of the grid by any two of its figures; the line joins those that no "
-    "other beats in both. Rows without a figure are not drawn.",
+    "compare": "Simulated cost of each strategy with its 80 % interval over Monte Carlo samples, "
+    "best first, single devices in orange.",
+    "lint": "Latency after the change that removes each finding.",
+    "nodes": "Nodes that each device supports, or the time of its nodes in the plan.",
+    "place": "Utilization of devices and links at the highest demand that the placement sustains.",
+    "platforms": "Boards and machines, then single devices in orange, each by its best plan with "
+    "its 80 % interval over Monte Carlo samples; the fastest is green.",
+    "recommend": "Simulated platforms by cost and latency of the tightest objective: filled points "
+    "meet it, hollow ones are undecided, crosses miss it. Other platforms are ruled out by proof "
+    "or cost more.",
+    "sweep": "Points of the grid by any two of their figures, with the Pareto front as a line. "
+    "Points without a figure are not drawn.",
 }
-"""What is told of that view."""
+"""Caption of that view."""
 
 
 def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Section:
-    """What the terminal prints of the answer; where that is not known, tables of the record."""
+    """The terminal's tables of the answer, or else tables of the record."""
     kind = KINDS[record["schema"]]
     notes, tables = [], []
     if "printed" in pictures:
@@ -178,20 +163,20 @@ def _answer_section(record: Found, pictures: Found, told: Sequence[str]) -> Sect
             own.pop("problem", None)
         tables = record_tables(own, "Figures")
     if "lists_most" in record:
-        notes.append(f"Lists of this page's record have {record['lists_most']} entries at most.")
+        notes.append(f"This page's record has at most {record['lists_most']} entries a list.")
     left = pictures.get("points", {}).get("left_out")
     if left:
         notes.append(f"{left} more rows are in {record['rows']}.")
-    told_as = "As the terminal prints it." if "printed" in pictures else "Figures of the record."
+    told_as = "Tables as on the terminal." if "printed" in pictures else "Figures of the record."
     view, caption = MAIN.get(kind, "answer"), CAPTION.get(kind, told_as)
     return Section(view, "Answer", caption, tuple(tables), open=True, order=10, notes=tuple(notes))
 
 
-def _parts(report: RenderableType) -> Iterator[Record]:
-    """What a terminal prints as plain data: texts, and tables with their cells' lines."""
+def parts(report: RenderableType) -> Iterator[Record]:
+    """Yield texts and tables of the terminal as plain data."""
     if isinstance(report, Group):
         for one in report.renderables:
-            yield from _parts(one)
+            yield from parts(one)
     elif isinstance(report, Printed):
         yield _printed_table(report)
     elif str(report).strip():
@@ -201,14 +186,15 @@ def _parts(report: RenderableType) -> Iterator[Record]:
 def _printed_table(printed: Printed) -> Record:
     columns = printed.columns
     headings = [
-        f"{'#' * (one.justify == 'right')}{' '.join(str(one.header).split())}" for one in columns
+        f"{'#' * (one.justify == 'right')}{' '.join(str(one.header).replace(HYPHEN, '').split())}"
+        for one in columns
     ]
     if not printed.show_header:
         headings = ["", *headings[1:]]
     cells = [[str(cell).split("\n") for cell in one.cells] for one in columns]
     rows = list(zip(*cells, strict=True))
     named = ", ".join([one.removeprefix("#") for one in headings if one.strip("#")][:3])
-    name = f"{named[:1].upper()}{named[1:]}" or "In short"
+    name = f"{named[:1].upper()}{named[1:]}" or ("Options" if len(columns) == 1 else "Summary")
     more = f", the first {ROWS_MOST} of {len(rows)}" if len(rows) > ROWS_MOST else ""
     marked = [place for place, row in enumerate(printed.rows[:ROWS_MOST]) if row.style]
     return {"title": f"{name}{more}", "headings": headings, "rows": rows[:ROWS_MOST],
@@ -225,11 +211,11 @@ def _problem(record: Found) -> Found | None:
 
 
 def _provenance(problem: Found) -> Section:
-    """What was asked, where each figure is from, how sure it is, and by how much it is off."""
+    """Question, and provenance and uncertainty of its times."""
     asked = record_tables({key: one for key, one in problem.items() if key != "figures"}, "Asked")
     figures = problem["figures"]
     if figures is None:
-        caption = "All figures were given as arrays: nothing is known of where they are from."
+        caption = "All times were given as arrays, without provenance."
         return Section("provenance", "Provenance", caption, tuple(asked), open=True, order=90)
     used = {one["status"] for part in ("devices", "links") for one in figures[part].values()}
     used |= {one.get("before") for one in figures["devices"].values()}
@@ -240,8 +226,8 @@ def _provenance(problem: Found) -> Section:
         if part != "weakest"
     }
     tables = record_tables(rests, "Figures")
-    caption = f"{PROVENANCE} The weakest: {figures['weakest']}."
-    tables += [table("What a status says", ("status", "means"), meant), *asked]
+    caption = f"{PROVENANCE} The weakest source: {STATUSES[figures['weakest']]}."
+    tables += [table("Meaning of statuses", ("status", "meaning"), meant), *asked]
     return Section("provenance", "Provenance", caption, tuple(tables), open=True, order=90)
 
 
@@ -261,7 +247,7 @@ def _cut(value: Any, most: int) -> Any:
 
 
 def island_of(left: Left, command: Sequence[str]) -> Island:
-    """Return what is shown of `left`; `command` where it does not tell its own.
+    """Return the page of `left`; `command` stands in where it has none.
 
     Raises InvalidInput where its record lacks fields, as one of another version may.
     """
@@ -274,7 +260,7 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
         island = answer_island(left.record, left.command or tuple(command), pictures)
         sections = list(island.sections)
         if left.too_long():
-            told = f"{TRACE} is larger than {format_bytes(LIMIT_BYTES)}, and is not drawn here."
+            told = f"{TRACE} is larger than {format_bytes(LIMIT_BYTES)} and is not drawn."
             sections.append(Section("timeline", "Timeline", told, order=30))
         plan = left.record if left.kind == "plan" else left.plan
         if plan is not None and "subgraphs" not in left.pictures:
@@ -283,7 +269,7 @@ def island_of(left: Left, command: Sequence[str]) -> Island:
 
 
 def _subgraphs(plan: Record) -> Section:
-    """What a saved plan tells of its subgraphs, without the model."""
+    """Subgraphs of a saved plan, without the model."""
     nodes = [group["nodes"] for group in plan["groups"]]
     rows = [
         (f"g{index}", str(group["device"]), str(len(of)), str(of[0]), str(of[-1]))
@@ -303,8 +289,8 @@ def folder_island(
              for left, island in answers]  # fmt: skip
     rows = [(str(number), *one) for number, one in enumerate(named, 1)]
     caption = (
-        "Every answer with its verdict; the sections after it hold the tables of each. A report of "
-        "one alone has its pictures."
+        "Every answer with its verdict. The sections below hold their tables; a report of one "
+        "answer has its figures."
     )
     headings = ("#", "from", "kind", "title", "verdict")
     index = table("Answers", headings, rows)
@@ -317,7 +303,7 @@ def folder_island(
             "schema": "hetsim-folder/1",
             "answers": [dict(zip(keys, one, strict=True)) for one in named],
         },
-        verdict=Verdict(f"{count(len(answers), 'answer')}, each with its verdict below."),
+        verdict=Verdict(f"This page has {count(len(answers), 'answer')} with their verdicts."),
         sections=(
             Section("index", "Index", caption, (index,), open=True, order=0),
             *(

@@ -1,4 +1,4 @@
-"""What moved between two answers of one kind, and why, as far as they tell."""
+"""Difference of two answers of one kind, and of their questions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hetsim.errors import InvalidInput, UsageError
 from hetsim.reporting.pages.page import Island, Section, Verdict, table
 from hetsim.reporting.pages.reading import Left, whole
 from hetsim.reporting.pages.records import Change, beside, changes, headline, same, tiles
-from hetsim.reporting.pages.verdicts import seconds
-from hetsim.reporting.words.text import ABSENT, count, listed
+from hetsim.reporting.words.text import ABSENT, count, listed, time_text
 from hetsim.sweeping.rows import ASKED
 
 ROWS_MOST = 500
@@ -32,25 +31,25 @@ _SORTS = {
     "figures": "figures", "profiles": "figures", "contention": "options", "execute": "options",
     "cost": "options", "pessimistic": "options",
 }  # fmt: skip
-"""What of the question each entry of a problem is."""
+"""Sort of each entry of a problem."""
 
 _EVIDENCE = ("of", "source", "status", "before", "precision", "runtime", "kin", "within_80",
              "measured_share", "sha256")  # fmt: skip
-"""What figures of a device or link rest on."""
+"""Fields of the evidence of a device or link."""
 
 _TARGETS = ("--report", "--trace", "--out", "-o", "--force", "--json", "--quiet", "-q", "--wide")
-"""Options that say where an answer goes, and nothing of the question."""
+"""Options for output, which are no part of the question."""
 
 
 def difference_island(first: Left, second: Left, command: Sequence[str]) -> Island:
-    """Return what moved from the first answer to the second.
+    """Return the difference of two answers as a page.
 
     Raises UsageError where they are of two kinds, InvalidInput where one is damaged.
     """
     if first.kind != second.kind:
         raise UsageError(
             f"'{first.source}' is of '{first.kind}', '{second.source}' of '{second.kind}'",
-            hint="give two of one kind, or --index to have both on one page",
+            hint="give two of one kind, or use --index for both on one page",
         )
     with whole(first, second):
         why = causes(first, second)
@@ -60,12 +59,12 @@ def difference_island(first: Left, second: Left, command: Sequence[str]) -> Isla
         moved = _moved(placed(first), placed(second))
         tables = [_figures_table("The answer", top)]
         if figures:
-            rest = f", of which {ROWS_MOST} are told" * (len(figures) > ROWS_MOST)
-            title = f"All that differs: {count(len(figures), 'figure')}{rest}"
+            rest = f", the first {ROWS_MOST} listed" * (len(figures) > ROWS_MOST)
+            title = f"All differences: {count(len(figures), 'figure')}{rest}"
             tables.append(_figures_table(title, figures[:ROWS_MOST]))
         return Island(
             kind="difference",
-            title=f"What moved: {first.source} and {second.source}",
+            title=f"Difference of {first.source} and {second.source}",
             command=tuple(command),
             record=_record(first, second, why, figures, moved),
             verdict=Verdict(_say(top, figures, moved), _because(first, second, why, bool(
@@ -77,8 +76,7 @@ def difference_island(first: Left, second: Left, command: Sequence[str]) -> Isla
                 Section(
                     "figures",
                     "Figures",
-                    "Every figure that differs, by where it stands in the record; what is not here "
-                    "is the same.",
+                    "Every figure that differs, by its place in the record; all others are equal.",
                     tuple(tables),
                     open=True,
                     order=30,
@@ -113,7 +111,7 @@ class Cause:
 
 
 def causes(first: Left, second: Left) -> list[Cause]:
-    """Return what of the questions differs, as far as the records tell; the weightiest first."""
+    """Return the differences of two questions, model and platform first."""
     was, now = (_question(left) for left in (first, second))
     commands = [_words(left.command) for left in (first, second)]
     if all(commands):
@@ -132,7 +130,7 @@ def causes(first: Left, second: Left) -> list[Cause]:
 
 
 def _question(left: Left) -> dict[str, Record]:
-    """What was asked, by sort: what was given, and what it was answered with."""
+    """Question of an answer by sort: model, platform, figures, options, versions."""
     record = left.record
     found: dict[str, Record] = {
         sort: {} for sort in ("model", "platform", "figures", "options", "versions")
@@ -165,7 +163,7 @@ def _problems(left: Left) -> list[Record]:
 
 
 def _entries(problem: Record) -> Iterator[tuple[tuple[str, str], Any]]:
-    """What a problem tells, by its entry and the name that it has in a difference."""
+    """Entries of a problem with their names in a difference."""
     for key in _SORTS:
         value = problem.get(key)
         if key in ("model", "platform"):
@@ -216,7 +214,7 @@ def _words(command: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a plan has the nodes: the device of each, and its time there where that is known."""
+    """Devices of a plan's nodes, and their times where known."""
 
     plan: str
     device: Mapping[str, str]
@@ -225,7 +223,7 @@ class Placed:
 
 
 def placed(left: Left) -> list[Placed]:
-    """Return where each plan of an answer has its nodes, the first plan first.
+    """Return the placement of each plan of an answer, the first plan first.
 
     Empty where the answer tells of no node. Raises InvalidInput where its plans are damaged.
     """
@@ -246,7 +244,7 @@ def placed(left: Left) -> list[Placed]:
         return [Placed(str(plan["strategy"]), where, {}, len(plan["groups"]))]
     except (KeyError, IndexError, TypeError):
         raise InvalidInput(
-            "its plans are damaged", where=left.source, hint="make it anew"
+            "its plans are damaged", where=left.source, hint="write it again"
         ) from None
 
 
@@ -259,7 +257,7 @@ def _of_columns(found: Record, plan: Record) -> Placed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Two plans, and the nodes that are on another device in the second; those gone last."""
+    """Two plans, and the nodes that changed device."""
 
     was: Placed
     now: Placed
@@ -267,18 +265,18 @@ class Moved:
 
     @property
     def name(self) -> str:
-        """What the pair is called."""
+        """Name of the pair."""
         was, now = self.was.plan, self.now.plan
         return was if was == now else f"{was} to {now}"
 
     def row(self, node: str) -> tuple[str, ...]:
-        """Return where a node was and is, and its times."""
+        """Return a node's devices and times before and now."""
         on = (one.device.get(node, "not there") for one in (self.was, self.now))
-        return (node, *on, *(seconds(one.seconds.get(node)) for one in (self.was, self.now)))
+        return (node, *on, *(time_text(one.seconds.get(node)) for one in (self.was, self.now)))
 
 
 def _moved(first: list[Placed], second: list[Placed]) -> list[Moved]:
-    """The best plans of both beside each other, then those of one name."""
+    """Pairs of the best plans, then of plans with one name."""
     named = {one.plan: one for one in first}
     pairs = [(first[0], second[0])] if first and second else []
     pairs += [(named[one.plan], one) for one in second if one.plan in named]
@@ -301,46 +299,43 @@ def _say(top: Sequence[Change], figures: Sequence[Change], moved: Sequence[Moved
     if moved and moved[0].nodes:
         parts.append(f"{count(len(moved[0].nodes), 'node')} changed device")
     if not parts:
-        return "Nothing moved: every figure and every node is as it was."
+        return "No figure and no node changed."
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def _became(one: Change) -> str:
     was, now, _ = one.texts()
-    return f"{one.name}: {was} became {now}"
+    return f"{one.name} changed from {was} to {now}"
 
 
 def _because(first: Left, second: Left, why: Sequence[Cause], moved: bool) -> str:
     if not why:
         lacks = [left.source for left in (first, second) if left.manifest is None]
-        untold = f" Versions are not told by {' and '.join(lacks)}." if lacks else ""
-        return (
-            "Nothing of the question differs: model, platform, figures, options and versions are "
-            f"the same, as far as both tell.{untold}"
-        )
+        unknown = f" The versions of {' and '.join(lacks)} are unknown." if lacks else ""
+        return f"Model, platform, figures, options and versions are the same.{unknown}"
     *others, last = dict.fromkeys(one.sort for one in why)
     sorts = f"{', '.join(others)} and {last}" if others else last
     told = [_became(one.change) for one in why if not one.change.name.endswith("sha256")][:3]
     told += [f"and {len(why) - len(told)} more"] * (len(why) > len(told))
-    effect = "" if moved else " It moved nothing."
-    return f"The question differs in its {sorts}: {'; '.join(told)}.{effect}"
+    effect = "" if moved else " The answer stays the same."
+    return f"The questions differ in {sorts}: {'; '.join(told)}.{effect}"
 
 
 def _note(one: Change) -> str:
     was, _, by = one.texts()
-    return "as it was" if same(one.was, one.now) else f"was {was}: {by}"
+    return "unchanged" if same(one.was, one.now) else f"was {was}: {by}"
 
 
 def _why_section(why: Sequence[Cause]) -> Section:
     rows = [(one.sort, one.change.name, *one.change.texts()[:2]) for one in why]
-    rows = rows or [("nothing", "of the question differs", ABSENT, ABSENT)]
+    rows = rows or [("none", "no difference", ABSENT, ABSENT)]
     return Section(
         "why",
         "Why",
-        "What of the question differs: the model, the platform, what its figures rest on, options, "
-        "versions. What is not here is the same in both, or not told by them.",
-        (table("What of the question differs", ("sort", "what", "was", "is"), rows),),
+        "Differences of model, platform, provenance, options and versions; all else is the same or "
+        "unknown.",
+        (table("Differences of the questions", ("sort", "what", "was", "is"), rows),),
         open=True,
         order=10,
     )
@@ -358,16 +353,15 @@ def _nodes_section(moved: Sequence[Moved]) -> Section:
                          listed(pairs) if pairs else ABSENT))  # fmt: skip
         if one.nodes:
             rest = len(one.nodes) - ROWS_MOST
-            more = f" ({rest} more are not told)" * (rest > 0)
-            heads = ("node", "was on", "is on", "#time there", "#time here")
+            more = f" ({rest} more are not listed)" * (rest > 0)
+            heads = ("node", "was on", "is on", "#time before", "#time now")
             rows = [one.row(node) for node in one.nodes[:ROWS_MOST]]
             tables.append(table(f"Nodes that changed device, {one.name}{more}", heads, rows))
-    heads = ("plan", "#subgraphs, was", "#is", "#nodes that moved", "ways")
+    heads = ("plan", "#subgraphs before", "#now", "#moved nodes", "moves")
     return Section(
         "moved",
         "Nodes",
-        "Which nodes run on another device than before, plan by plan; those of the best plans "
-        "first.",
+        "Nodes that changed device, plan by plan, the best plans first.",
         (table("Plans", heads, overview), *tables),
         open=True,
         order=20,
@@ -386,7 +380,7 @@ def _answers_section(first: Left, second: Left) -> Section:
     return Section(
         "answers",
         "Both answers",
-        "What was put beside each other.",
+        "The two answers and their commands.",
         (table("Both answers", ("", "from", "kind", "command"), rows),),
         open=True,
         order=95,

@@ -31,6 +31,12 @@ GREY = "#8a94a0"
 PATTERNS = ("", "/", "\\", "x", "-", "|", "+", ".")
 
 SECONDS: Record = {"tickformat": "~s", "ticksuffix": "s"}
+SINCE = "Time since the first request"
+
+
+def time_unit(seconds: float) -> tuple[float, str]:
+    """Return the unit of an axis of times up to `seconds`, and its name."""
+    return next((unit for unit in ((1.0, "s"), (1e-3, "ms")) if seconds >= unit[0]), (1e-6, "us"))
 
 
 def logarithmic(values: Sequence[float]) -> Record:
@@ -94,7 +100,7 @@ def remark(text: str, shade: str, **place: Any) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its figure, which is drawn, and the figure as text; None is not drawn.
+    """One bar: its value, and the value as text; None is not drawn.
 
     ``low`` and ``high`` are the ends of its interval; ``more`` is said where it is pointed at, in
     the place of its name.
@@ -119,22 +125,28 @@ def bars(
     line_text: str = "",
     dots: bool = False,
 ) -> list[Record]:
-    """Return the figure of some bars, the first on top; none where none has a figure.
+    """Return the figure of some bars, the first on top; none where none has a value.
 
+    `axis`: the name of the value, without its unit; `line`: a limit, with its name.
     `dots`: dots on a logarithmic axis of seconds, for figures over several powers of ten.
-
-    `line`: a figure that all are beside, with what it is.
     """
     rows = [row for row in given if row.value is not None][:BARS_MOST]
     if not rows:
         return []
     alt = f"{axis}: {', '.join(f'{row.name} {row.text}' for row in rows)}"
     rows.reverse()
-    values = [row.value or 0.0 for row in rows]
-    highs = [at if row.high is None else row.high for row, at in zip(rows, values, strict=True)]
-    lows = [at if row.low is None else row.low for row, at in zip(rows, values, strict=True)]
+    largest = max([*(max(row.value or 0.0, row.high or 0.0) for row in rows), line or 0.0])
+    step, scaled = (0.01 if unit == "share" else 1.0), ""
+    if unit == "seconds" and not dots:
+        step, scaled = time_unit(largest)
+    values = [(row.value or 0.0) / step for row in rows]
+    highs = [
+        at if row.high is None else row.high / step for row, at in zip(rows, values, strict=True)
+    ]
+    lows = [at if row.low is None else row.low / step for row, at in zip(rows, values, strict=True)]
+    line = None if line is None else line / step
     spread = highs != values or lows != values
-    most = max([*values, *highs, line or 0.0]) or 1.0
+    most = largest / step or 1.0
     places = list(range(len(rows)))
     names = [label(f"{row.text}  {row.name}" if spread else row.name, 40) for row in rows]
     trace: Record = {
@@ -169,10 +181,10 @@ def bars(
             "array": [high - at for high, at in zip(highs, values, strict=True)],
             "arrayminus": [at - low for low, at in zip(lows, values, strict=True)],
         }
-    ticks: dict[str, Record] = {"seconds": SECONDS, "share": {"tickformat": ".0%"}, "count": {}}
+    titled = {"seconds": f"{axis} ({scaled})", "share": f"{axis} (%)", "count": axis}[unit]
     layout: Record = {
         "bargap": 0.35,
-        "xaxis": {"range": [0, most * 1.05], "title": {"text": axis}, **ticks[unit]},
+        "xaxis": {"range": [0, most * 1.05], "title": {"text": titled}},
         "yaxis": {"tickvals": places, "ticktext": names,
                   "zeroline": False, "showgrid": False},
     }  # fmt: skip
@@ -222,7 +234,7 @@ def stacked(rows: Sequence[Area], *, name: str, alt: str, note: str) -> Record:
         "grid": {"rows": len(rows), "columns": 1, "ygap": 0.42},
         "annotations": [],
         "shapes": [],
-        "xaxis": {"zeroline": False, "title": {"text": "time"}, **SECONDS,
+        "xaxis": {"zeroline": False, "title": {"text": SINCE}, **SECONDS,
                   "anchor": f"y{len(rows) if len(rows) > 1 else ''}"},
     }  # fmt: skip
     data: list[Record] = []

@@ -1,4 +1,4 @@
-"""Reports as one HTML file that needs nothing else: what a page shows, and how it is packed."""
+"""Reports as self-contained HTML files: content, template, and packing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Cell = str | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer in a sentence, what keeps it from being better, and how sure that is."""
+    """The answer in a sentence, its bottleneck, and its confidence."""
 
     say: str
     binds: str = ""
@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure that stands out: what it is, the figure, and what it is to be read with."""
+    """A headline figure: label, value, and note."""
 
     label: str
     figure: str
@@ -122,7 +122,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Island:
-    """What one report shows.
+    """Content of one report.
 
     `kind` is the verb, ``plan``, ``folder`` or ``difference``, `record` what the verb prints as
     JSON; `pictures` are what views draw and the record does not hold, as columns.
@@ -143,7 +143,7 @@ class Island:
         return plain(join(("hetsim", *self.command[1:])))
 
     def text(self) -> str:
-        """Return what scripts read, as JSON that no HTML parser takes for an end of its element.
+        """Return the data for scripts as JSON that cannot end its HTML element.
 
         Such JSON is ASCII, so the line ends that scripts know beyond JSON's are escaped, too.
         """
@@ -214,7 +214,7 @@ def _rendered(island: Island, left_out: Sequence[str]) -> str:
         left_out=left_out,
         title=told(island.title),
         policy=policy,
-        css=Markup(_asset("page.css")),
+        css=Markup(asset("page.css")),
         data=Markup(island.text()),
         script=Markup(script),
         packed=Markup(library),
@@ -231,7 +231,7 @@ def _template() -> jinja2.Template:
     environment.filters["told"] = told
     environment.filters["bound"] = _bound
     environment.filters["options"] = _options
-    return environment.from_string(_asset("page.html"))
+    return environment.from_string(asset("page.html"))
 
 
 def _bound(text: str) -> str:
@@ -248,7 +248,7 @@ def _options(text: str) -> Markup:
 def _script() -> str:
     """The page's script, those of views, and the line that starts them; comments left out."""
     views = sorted(_assets().joinpath("views").iterdir(), key=lambda one: one.name)
-    parts = (_asset("page.js"), *(one.read_text(encoding="utf-8") for one in views))
+    parts = (asset("page.js"), *(one.read_text(encoding="utf-8") for one in views))
     lines = (line.strip() for part in (*parts, "hetsim.start();\n") for line in part.splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</script" in text.lower() or "<!--" in text:
@@ -256,7 +256,8 @@ def _script() -> str:
     return text
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return a file that pages are made of."""
     return _assets().joinpath(name).read_text(encoding="utf-8")
 
 
@@ -303,7 +304,7 @@ def _steps(column: Sequence[Any]) -> list[Any]:
 
 
 def unpacked(value: Any) -> Any:
-    """Return what `packed` was given; anything else as it is.
+    """Return the content of `packed`; anything else unchanged.
 
     Raises ValueError on damage, and where it holds more than ``UNPACKED_MOST`` bytes.
     """
@@ -354,5 +355,5 @@ def _inflated(text: str, most: int) -> bytes:
     if len(found) > most:
         raise ValueError(f"it unpacks to more than {format_bytes(UNPACKED_MOST)}")
     if not stream.eof or stream.unused_data:
-        raise ValueError("what is packed is cut, or goes on behind its end")
+        raise ValueError("packed data are cut or have extra bytes")
     return found

@@ -1,4 +1,4 @@
-"""What verbs left on disk, read back for a report: pages, records, folders, sweeps, plans."""
+"""Answers on disk, read for a report: pages, records, folders, sweeps, plans."""
 
 from __future__ import annotations
 
@@ -43,15 +43,13 @@ UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
 _ISLAND = '<script type="application/json" id="hetsim-data">'
 _OF_REPORTS = ("folder", "difference")
 LIMIT_BYTES = 2**26
-"""What is read of one file at most."""
-_WHAT = (
-    "give a report.html, a record that --json printed, a folder of --out or of a sweep, or a plan"
-)
+"""Most bytes that are read of one file."""
+_WHAT = "give a report.html, a record from --json, a folder of --out or of a sweep, or a plan"
 
 
 @contextmanager
 def whole(*read: Left) -> Iterator[None]:
-    """Within, what a record lacks or has amiss, as one of another version may, is InvalidInput."""
+    """Context in which missing or wrong fields of a record raise InvalidInput."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -61,13 +59,13 @@ def whole(*read: Left) -> Iterator[None]:
         raise InvalidInput(
             f"its record of '{read[0].record['schema']}' is not whole: {what}",
             where=" or ".join(left.source for left in read),
-            hint="another hetsim made it, or it is damaged: make it anew",
+            hint="another hetsim made it, or it is damaged: write it again",
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What one verb left on disk.
+    """Answer of one verb on disk.
 
     `source` is the file or folder as it was named, `kind` of ``KINDS``, `command` the command line
     that made it, program first, where that is known; `pictures` of a report are what its views
@@ -101,9 +99,9 @@ class Left:
             return pictures_of_trace(trace, name, weights)
         except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError):
             raise InvalidInput(
-                "its events are none that hetsim writes",
+                "its events are not from hetsim",
                 where=str(self.trace),
-                hint="make it anew, or move it out of the folder",
+                hint="write it again, or move it out of the folder",
             ) from None
 
     def too_long(self) -> bool:
@@ -126,7 +124,7 @@ class Left:
             found = unpacked(picture)
         except ValueError as error:
             raise InvalidInput(
-                f"its plans are damaged: {error}", where=self.source, hint="make the report anew"
+                f"its plans are damaged: {error}", where=self.source, hint="write the report again"
             ) from None
         return found if isinstance(found, dict) and "plans" in found else None
 
@@ -136,7 +134,7 @@ _MOST = 10**300
 
 
 def read_left(path: Path) -> Left:
-    """Read what a verb left in a file or folder.
+    """Read the answer of a verb from a file or folder.
 
     Raises InvalidInput where it cannot be read, is damaged, or is nothing that there is a report
     of.
@@ -174,12 +172,12 @@ def read_all(path: Path) -> list[Left]:
             if isinstance(record, dict) and str(record.get("schema")) in KINDS:
                 found.append(_of_record(str(entry), record))
     if not found:
-        raise InvalidInput("nothing in it that there is a report of", where=str(path), hint=_WHAT)
+        raise InvalidInput("no answer of hetsim in it", where=str(path), hint=_WHAT)
     return found
 
 
 def _folder(path: Path) -> Left | None:
-    """What a folder of ``--out`` or of a sweep holds; None where it is neither."""
+    """Answer in a folder of ``--out`` or of a sweep; None where it is neither."""
     if (path / RESULT).is_file():
         record = _record(path / RESULT)
         manifest = _record(path / MANIFEST) if (path / MANIFEST).is_file() else None
@@ -219,7 +217,7 @@ def _page(path: Path, text: str) -> Left:
         raise InvalidInput(
             f"its data are not of schema {SCHEMA}",
             where=str(path),
-            hint="make the report anew with this hetsim",
+            hint="write the report again with this hetsim",
         )
     return _of_data(path, data)
 
@@ -233,7 +231,7 @@ def _of_reports(text: str) -> bool:
 def _of_data(path: Path, data: Record) -> Left:
     record, pictures, command = data.get("record"), data.get("pictures"), data.get("command")
     if not (isinstance(record, dict) and isinstance(pictures, dict) and isinstance(command, str)):
-        raise InvalidInput("its data lack fields", where=str(path), hint="make the report anew")
+        raise InvalidInput("its data lack fields", where=str(path), hint="write the report again")
     if data.get("kind") in _OF_REPORTS:
         raise InvalidInput(
             "it is a report of reports", where=str(path), hint="give those that it is of"
@@ -242,7 +240,7 @@ def _of_data(path: Path, data: Record) -> Left:
         check_packed(pictures)
     except ValueError as error:
         raise InvalidInput(
-            f"its pictures are damaged: {error}", where=str(path), hint="make the report anew"
+            f"its pictures are damaged: {error}", where=str(path), hint="write the report again"
         ) from None
     try:
         words = tuple(shlex.split(command))
@@ -278,14 +276,14 @@ def _of_record(source: str, record: Record, where: Path | None = None) -> Left:
 
 
 def _sweep(folder: Path) -> Left:
-    """What a sweep's folder holds: the record of the verb, as if it was asked again, and rows."""
+    """Record and rows of a sweep's folder."""
     rows = []
     path = folder / ROWS
     for number, line in enumerate(_text(path).splitlines(), 1):
         row = _json(path, line, number)
         if not isinstance(row, dict) or not isinstance(row.get("key"), str):
             raise InvalidInput(
-                "this is no row of a sweep", where=f"{path}:{number}", hint="sweep anew"
+                "this is no row of a sweep", where=f"{path}:{number}", hint="run the sweep again"
             )
         rows.append(row)
     record = {

@@ -1,4 +1,4 @@
-"""Records as figures by their paths: differences, headlines, and tables of any record."""
+"""Records by their paths: differences, headlines, and tables of any record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.reporting.pages.page import Table, Tile, table
-from hetsim.reporting.words.text import ABSENT, joules, percent, relative_change
+from hetsim.reporting.words.text import ABSENT, joules, percent, ratio, relative_change
 
 ROWS_MOST = 200
 """Rows of a table of a record."""
@@ -30,7 +30,7 @@ _SHARES = (
 )
 _UNITS = ("_s", "_bytes", "nbytes", "_j")
 SAME = 1e-9
-"""Relative difference of two figures that are the same: what another order of additions leaves."""
+"""Relative difference of equal figures, which the order of additions may leave."""
 
 Leaf = int | float | str | bool | None
 
@@ -57,7 +57,7 @@ class Change:
         return " / ".join(_words(key) for key in self.path)
 
     def texts(self) -> tuple[str, str, str]:
-        """Return what it was, what it is, and the difference."""
+        """Return old value, new value, and difference."""
         key = unit_of(self.path)
         return leaf_text(key, self.was), leaf_text(key, self.now), self.difference()
 
@@ -73,32 +73,42 @@ class Change:
         return text if relative is None else f"{text} ({percent(relative, sign=True)})"
 
 
-def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Leaf]]:
+def leaves(
+    value: Any, path: tuple[str, ...] = (), *, lists: bool = False
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every figure and text of a record with its path. O(size).
 
     An entry of a list is called by what names it (its strategy, its name), so that another
-    order is no difference; by its place where nothing does, or two have one name.
+    order is no difference; by its place where nothing does, or two have one name. `lists`: one of
+    figures and texts alone stays a list.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from leaves(inner, (*path, str(key)))
+            yield from leaves(inner, (*path, str(key)), lists=lists)
+    elif (
+        lists
+        and isinstance(value, list)
+        and not any(isinstance(one, (dict, list)) for one in value)
+    ):
+        yield path, value
     elif isinstance(value, (list, tuple)):
         names = [_name(entry) for entry in value]
         unique = None not in names and len(set(names)) == len(names)
         for place, inner in enumerate(value):
-            yield from leaves(inner, (*path, str(names[place] if unique else place)))
+            name = str(names[place] if unique else place)
+            yield from leaves(inner, (*path, name), lists=lists)
     else:
         yield path, leaf(value)
 
 
 def changes(first: Any, second: Any) -> list[Change]:
-    """Return what differs between two records, in the order of the first, what is new last."""
+    """Return the differences of two records, in the order of the first, new figures last."""
     pairs = beside(dict(leaves(first)), dict(leaves(second)))
     return [one for one in pairs if not same(one.was, one.now)]
 
 
 def beside(was: Leaves, now: Leaves) -> list[Change]:
-    """Return all figures of both, in the order of the first, what is new last."""
+    """Return all figures of both, in the order of the first, new ones last."""
     return [Change(path, was.get(path), now.get(path)) for path in {**was, **now}]
 
 
@@ -136,12 +146,14 @@ def leaf_text(key: str, value: Leaf) -> str:
         return joules(value)
     if key in _SHARES:
         return percent(value)
+    if key.startswith("speedup"):
+        return ratio(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _words(key: str) -> str:
     """A key without its unit, which its figure has; names that are no keys stay as they are."""
-    for ending, told in (("_per_s", " a second"), ("_s", ""), ("_bytes", ""), ("_j", "")):
+    for ending, told in (("_per_s", " (1/s)"), ("_s", ""), ("_bytes", ""), ("_j", "")):
         if key.endswith(ending) and len(key) > len(ending):
             return f"{key.removesuffix(ending).replace('_', ' ')}{told}"
     return key
@@ -197,11 +209,11 @@ HEADLINES: Mapping[str, Sequence[str]] = {
     "hetsim-plan/2": ("strategy",),
     "hetsim-sweep/1": ("points", "failed"),
 }  # fmt: skip
-"""Where the few figures stand that an answer is about, by its schema; ``*``: of each entry."""
+"""Paths of the headline figures by schema; ``*``: of each entry."""
 
 
 def headline(record: Mapping[str, Any]) -> dict[tuple[str, ...], Leaf]:
-    """Return the figures that an answer is about; what is missing in the record is left out."""
+    """Return the headline figures of a record."""
     found: dict[tuple[str, ...], Leaf] = {}
     timeline = record.get("timeline")
     of_one = isinstance(timeline, Mapping) and timeline.get("requests") == 1
@@ -213,8 +225,8 @@ def headline(record: Mapping[str, Any]) -> dict[tuple[str, ...], Leaf]:
 
 
 def tiles(top: Sequence[Change], note: Callable[[Change], str] = lambda one: "") -> Iterator[Tile]:
-    """Yield the first figures that an answer is about, as they are now, each with a note."""
-    for one in top[:TILES_MOST]:
+    """Yield the first headline figures, each with a note."""
+    for one in [each for each in top if (each.was, each.now) != (None, None)][:TILES_MOST]:
         yield Tile(one.name.replace(" / ", " ").replace("_", " "), one.texts()[1], note(one))
 
 

@@ -1,4 +1,4 @@
-"""Which device has which node in some plans, as columns of a page and as tables of it."""
+"""Devices of the nodes of plans, as columns and tables of a page."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ PLAIN_BYTES = 100_000
 """Up to here the columns stand in the page as they are; above, as gzip in base64."""
 
 BUDGET_BYTES = 200_000
-"""What they may take of the page's 2.5 MB."""
+"""Their share of the page's 2.5 MB."""
 
 ROWS_MOST = 200
-"""Nodes, and subgraphs, that are told one by one: those that take longest."""
+"""Nodes, and subgraphs, in a table: those that take longest."""
 
 ELSEWHERE = (
-    "To see the graph itself: `hetsim partition --onnx DIR` writes annotated.onnx and split.onnx "
-    "for Netron, and `hetsim inspect --nodes --out FILE.model-explorer.json` node data for Model "
-    "Explorer."
+    "`hetsim partition --onnx DIR` writes annotated.onnx and split.onnx for Netron; `hetsim "
+    "inspect --nodes --out FILE.model-explorer.json` writes node data for Model Explorer."
 )
 
 _DIGITS = 5
 
 
 def plans_picture(plans: Sequence[Plan], budget_bytes: int = BUDGET_BYTES) -> Record:
-    """Return ``subgraphs`` of plans of one problem, the one to show first leading, as pictures.
+    """Return ``subgraphs`` of plans of one problem, the first shown first, as pictures.
 
     A plan of several replicas gives one for each. Beyond `budget_bytes` plans behind the first are
     left out, then times and reasons elsewhere, then all of it; ``cut`` says so. O((V + E) P) a
@@ -68,13 +67,13 @@ def _replicas(plan: Plan) -> list[tuple[str, Plan]]:
 def _less_and_less(problem: Problem, named: Sequence[tuple[str, Plan]]) -> Iterator[Record]:
     """The columns, whole and then with less and less of them."""
     first = named[0][0]
-    left_out = "The whole of it is too large for a report. Left out: "
+    left_out = "The report would be too large with "
     yield _columns(problem, named)
-    yield {**_columns(problem, named[:1]), "cut": f"{left_out}all plans but {first}."}
+    yield {**_columns(problem, named[:1]), "cut": f"{left_out}plans other than {first}."}
     less = {**_columns(problem, named[:1]), "times": None, "refusals": None}
     yield {
         **less,
-        "cut": f"{left_out}all plans but {first}, and what other devices take or refuse.",
+        "cut": f"{left_out}plans other than {first}, and support by other devices.",
     }
 
 
@@ -149,7 +148,7 @@ def subgraphs_section(pictures: Mapping[str, Any]) -> tuple[Section, ...]:
         return ()
     found = unpacked(pictures["subgraphs"])
     tables = (_groups(found), _nodes(found)) if "plans" in found else ()
-    caption = "Which device has which node, and what it takes there by the cost model."
+    caption = "Device and time of each node by the cost model."
     caption = " ".join(filter(None, (caption, found.get("cut"), ELSEWHERE)))
     return (Section("subgraphs", "Subgraphs", caption, tables, open=True, order=20),)
 
@@ -184,7 +183,7 @@ def _nodes(found: Record) -> Table:
     longest = sorted(range(count), key=lambda node: (-(plan["seconds"][node] or 0.0), node))
     return table(
         _title("Nodes", plan, count),
-        ("node", "op", "device", "subgraph", "#time", "elsewhere"),
+        ("node", "op", "device", "subgraph", "#time", "other devices"),
         [
             (
                 found["name"][node],
@@ -205,7 +204,7 @@ def _title(what: str, plan: Record, count: int) -> str:
 
 
 def _elsewhere(found: Record, plan: Record, node: int) -> str:
-    """What each other device takes for it, or why it does not take it."""
+    """Time of the node on each other device, or why that cannot run it."""
     here = plan["groups"]["device"][plan["group"][node]]
     said = []
     for device, name in enumerate(found["devices"] if found["times"] is not None else ()):
@@ -215,6 +214,6 @@ def _elsewhere(found: Record, plan: Record, node: int) -> str:
         if takes_s is not None:
             said.append(f"{name} {leaf_text('time_s', takes_s)}")
         else:
-            reason = found["refusals"]["texts"][why] if why >= 0 else "does not take it"
+            reason = found["refusals"]["texts"][why] if why >= 0 else "unsupported"
             said.append(f"{name}: {reason}")
     return "; ".join(said) or ABSENT

@@ -1,4 +1,4 @@
-"""What plans did over time: a timeline, and how busy devices and links were, and what they held."""
+"""Plans over time: timeline, utilization of devices and links, memory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something that happened on one or several tracks at a time.
+    """A task on one or several tracks.
 
     ``request`` is -1 where it is none's; ``way`` what it moved from where to where, if anything.
     """
@@ -65,7 +65,7 @@ class Task:
 
 
 def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
-    """Return which of the tasks of these requests are drawn, and what is told of the others.
+    """Return which tasks of these requests are drawn, and a note on the others.
 
     Those of the first requests, whole, as far as they are at most `most` tasks.
     """
@@ -81,12 +81,12 @@ def whole_requests(requests: Sequence[int], most: int) -> tuple[list[int], str]:
     indices = [index for index, request in enumerate(requests) if request <= last]
     return indices, (
         f"{len(indices)} of {len(requests)} tasks are drawn, those of the first {last + 1} "
-        f"requests: more do not fit into the page."
+        "requests; the page has no room for more."
     )
 
 
 def way_of(source: str, target: str, nbytes: int, lost: bool) -> str:
-    """Return what a task moved from where to where, and whether a failure cut it off."""
+    """Return the transfer of a task, and whether a failure ended it."""
     ends = f"from {source or 'caller'} to {target or 'caller'}"
     moved = f"{format_bytes(nbytes)} {ends}" if source or nbytes else ""
     return ", ".join(filter(None, (moved, "lost by a failure" if lost else "")))
@@ -100,7 +100,7 @@ def timeline_picture(
     note: str = "",
     of: str = "plan",
 ) -> Record:
-    """Return what the timeline's view draws: rows, and tasks as packed columns.
+    """Return the timeline: rows, and tasks as packed columns.
 
     ``tasks`` has an entry a task and track that it holds: ``track``, ``start_ns``, ``duration_ns``,
     ``request``, ``text`` (into ``texts``: what it is, and where), ``critical``. Of many `tracks`
@@ -124,7 +124,7 @@ def timeline_picture(
                 columns[column].append(value)
     end_ns = max((task.start_ns + task.duration_ns for task in tasks), default=1)
     if len(idle) > IDLE_DRAWN:
-        note = f"Idle all along: {', '.join(idle)}. {note}"
+        note = f"Always idle: {', '.join(idle)}. {note}"
     return {
         "name": told(name),
         "of": of,
@@ -151,7 +151,7 @@ def _short(track: Track, several: Mapping[int, int]) -> str:
 
 
 def timeline_section(pictures: Mapping[str, Any], caption: str, *tables: Table) -> list[Section]:
-    """Return the view of the timelines with the first tasks of the first as a table."""
+    """Return the timelines with a table of the first tasks."""
     drawn = pictures.get("timeline")
     made = [*tables, *([_tasks_table(drawn[0])] if drawn else [])]
     title = "Requests" if drawn and drawn[0]["of"] == "requests" else "Timeline"
@@ -181,7 +181,7 @@ def _tasks_table(picture: Record) -> Table:
 def utilization_figure(
     name: str, tracks: Sequence[Track], tasks: Iterable[Task], streams: Mapping[int, int]
 ) -> Record:
-    """Return how busy devices and links were over time, the busiest rows of many.
+    """Return the utilization of devices and links over time, of the busiest rows.
 
     Of a device it is the share of its streams that compute; `streams` has how many it has, by its
     index, where they are more than its tracks.
@@ -208,7 +208,7 @@ def utilization_figure(
     busy = sorted((key for key in shares if shares[key].any()), key=lambda key: -shares[key].mean())
     shown = [key for key in spans if key in busy[:STACKED_MOST]]
     idle = [key for key in spans if key not in busy]
-    note = f"Idle all along: {', '.join(idle)}." if idle else ""
+    note = f"Always idle: {', '.join(idle)}." if idle else ""
     if len(busy) > len(shown):
         note += f" The {len(shown)} busiest of {len(busy)} rows are drawn."
     rows = [
@@ -230,7 +230,7 @@ def utilization_figure(
 
 
 def _covered(spans: Sequence[tuple[int, int]], edges: np.ndarray[Any, Any]) -> Any:
-    """How much of each bin spans cover, those that overlap added. O(n log n + bins)."""
+    """Covered time of each bin, overlapping spans added. O(n log n + bins)."""
     if not spans:
         return np.zeros(len(edges) - 1)
     found = np.zeros(len(edges))
@@ -245,7 +245,7 @@ def _covered(spans: Sequence[tuple[int, int]], edges: np.ndarray[Any, Any]) -> A
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a device held: so many bytes from each time to the next; capacity None: not known."""
+    """Memory use of a device: bytes from each time to the next; capacity None: unknown."""
 
     device: str
     times_s: Sequence[float]
@@ -255,7 +255,7 @@ class Held:
 
 
 def memory_figure(name: str, held: Sequence[Held]) -> list[Record]:
-    """Return what devices held over time; no figure where nothing was held."""
+    """Return memory use over time; no figure where none was used."""
     peaks = {one.device: max(one.nbytes, default=0) for one in held}
     places = {one.device: place for place, one in enumerate(held)}
     end_s = max((one.times_s[-1] for one in held if len(one.times_s)), default=0.0)
@@ -264,11 +264,11 @@ def memory_figure(name: str, held: Sequence[Held]) -> list[Record]:
     if not shown:
         return []
     idle = [one.device for one in held if not peaks[one.device]]
-    note = f"Nothing is held by {', '.join(idle)}." if idle else ""
+    note = f"Always empty: {', '.join(idle)}." if idle else ""
     if any(len(one.times_s) > STEPS_MOST for one in shown):
-        note += f" Of each of {STEPS_MOST} spans the highest is drawn."
+        note += f" The peaks of {STEPS_MOST} spans are drawn."
     if len(kept) > len(shown):
-        note += f" The {len(shown)} that hold most of {len(kept)} are drawn."
+        note += f" The {len(shown)} fullest of {len(kept)} are drawn."
     rows = [_held_area(one, places[one.device], end_s) for one in shown]
     alt = f"Memory of {name}, at most: "
     alt += ", ".join(f"{one.device} {format_bytes(peaks[one.device])}" for one in shown)
@@ -301,6 +301,6 @@ def _held_area(one: Held, place: int, end_s: float) -> Area:
 
 
 def subgraph_label(name: str, ops: Mapping[str, int], nodes: int, first: str, last: str) -> str:
-    """Return what a subgraph of so many nodes is: its ops, and from which node to which."""
+    """Return the label of a subgraph: its ops, first and last node."""
     between = first if nodes == 1 else f"{first} to {last}"
     return cut(f"{name}: {listed(ops, limit=3)} ({between})", LABEL_MOST)

@@ -1,4 +1,4 @@
-"""What is drawn of a trace: of plans, and of requests under load."""
+"""Timelines of traces: of plans, and of requests under load."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MODEL, _STREAM, _DOWN = "model ", "requests of ", "devices that were down"
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """What one clock of a trace says: names by process and thread, slices, counters of memory.
+    """One clock of a trace: names by process and thread, slices, counters of memory.
 
     ``streams`` are the rows of devices by process and thread.
     """
@@ -108,14 +108,14 @@ def _read(events: Sequence[Event], prefix: str) -> _Clock:
 
 
 def _same(event: Event) -> tuple[Any, ...]:
-    """What all slices of one task have in common, and no two tasks that follow each other."""
+    """Key of the slices of one task, which differs between consecutive tasks."""
     args = event["args"]
     own = (args.get(key) for key in ("group", "from", "to", "bytes", "device", "lost"))
     return event["cat"], event["name"], event["ts"], event["dur"], args["request"], *own
 
 
 Played = tuple[str, Plan, Timeline]
-"""What it is called, the plan, and what became of it."""
+"""Name, plan and timeline."""
 
 
 def played_of(comparison: Comparison) -> list[Played]:
@@ -154,7 +154,7 @@ def pictures_of(
     if left_out:
         first = found["timeline"][0]
         missing = ", ".join(told(name) for name in left_out)
-        first["note"] += f" Not drawn for want of room: the timelines of {missing}."
+        first["note"] += f" The page has no room for the timelines of {missing}."
     return found
 
 
@@ -240,7 +240,7 @@ def _tracks(clock: _Clock, tasks: Sequence[Sequence[Event]]) -> list[Track]:
 
 
 def _label(event: Event) -> str:
-    """What a task is: a subgraph with its nodes, or a tensor."""
+    """Label of a task: a subgraph with its nodes, or a tensor."""
     name, args = str(event["name"]), event["args"]
     if "ops" not in args:
         return cut(name, LABEL_MOST)
@@ -265,7 +265,7 @@ def _memory(
 
 
 def timelines_of_requests(trace: Record, *, most: int = REQUESTS_MOST) -> list[Record]:
-    """Return what the timeline's view draws of a trace of requests under load, a timeline a clock.
+    """Return the timelines of a trace of requests under load, one a clock.
 
     A row is an instance, in the colour of its model, with an entry for each request of a batch;
     below are rows of requests that wait, and of devices that were down. `most` requests are drawn.
@@ -328,7 +328,7 @@ def _batches(
 
 
 def _waiting(events: Sequence[Event], stream: str, most: int) -> tuple[list[Task], int]:
-    """Who waits, on as few rows as there are at a time, and how many found no row."""
+    """Waiting requests on as few rows as possible, and how many found no row."""
     spans: list[tuple[int, int, int, str]] = []
     # On a row of the trace a request stands before what it is made of.
     last: dict[int, int] = {}
@@ -372,11 +372,10 @@ def _downs(clock: _Clock, pid: int) -> list[Task]:
 def _cut(requests: int, most: int, beyond: int) -> str:
     said = []
     if requests > most:
-        said.append(f"the first {most} of {requests} requests are drawn")
+        said.append(f"the first {most} of {requests} requests are shown")
     if beyond:
         said.append(
-            f"{beyond} that waited beside {WAITING_MOST} others of their stream are not drawn "
-            "waiting"
+            f"waiting is not drawn of {beyond} requests beyond {WAITING_MOST} at a time in a stream"
         )
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if said else ""

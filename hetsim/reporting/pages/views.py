@@ -1,4 +1,4 @@
-"""Figures of records by their views, and what is said above each."""
+"""Figures of records by their views, and their captions."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hetsim.reporting.pages.figures import (
     ORANGE,
     RED,
     SECONDS,
+    SINCE,
     Bar,
     bars,
     colour,
@@ -29,9 +30,9 @@ from hetsim.reporting.pages.figures import (
 )
 from hetsim.reporting.pages.page import Section, Table, table, told
 from hetsim.reporting.pages.records import leaf
-from hetsim.reporting.pages.verdicts import Found, latency_text, seconds
 from hetsim.reporting.tables.recommendation import amount, counts_text
-from hetsim.reporting.words.text import ABSENT, count, percent
+from hetsim.reporting.tables.verdicts import Found, latency_text
+from hetsim.reporting.words.text import ABSENT, count, percent, time_text
 from hetsim.sweeping.rows import ASKED, LARGER, NUMBERS, OF_LOAD, OF_PLAN, Row
 
 SPANS_MOST = 256
@@ -46,26 +47,25 @@ SORTS = (("meets", "circle", GREEN), ("undecided", "circle-open", ORANGE), ("mis
 CAPTIONS: Mapping[str, tuple[str, str, int]] = {
     "utilization": (
         "Utilization",
-        "How much of each span of time a device computed, or a link carried something; virtual "
-        "time, by the clock of the simulation.",
+        "Share of each span of simulated time in which a device computes or a link transfers.",
         40,
     ),
     "memory": (
         "Memory",
-        "What each device holds: weights, which stay, and activations from when they exist to "
-        "their last use. The dashed line is what the device has, where that is in sight.",
+        "Memory that each device holds: weights all the time, activations until their last use. "
+        "The dashed line is the device's capacity.",
         45,
     ),
     "uses": (
-        "Use",
-        "How much of the run each device computed, each link carried something, and each instance "
-        "had a batch under way.",
+        "Utilization",
+        "Share of the run in which each device computes, each link transfers, and each instance "
+        "has a batch in flight.",
         40,
     ),
     "queues": (
         "Queues",
-        "How many requests wait before an instance takes them, and how many are waiting or "
-        "served: means over spans of time.",
+        "Requests that wait for an instance, and requests that wait or are served: means over "
+        "spans of time.",
         45,
     ),
 }
@@ -74,41 +74,40 @@ CAPTIONS: Mapping[str, tuple[str, str, int]] = {
 
 def _strategies(record: Found) -> Record:
     """Strategies by their cost with its interval, and the bound that no plan is left of."""
-    counted = "latency" if record["objective"] == "latency" else "time a request"
+    counted = "Latency" if record["objective"] == "latency" else "Time a request"
     bound = record["lower_bound_s"]
     rows = [
         Bar(
             row["strategy"],
             row["cost_s"],
-            seconds(row["cost_s"]),
+            time_text(row["cost_s"]),
             ORANGE if row["strategy"].startswith("single:") else GREEN if place else "--strong",
             low=row["sure"] and row["sure"]["cost_s"]["p10"],
             high=row["sure"] and row["sure"]["cost_s"]["p90"],
         )
         for place, row in enumerate(record["rows"])
     ]
-    line = "" if bound is None else f"lower bound {seconds(bound)}"
+    line = "" if bound is None else f"lower bound {time_text(bound)}"
     return {"strategies": bars(rows, axis=counted, unit="seconds", line=bound, line_text=line)}
 
 
 def _platforms(record: Found) -> Record:
     """Platforms by the cost of their plan with its interval, devices alone in orange."""
     rows = [row for row in record["rows"] if row["feasible"]]
-    counted = "latency" if record["objective"] == "latency" else "time a request"
+    counted = "Latency" if record["objective"] == "latency" else "Time a request"
     best = record["verdict"]["fastest"]
     made = [
         Bar(
             row["name"],
             row["cost_s"],
-            seconds(row["cost_s"]),
+            time_text(row["cost_s"]),
             GREEN if row["name"] == best else ORANGE if row["alone"] else BLUE,
             low=row["interval_s"] and row["interval_s"]["p10"],
             high=row["interval_s"] and row["interval_s"]["p90"],
         )
         for row in sorted(rows, key=lambda row: (row["alone"], row["cost_s"]))
     ]
-    axis = f"{counted} (logarithmic)"
-    return {"platforms": bars(made, axis=axis, unit="seconds", dots=True)}
+    return {"platforms": bars(made, axis=counted, unit="seconds", dots=True)}
 
 
 def _findings(record: Found) -> Record:
@@ -116,21 +115,21 @@ def _findings(record: Found) -> Record:
         Bar(
             one["what"],
             one["after_s"],
-            seconds(one["after_s"]),
+            time_text(one["after_s"]),
             colour=BLUE if place else GREEN,
             more=f"{one['what']}; {one['change']['what']}",
         )
         for place, one in enumerate(record["findings"])
     ]
     before_s = record["before_s"]
-    line = "" if before_s is None else f"as it is: {seconds(before_s)}"
-    counted = "latency" if record["objective"] == "latency" else "time a request"
+    line = "" if before_s is None else f"now: {time_text(before_s)}"
+    counted = "Latency" if record["objective"] == "latency" else "Time a request"
     axis = f"{counted} after the change"
     return {"findings": bars(made, axis=axis, unit="seconds", line=before_s, line_text=line)}
 
 
 def _units(record: Found) -> Record:
-    """How many nodes each device takes; with a plan the time of its kernels."""
+    """Supported nodes by device; with a plan the time of its kernels."""
     nodes, devices = record["nodes"], record["problem"]["devices"]
     made = []
     for place, name in enumerate(devices):
@@ -143,11 +142,11 @@ def _units(record: Found) -> Record:
             value, text = float(able), f"{able} of {len(nodes)}"
         else:
             own = [node["seconds"] or 0.0 for node in nodes if node["device"] == name]
-            value, text = float(sum(own)), f"{seconds(sum(own))}, {count(len(own), 'node')}"
+            value, text = float(sum(own)), f"{time_text(sum(own))}, {count(len(own), 'node')}"
         made.append(Bar(name, value, text, colour(place), pattern(place)))
     if record["strategy"] is None:
-        return {"units": bars(made, axis="nodes that it takes", unit="count")}
-    return {"units": bars(made, axis="time of its kernels", unit="seconds")}
+        return {"units": bars(made, axis="Supported nodes", unit="count")}
+    return {"units": bars(made, axis="Time of kernels", unit="seconds")}
 
 
 def _placed(record: Found) -> Record:
@@ -158,7 +157,7 @@ def _placed(record: Found) -> Record:
     links = sorted((name for name in use if name not in devices), key=lambda name: -use[name])
     shown = devices + [name for name in links if use[name] >= 0.0005][:LINKS_MOST]
     made = [Bar(name, use[name], percent(use[name])) for name in shown]
-    placed = bars(made, axis="busy at what it carries", unit="share")
+    placed = bars(made, axis="Utilization at the sustained demand", unit="share")
     return {"placed": placed, **_use(record["service"])}
 
 
@@ -180,7 +179,7 @@ def _use(service: Found | None) -> Record:
         ends = (within["low"], within["high"]) if within and within["enough"] else (None, None)
         share = one["utilization"]
         drawn.append(Bar(f"{kind} {name}", share, percent(share), *kinds[kind], *ends))
-    found = {"uses": bars(drawn, axis="of the time", unit="share"), "queues": _queues(service)}
+    found = {"uses": bars(drawn, axis="Utilization", unit="share"), "queues": _queues(service)}
     return {view: figures for view, figures in found.items() if figures}
 
 
@@ -191,7 +190,7 @@ def _queues(service: Found) -> list[Record]:
         each = max(-(-len(queue["inside"]) // SPANS_MOST), 1)
         starts = np.arange(0, len(queue["inside"]), each)
         x = ((starts + each / 2) * queue["window_s"]).tolist()
-        for key, what, dash in (("inside", "waiting or served", "solid"),
+        for key, what, dash in (("inside", "in the system", "solid"),
                                 ("waiting", "waiting", "dot")):  # fmt: skip
             spans = [queue[key][start : start + each] for start in starts]
             means = [float(f"{sum(span) / len(span):.6g}") for span in spans]
@@ -204,8 +203,8 @@ def _queues(service: Found) -> list[Record]:
     layout = {
         "showlegend": True,
         "margin": {"t": 40},
-        "xaxis": {"title": {"text": "virtual time"}, **SECONDS},
-        "yaxis": {"title": {"text": "requests"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": SINCE}, **SECONDS},
+        "yaxis": {"title": {"text": "Requests"}, "rangemode": "tozero"},
     }
     return [figure(traces, layout, alt="Requests that wait, over time", height=360)]
 
@@ -247,7 +246,7 @@ def front_picture(tried: Sequence[Found], unit: str) -> Record:
                 },
                 "customdata": [
                     [label(counts_text(one["counts"])), label(amount(one["cost"], unit)),
-                     seconds(one["latency_s"])]
+                     time_text(one["latency_s"])]
                     for one in mine
                 ],
                 "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}, %{customdata[2]}<br>"
@@ -260,13 +259,13 @@ def front_picture(tried: Sequence[Found], unit: str) -> Record:
         if not best or one["latency_s"] < best[-1]["latency_s"]:
             best.append(one)
     line = {"color": GREEN, "width": 2, "shape": "hv"}
-    traces.append({"type": "scatter", "mode": "lines", "name": "front", "hoverinfo": "skip",
+    traces.append({"type": "scatter", "mode": "lines", "name": "Pareto front", "hoverinfo": "skip",
                    "x": [one["cost"] for one in best], "y": [one["latency_s"] for one in best],
                    "line": line})  # fmt: skip
     limits = sorted({one["limit_s"] for one in tried})
     shapes = [rule("y", limit, "--bad") for limit in limits]
     notes = [
-        remark(f"asked: {seconds(limit)}", "--bad", xref="paper", x=1, xanchor="right",
+        remark(f"limit: {time_text(limit)}", "--bad", xref="paper", x=1, xanchor="right",
                y=math.log10(limit), yanchor="bottom")
         for limit in limits
     ]  # fmt: skip
@@ -276,8 +275,8 @@ def front_picture(tried: Sequence[Found], unit: str) -> Record:
         "showlegend": True,
         "margin": {"t": 46},
         "legend": {"y": 1.1},
-        "xaxis": {"title": {"text": f"cost, {unit}"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "latency nearest to its limit (logarithmic)"},
+        "xaxis": {"title": {"text": f"Cost ({unit})"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "Latency of the tightest objective"},
                   **logarithmic([*(one["latency_s"] for one in tried), *limits])},
     }  # fmt: skip
     alt = "Platforms by cost and latency; the table has them"
@@ -290,14 +289,14 @@ def speeds_sections(pictures: Found) -> list[Section]:
     if not speeds:
         return []
     stops = [f"#x{stop:g}" for stop in speeds["stops"]]
-    rows = [(one["name"], *map(seconds, one["latency_s"])) for one in speeds["devices"]]
-    leave = "" if speeds["leave"] is None else f"`{join(speeds['leave'])}` leaves the plan; "
+    rows = [(one["name"], *map(time_text, one["latency_s"])) for one in speeds["devices"]]
+    leave = "" if speeds["leave"] is None else f"`{join(speeds['leave'])}` saves the plan; "
     return [
         Section(
             "speeds",
             "Other speeds",
-            "The plan as it is, with one device so many times as fast. A new plan may do better. "
-            f"{leave}`{join(speeds['play'])} --what-if 'device NAME.speed xF'` says the same.",
+            "Latency of this plan with one device faster or slower by a factor. A new plan may be "
+            f"faster. {leave}`{join(speeds['play'])} --what-if 'device NAME.speed xF'` prints it.",
             (table("Latency by device and speed", ("device", *stops), rows),),
             open=True,
             order=15,
@@ -311,7 +310,7 @@ def prices_sections(pictures: Found) -> list[Section]:
         (
             str(one["kind"]),
             f"{one['price']:.4g}",
-            "not known: ask again at this price"
+            "unknown: run recommend at this price"
             if one["counts"] is None
             else counts_text(one["counts"]),
             ABSENT if one["cost"] is None else f"{one['cost']:.4g}",
@@ -324,8 +323,8 @@ def prices_sections(pictures: Found) -> list[Section]:
         Section(
             "prices",
             "Other prices",
-            "The cheapest platform where one kind costs a quarter, half, twice or four times as "
-            "much. `hetsim recommend --price KIND=PRICE/h` says the same.",
+            "Cheapest platform with the price of one kind changed by a factor. "
+            "`hetsim recommend --price KIND=PRICE/h` prints it.",
             (table("Other prices", ("kind", "#USD/h", "cheapest", "#USD/h of all"), rows),),
             open=True,
             order=12,
@@ -338,9 +337,8 @@ def load_sections(pictures: Found, title: str = "Latency over rate") -> list[Sec
     if "load" not in pictures:
         return []
     text = (
-        "The same requests closer together or further apart, on the virtual clock: the percentile "
-        "that is asked for with its 95 % interval, the limit, and what is busiest. Hollow: so many "
-        "requests do not decide it. The slider stops at each rate that was simulated; the command "
+        "Simulated latency by arrival rate, with its 95 % interval and limit. Hollow points need "
+        "more requests to be decided. The slider stops at each simulated rate, and the command "
         "beside it prints the same figures."
     )
     left = dict.fromkeys(
@@ -382,7 +380,7 @@ def _load(row: Found) -> Record:
         "stops": [
             {
                 "rate": f"{rate:.4g}/s",
-                "say": f"At {rate:.4g} requests a second it is {curve['state'][k]}.",
+                "say": f"At {rate:.4g} requests/s the service is {curve['state'][k]}.",
                 "figures": [[told(name), told(text)] for name, text in _stop(curve, k)],
                 "command": curve["command"][k],
             }
@@ -396,13 +394,13 @@ def _stop(curve: Found, k: int) -> list[tuple[str, str]]:
     for one in curve["streams"]:
         of = f" of {one['name']}" if len(curve["streams"]) > 1 else ""
         found = {key: one[key][k] for key in ("latency_s", "low_s", "high_s", "enough")}
-        none = "no percentile: it grows without end"
+        none = "grows without limit"
         text = none if found["latency_s"] is None else latency_text(found)
         rows.append((f"p{one['percentile']:g}{of}", text))
         if one["verdict"][k]:
             rows.append((f"objectives{of}", ", ".join(one["verdict"][k])))
     busiest = f"{curve['bottleneck'][k]}, {percent(curve['used'][k])}"
-    return [*rows, ("it is", curve["state"][k]), ("busiest", busiest)]
+    return [*rows, ("state", curve["state"][k]), ("bottleneck", busiest)]
 
 
 def _load_figure(row: Found, rates: Sequence[float]) -> Record:
@@ -412,14 +410,14 @@ def _load_figure(row: Found, rates: Sequence[float]) -> Record:
     found_s = [at for one in curve["streams"] for at in one["latency_s"] if at is not None]
     shapes = [rule("y", limit, "--bad") for limit in limits]
     notes = [
-        remark(f"asked: {seconds(limit)}", "--bad", xref="paper", x=0, xanchor="left",
+        remark(f"limit: {time_text(limit)}", "--bad", xref="paper", x=0, xanchor="left",
                y=math.log10(limit), yanchor="bottom")
         for limit in limits
     ]  # fmt: skip
     if row["ceiling_per_s"] is not None:
         shapes.append(rule("x", row["ceiling_per_s"], "--soft", "dot"))
         notes.append(
-            remark(f"ceiling: {row['ceiling_binds']}", "--soft", x=row["ceiling_per_s"],
+            remark(f"peak: {row['ceiling_binds']}", "--soft", x=row["ceiling_per_s"],
                    xanchor="right", yref="paper", y=1, yanchor="bottom")
         )  # fmt: skip
     layout = {
@@ -428,8 +426,8 @@ def _load_figure(row: Found, rates: Sequence[float]) -> Record:
         "margin": {"t": 40},
         "showlegend": len(curve["streams"]) > 1,
         "legend": {"y": 1.1},
-        "xaxis": {"title": {"text": "requests a second"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "latency (logarithmic)"}, **logarithmic([*found_s, *limits])},
+        "xaxis": {"title": {"text": "Arrival rate (requests/s)"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "Latency"}, **logarithmic([*found_s, *limits])},
     }
     alt = "Latency over the rate of requests; the table has its figures"
     return figure(traces, layout, alt=alt, height=420)
@@ -465,14 +463,14 @@ def _latency_traces(one: Found, curve: Found, rates: Sequence[float], hue: str) 
         },
         "customdata": [
             [
-                seconds(one["latency_s"][k]),
-                ", ".join(one["verdict"][k]) or "nothing asked",
+                time_text(one["latency_s"][k]),
+                ", ".join(one["verdict"][k]) or "no objective",
                 label(f"{curve['bottleneck'][k]}, {percent(curve['used'][k])}"),
             ]
             for k in kept
         ],
         "hovertemplate": "%{x:.4~g}/s: %{customdata[0]}<br>%{customdata[1]}<br>"
-        "busiest: %{customdata[2]}<extra></extra>",
+        "bottleneck: %{customdata[2]}<extra></extra>",
     }
     return [area, line]
 

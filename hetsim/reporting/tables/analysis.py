@@ -1,4 +1,4 @@
-"""What bounds a plan, what costs it time, and which device takes each node, as tables."""
+"""Explanation, lint findings and node placement of a plan, as tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from hetsim.core.units import format_bytes, format_seconds
 from hetsim.problem.problem import Problem
 from hetsim.problem.record import measured_record, problem_record, unpriced_record
 from hetsim.reporting.tables.question import measured_rows, question, unpriced_rows
-from hetsim.reporting.words.console import Heading, cell, pairs, stack, table
+from hetsim.reporting.tables.verdicts import verdict_of
+from hetsim.reporting.words.console import Heading, bold, cell, pairs, stack, table
 from hetsim.reporting.words.like_devices import fold_rows
 from hetsim.reporting.words.text import (
     ABSENT,
@@ -35,17 +36,17 @@ STEPS_SHOWN = 12
 
 
 def explanation_report(explanation: Explanation) -> RenderableType:
-    """Return what the plan costs, what it is made of, its critical path, and what would help."""
+    """Return cost, bottleneck, critical path, and the most helpful changes."""
     return stack(_explained(explanation), _path_table(explanation), _changes_table(explanation))
 
 
 def _explained(explanation: Explanation) -> RenderableType:
-    of = "latency" if explanation.objective == "latency" else "seconds a request"
+    of = "latency" if explanation.objective == "latency" else "time a request"
     bound_s = explanation.bound_s
     above = "no lower bound"
     if bound_s is not None:
         gap = explanation.cost_s / bound_s - 1.0 if bound_s > 0 else None
-        above = f"{percent(gap)} above the lower bound"
+        above = f"optimality gap {percent(gap)}"
     rows = [
         ("plan", plain(explanation.plan.strategy)),
         (of, f"{format_seconds(explanation.cost_s)}, {above}"),
@@ -60,7 +61,7 @@ def _explained(explanation: Explanation) -> RenderableType:
     rows += [*measured_rows(explanation.plan.problem)[:1]]
     rows += unpriced_rows(explanation.plan.problem)
     if explanation.limited_by:
-        rows.append(("limited by", plain(explanation.limited_by)))
+        rows.append(("bottleneck", plain(explanation.limited_by)))
     return pairs(rows)
 
 
@@ -84,7 +85,7 @@ def _path_table(explanation: Explanation) -> RenderableType:
     if left <= 0:
         return made
     rest = sum(step.seconds for step in explanation.path if step not in shown)
-    note = f"and {count(left, 'shorter step')}, {format_seconds(rest)} in all"
+    note = f"{count(left, 'shorter step')} take {format_seconds(rest)} in total."
     return Group(made, Text(note))
 
 
@@ -98,9 +99,9 @@ def _named(problem: Problem, step: Step) -> str:
 
 def _changes_table(explanation: Explanation) -> RenderableType:
     if not explanation.changes:
-        return Text(f"None of {count(explanation.tried, 'change')} tried would make it better.")
+        return Text("No simulated change helps.")
     return table(
-        ("what would help most", "#then", "#saves", "planned by"),
+        ("most helpful changes", "#then", "#saves", "planned by"),
         (
             (change.what, format_seconds(change.cost_s), percent(change.gain), change.strategy)
             for change in explanation.changes
@@ -136,17 +137,19 @@ NAMED = 3
 
 
 def lint_report(lint: Lint, *, wide: bool = False) -> RenderableType:
-    """Return what the plan takes, and the findings that are worth a change, most first.
+    """Return the latency, and the findings whose changes save time, most first.
 
-    `wide`: those too that gain less, or nothing.
+    `wide`: all other findings, too.
     """
     shown = (*lint.findings, *lint.others) if wide else lint.findings
+    left = len(lint.findings) + len(lint.others) - len(shown)
+    hidden = f" --wide lists {left} more." if left else ""
     commands = dict.fromkeys(one.change for one in shown if options_of(one.change))
     return stack(
         pairs(_header(lint)),
         _table(shown) if shown else None,
         _commands(commands) if commands else None,
-        Text(_summary(lint, wide=wide)),
+        bold(verdict_of(lint_record(lint)) + hidden),
     )
 
 
@@ -156,14 +159,14 @@ def _header(lint: Lint) -> list[tuple[str, str]]:
     if lint.before_s is None:
         rows.append(("infeasible", plain(lint.why)))
     else:
-        name = "latency" if lint.asked.objective == "latency" else "seconds a request"
+        name = "latency" if lint.asked.objective == "latency" else "time a request"
         rows.append((name, format_seconds(lint.before_s)))
     return rows
 
 
 def _table(shown: Sequence[Finding]) -> Table:
     return table(
-        ("#saves", "#then", "finding", "#costs", "change, planned again"),
+        ("#saves", "#then", "finding", "#costs", "change"),
         (
             (
                 _saves(one),
@@ -178,7 +181,7 @@ def _table(shown: Sequence[Finding]) -> Table:
 
 
 def _commands(changes: Iterable[Change]) -> Table:
-    """Options that make each change, to be copied: below what they do, on a line of their own."""
+    """Each change with its options on a line of their own."""
     table = Table.grid()
     table.add_column(no_wrap=True)
     for change in changes:
@@ -199,23 +202,8 @@ def _nodes(one: Finding) -> list[str]:
     return [more_text(", ".join(one.nodes[:NAMED]), len(one.nodes) - NAMED)]
 
 
-def _summary(lint: Lint, *, wide: bool) -> str:
-    total = len(lint.findings) + len(lint.others)
-    if not total:
-        return "Nothing was found that could cost time."
-    says = "gains" if len(lint.findings) == 1 else "gain"
-    least = percent(lint.least)
-    text = f"{len(lint.findings)} of {count(total, 'change')} {says} {least} or more"
-    text += " by the point estimates"
-    if lint.before_s is None:
-        text = f"{len(lint.findings)} of {count(total, 'change')} would make it run"
-    if lint.others and not wide:
-        text += f"; --wide has the {'other' if len(lint.others) == 1 else 'others'}"
-    return f"{text}. Each is planned for itself, by {plain(lint.asked.strategy)}."
-
-
 def lint_record(lint: Lint) -> Record:
-    """Return what was found, in seconds; ``findings`` gain at least ``least``, most first."""
+    """Return findings in seconds; ``findings`` gain at least ``least``, most first."""
     return {
         "schema": "hetsim-lint/1",
         "problem": problem_record(lint.problem),
@@ -252,7 +240,7 @@ def _finding(problem: Problem, one: Finding) -> Record:
 
 
 def options_of(change: Change) -> Sequence[str]:
-    """Return the words that ask for the change on the command line; pins are for a file."""
+    """Return the command-line options of a change; pins go to a file."""
     words = [word for text in change.what_if for word in ("--what-if", text)]
     if change.execute:
         words += ["--execute", ",".join(f"{name}={how}" for name, how in change.execute)]
@@ -260,7 +248,7 @@ def options_of(change: Change) -> Sequence[str]:
 
 
 SHOWN = 20
-"""Nodes that are listed: those that cost most, or that some device does not take."""
+"""Nodes that are listed."""
 
 
 PAGE_NODES = 300
@@ -268,7 +256,7 @@ PAGE_NODES = 300
 
 
 def nodes_report(facts: Facts, *, wide: bool = False, most: int = SHOWN) -> RenderableType:
-    """Return a header, and the nodes that fall back, or that not every device takes.
+    """Return a header, and the nodes off their preferred device, or that some device cannot run.
 
     `wide`: every node, in the graph's order; else at most `most`.
     """
@@ -280,10 +268,9 @@ def nodes_report(facts: Facts, *, wide: bool = False, most: int = SHOWN) -> Rend
     left = 0 if wide else len(facts.nodes) - len(shown)
     if left:
         more = len(listed) - len(shown)
-        what = "falls back" if facts.plan is not None else "is refused somewhere"
-        whats = "fall back" if facts.plan is not None else "are refused somewhere"
-        those = f", of which {more} {what if more == 1 else whats}" if more else ""
-        told.append(Text(f"and {count(left, 'more node')}{those}: --wide lists all"))
+        what = "off the preferred device" if facts.plan is not None else "not on every device"
+        those = f", {more} of them {what}" if more else ""
+        told.append(Text(f"{count(left, 'more node')}{those}; --wide lists all."))
     header = pairs(_nodes_header(facts))
     return stack(header, told) if shown else stack([header, *told])
 
@@ -296,19 +283,21 @@ def _nodes_header(facts: Facts) -> list[tuple[str, str]]:
         *unpriced_rows(problem),
         (
             "nodes",
-            f"{problem.n} canonical of {len(facts.file_nodes)} in the file, {folded} folded",
+            f"{problem.n} after optimisation, {len(facts.file_nodes)} in the file, {folded} folded",
         ),
     ]
     if facts.wanted is not None:
         able = sum(facts.wanted in node.able for node in facts.nodes[: problem.n])
-        rows.append(("wanted on", f"{plain(facts.wanted)}, which takes {able} of {problem.n}"))
+        rows.append(("preferred", f"{plain(facts.wanted)}, which runs {able} of {problem.n}"))
     if facts.plan is None:
         able_of = fold_rows(
             [(name, sum(name in node.able for node in facts.nodes)) for name in problem.devices],
             lambda one: one[0],
             lambda one: one[1],
         )
-        rows.append(("takes", ", ".join(f"{plain(name)} {able}" for name, (_, able) in able_of)))
+        rows.append(
+            ("supported", ", ".join(f"{plain(name)} {able}" for name, (_, able) in able_of))
+        )
         return rows
     replicas = f", {facts.replicas} replicas" if facts.replicas > 1 else ""
     rows.append(("plan", plain(facts.plan.strategy) + replicas))
@@ -332,7 +321,7 @@ def _nodes_header(facts: Facts) -> list[tuple[str, str]]:
     lasts_s = sum((node.cost_s or 0.0) - node.moves_s for node in fallen if node.cost_s is not None)
     rows.append(
         (
-            "fall back",
+            "elsewhere",
             f"{count(len(fallen), 'node')}: {difference_text(lasts_s)} in kernels, "
             f"{difference_text(moves_s)} in transfers ({format_bytes(round(moved))})"
             if fallen
@@ -343,7 +332,7 @@ def _nodes_header(facts: Facts) -> list[tuple[str, str]]:
 
 
 def _listed(facts: Facts) -> list[NodeFacts]:
-    """What is worth a line: what falls back, the dearest first; or what is refused."""
+    """Nodes off their preferred device, the most expensive first; or nodes a device cannot run."""
     if facts.plan is not None:
         fallen = [node for node in facts.nodes if node.falls_back]
         return sorted(fallen, key=lambda node: -(node.cost_s or 0.0))
@@ -355,7 +344,7 @@ def _listed(facts: Facts) -> list[NodeFacts]:
 
 
 def _of_plan(shown: Sequence[NodeFacts]) -> Table:
-    figures = "#runs on", "#wanted on", "#moves", "#cost"
+    figures = "#runs on", "#preferred", "#transfers", "#cost"
     return table(
         (Heading("node", 8), Heading("op", 6), *figures, Heading("why not", 9)),
         (
@@ -374,7 +363,7 @@ def _of_plan(shown: Sequence[NodeFacts]) -> Table:
 
 
 def _on(device: str | None, seconds: float | None, *, supposed: bool = False) -> str:
-    """Return a device and a time on it, in brackets where the device does not take the node."""
+    """Return a device and a time on it, in brackets where the device cannot run the node."""
     if device is None or seconds is None:
         return device or ABSENT
     told = format_seconds(seconds)

@@ -1,9 +1,10 @@
-"""Two answers side by side, as it is and as supposed: as text, and as a plain record."""
+"""What-if answers beside the present one, and sensitivities: as tables and as records."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -31,67 +32,69 @@ from hetsim.reporting.words.text import (
 from hetsim.simulation.service.service import Service
 
 SAME = 5e-4
-"""Part of a figure below which a difference is none: percentages show as much."""
+"""Relative difference below which two figures are the same."""
 
 WORDS = {
     "strategy": "the strategy",
     "devices": "the devices",
-    "limited_by": "what limits it",
+    "limited_by": "the bottleneck",
     "subgraphs": "the subgraphs",
 }
-"""What decisions are called."""
-
-Row = tuple[str, str, str, str, str]
+"""Names of decisions."""
 
 
 def beside_report(found: Beside) -> RenderableType:
-    """Return a table of both answers, and what moved, in a sentence."""
-    was, now, kept = found.was, found.now, found.kept
-    cost = "latency" if found.objective == "latency" else "a request"
-    limit = None if kept is None else kept.limited_by
-    rows = [
-        _seconds(cost, was.cost_s, now.cost_s, None if kept is None else kept.cost_s, kept),
-        ("strategy", *_texts(was.strategy, was.strategy if kept else ABSENT, now.strategy), ""),
-        ("devices", _devices(was), _devices(kept), _devices(now), ""),
-        ("limited by", *_texts(was.limited_by, limit, now.limited_by), ""),
-    ]
-    if not any(map(math.isnan, (was.energy_j, now.energy_j))):
-        shown = ABSENT if kept is None else joules(kept.energy_j)
-        change = difference(was.energy_j, now.energy_j)
-        rows.append(("energy", joules(was.energy_j), shown, joules(now.energy_j), change))
-    if was.bound_s is not None and now.bound_s is not None:
-        rows.append(_seconds("lower bound", was.bound_s, now.bound_s, None, kept))
-    if was.single_s is not None and now.single_s is not None:
-        rows.append(_seconds("best single", was.single_s, now.single_s, None, kept))
-        rows.append(("", was.single, "", now.single, ""))
-    table = sides_table(("as it is", "plan kept", "supposed", "change"), rows)
-    return stack(table, Text(sentence(found), style="bold"))
+    """Return a table of both answers, and the difference in a sentence."""
+    made = sides_table(("now", "plan kept", "what if", "change"), _rows(found))
+    return stack(made, Text(sentence(found), style="bold"))
+
+
+def _rows(found: Beside) -> Iterator[tuple[str, ...]]:
+    cost = "latency" if found.objective == "latency" else "time a request"
+    lines: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+        (cost, "cost_s", _time), ("strategy", "strategy", str), ("devices", "devices", _names),
+        ("bottleneck", "limited_by", str), ("energy", "energy_j", joules),
+        ("lower bound", "bound_s", format_seconds), ("best single", "single_s", format_seconds),
+        ("", "single", str),
+    )  # fmt: skip
+    for name, key, text in lines:
+        was, kept, now = (getattr(one, key, None) for one in (found.was, found.kept, found.now))
+        known = [one not in (None, "", ()) and one == one for one in (was, now)]
+        if key in ("cost_s", "strategy", "devices", "limited_by") or all(known):
+            cells = [ABSENT if one in (None, "", ()) else text(one) for one in (was, kept, now)]
+            change = ""
+            if isinstance(was, float) and isinstance(now, float):
+                change = difference(was, now)
+            yield (name, *cells, change)
 
 
 def sentence(found: Beside) -> str:
-    """Return what the supposition does to the answer, in a sentence or two."""
+    """Return the effect of the supposition on the answer, in a sentence or two."""
     was, now = found.was, found.now
-    of = "latency" if found.objective == "latency" else "seconds a request"
+    of = "latency" if found.objective == "latency" else "time a request"
     change = found.change
     if change is None:
-        text = f"as it is there is no plan ({was.reason})" if was.reason else "no plan as it is"
+        text = "there is a plan; there is none now"
+        text += f" ({was.reason})" * bool(was.reason)
     elif abs(change) < SAME:
         text = f"the {of} stays {format_seconds(now.cost_s)}"
     else:
-        text = (
-            f"the {of} goes from {format_seconds(was.cost_s)} to {format_seconds(now.cost_s)}, "
-            f"{percent(change, sign=True)}"
-        )
-    if change is not None:
-        moved = [WORDS[name] for name in found.moved]
-        text += f"; {' and '.join(moved)} changed" if moved else "; the plan stays"
-        if found.kept is not None and moved and abs(change) >= SAME:
+        text = f"the {of} goes from {format_seconds(was.cost_s)} to {format_seconds(now.cost_s)} "
+        text += f"({percent(change, sign=True)})"
+        if found.kept is not None and found.moved:
             share = found.kept.cost_s / was.cost_s - 1.0
-            text += f" ({percent(share, sign=True)} with the plan kept)"
-    lines = f"What if {found.supposed}: {text}."
-    for each in found.idle:
-        lines += f" '{each}' changes nothing that this answer depends on."
-    return plain(lines)
+            text += f", or by {percent(share, sign=True)} with the plan kept"
+    text = f"With {found.supposed}, {text}."
+    if change is not None:
+        text += _moved([WORDS[name] for name in found.moved], "The plan stays the same")
+    text += "".join(f" '{each}' does not affect this answer." for each in found.idle)
+    return plain(text)
+
+
+def _moved(names: Sequence[str], none: str) -> str:
+    if not names:
+        return f" {none}."
+    return f" {' and '.join(names).capitalize()} changed."
 
 
 def beside_record(found: Beside) -> Record:
@@ -138,88 +141,72 @@ def change_text(share: float) -> str:
     return "same" if abs(share) < SAME else percent(share, sign=True)
 
 
-def _seconds(what: str, was: float, now: float, kept: float | None, of: Side | None) -> Row:
-    shown = "" if of is not None and kept is None else ABSENT if kept is None else _time(kept)
-    return (what, _time(was), shown, _time(now), difference(was, now))
-
-
 def _time(seconds: float) -> str:
     return "no plan" if math.isnan(seconds) else format_seconds(seconds)
 
 
-def _texts(was: str, kept: str | None, now: str) -> tuple[str, str, str]:
-    return (was or ABSENT, kept or ABSENT, now or ABSENT)
-
-
-def _devices(side: Side | None) -> str:
-    return ABSENT if side is None else ", ".join(folded(side.devices)) or ABSENT
+def _names(devices: Sequence[str]) -> str:
+    return ", ".join(folded(devices))
 
 
 def sides_table(sides: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """Return a table of figures, each with its name before what it is on each side."""
-    made = table(("what if", *sides), rows)
+    made = table(("figure", *sides), rows)
     for column in made.columns[1:]:
         column.justify = "right"
     return made
 
 
 def served_beside_report(was: Service, now: Service) -> RenderableType:
-    """Return a table of both answers, and what moved, in a sentence."""
-    table = sides_table(("as it is", "supposed", "change"), _served_rows(was, now))
+    """Return a table of both answers, and the difference in a sentence."""
+    table = sides_table(("now", "what if", "change"), _served_rows(was, now))
     return stack(table, Text(served_sentence(was, now), style="bold"))
 
 
 def _served_rows(was: Service, now: Service) -> Iterator[tuple[str, str, str, str]]:
+    def row(
+        what: str, text: Callable[[float], str], one: float, other: float
+    ) -> tuple[str, str, str, str]:
+        return (what, text(one), text(other), difference(one, other))
+
     yield ("state", was.state, now.state, "")
     for before, after in zip(was.streams, now.streams, strict=True):
         name = f"{before.name}: " if len(was.streams) > 1 else ""
-        yield _row(f"{name}p99", latency_text, before.p99_s, after.p99_s)
-        yield _row(f"{name}mean", latency_text, before.mean_s, after.mean_s)
+        yield row(f"{name}p99", latency_text, before.p99_s, after.p99_s)
+        yield row(f"{name}mean", latency_text, before.mean_s, after.mean_s)
         rates = before.throughput_per_s, after.throughput_per_s
-        yield _row(f"{name}answers a second", number_text, *rates)
+        yield row(f"{name}throughput, 1/s", number_text, *rates)
         for one, other in zip(before.objectives, after.objectives, strict=True):
             yield (f"{name}{one.slo}", one.verdict.answer, other.verdict.answer, "")
-    for model, (before_on, after_on) in _plans(was, now).items():
-        name = f"{model}: " if len(was.resolved) > 1 else ""
-        yield (f"{name}runs on", before_on, after_on, "")
+    for model, on in _plans(was, now).items():
+        yield (f"{model}: runs on" if len(was.resolved) > 1 else "runs on", *on, "")
     yield ("bottleneck", was.bottleneck, now.bottleneck, "")
     each = was.energy_per_1000_j, now.energy_per_1000_j
     if each[0] is not None and each[1] is not None:
-        yield _row("1000 on time", joules, each[0], each[1])
-
-
-def _row(
-    what: str, text: Callable[[float], str], was: float, now: float
-) -> tuple[str, str, str, str]:
-    return (what, text(was), text(now), difference(was, now))
+        yield row("energy per 1000", joules, each[0], each[1])
 
 
 def served_sentence(was: Service, now: Service) -> str:
-    """Return what the supposition does to the first stream, and which decisions moved."""
+    """Return the effect of the supposition on the first stream, and which decisions change."""
     platform = now.resolved[0].problem.platform
     assert platform is not None
     before, after = (side.streams[0].p99_s for side in (was, now))
     change = relative_change(before, after)
     if math.isnan(before) or math.isnan(after):
-        text = f"as it is {was.state}, so supposed {now.state}"
+        text = f"the service is {now.state}; it is {was.state} now"
     elif difference(before, after) == "same":
         text = f"p99 stays {latency_text(after)}"
-    elif change is None:
-        text = f"p99 is {latency_text(before)} as it is, {latency_text(after)} as supposed"
     else:
-        text = (
-            f"p99 goes from {format_seconds(before)} to {format_seconds(after)}, "
-            f"{percent(change, sign=True)}"
-        )
-    moved = served_moved(was, now)
+        text = f"p99 goes from {latency_text(before)} to {latency_text(after)}"
+        text += "" if change is None else f" ({percent(change, sign=True)})"
     words = {"plans": "the plans", "bottleneck": "the bottleneck", "verdicts": "the verdict"}
-    told = " and ".join(words[name] for name in moved)
-    text += f"; {told} changed" if moved else "; plans, bottleneck and verdicts stay"
-    return plain(f"What if {platform.supposed}: {text}.")
+    moved = [words[name] for name in served_moved(was, now)]
+    same = "Plans, bottleneck and verdicts stay the same"
+    return plain(f"With {platform.supposed}, {text}.{_moved(moved, same)}")
 
 
 def served_moved(was: Service, now: Service) -> tuple[str, ...]:
-    """Return which decisions are others: plans, bottleneck, verdicts."""
+    """Return which decisions change: plans, bottleneck, verdicts."""
     found = []
     if any(before != after for before, after in _plans(was, now).values()):
         found.append("plans")
@@ -258,7 +245,7 @@ def _served_side(side: Service) -> Record:
 
 
 def _plans(was: Service, now: Service) -> dict[str, tuple[str, str]]:
-    """By model, on which devices its instances run, by which strategies."""
+    """Devices of each model's instances."""
     return {
         before.served.model: (
             _runs_on([plans[0][0] for plans in before.plans]),
@@ -277,20 +264,21 @@ def _verdicts(side: Service) -> list[str]:
 
 
 def sensitivities_report(found: Sensitivities) -> RenderableType:
-    """Return a row for each change that moves the figure, the largest first."""
+    """Return a row for each change that has an effect, the largest first."""
     moving = [one for one in found.changes if abs(one.kept) >= SAME or abs(one.anew) >= SAME]
     made = table(
-        (f"what would move {found.figure}", "#plan kept", "#planned anew"),
+        (f"effect on {found.figure}", "#plan kept", "#replanned"),
         ((one.change, change_text(one.kept), change_text(one.anew)) for one in moving),
     )
     still = len(found.changes) - len(moving)
     value = seconds_text(found.value_s)
-    told = f"{plain(found.figure)} is {value}; {count(still, 'other change')} would not move it"
+    told = f"The {plain(found.figure)} is {value}. "
+    told += f"{count(still, 'other change')} {'has' if still == 1 else 'have'} no effect."
     return Stack(made, Text(told)) if moving else Text(told)
 
 
 def sensitivities_record(found: Sensitivities) -> Record:
-    """Return the same as plain data."""
+    """Return sensitivities as plain data."""
     return {
         "figure": found.figure,
         "value_s": found.value_s,

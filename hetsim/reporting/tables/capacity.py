@@ -1,4 +1,4 @@
-"""Which rates a platform carries, as a table: a row a deployment, and why it ends there."""
+"""Sustained rates of a platform: one row a deployment, and what limits it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from hetsim.problem.record import problem_record
 from hetsim.provisioning.rates.answer import Capacity, Carried, nearest_miss
 from hetsim.reporting.tables.question import question
 from hetsim.reporting.tables.redundancy import choices_record, choices_text
-from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, count, percent
@@ -27,30 +26,28 @@ SHOWN = 12
 
 
 def capacity_report(found: Capacity) -> RenderableType:
-    """Return what was asked, a row a deployment, why each carries no more, and the best."""
+    """Return header, a row a deployment, what limits each, and the best."""
     rows: list[tuple[str, str]] = []
     for one in found.best.resolved:
         rows += [row for row in question(one.problem) if row not in rows]
-    rows.append(("asked", _asked(found)))
+    rows.append(("objectives", _asked(found)))
     if found.bound_per_s is not None:
-        rows.append(
-            ("bound", f"no plan carries {rate(found.bound_per_s)} or more, however it is served")
-        )
+        rows.append(("bound", f"no deployment sustains {rate(found.bound_per_s)} or more"))
     reasons: dict[str, list[str]] = {}
     for row in found.rows:
         if row.one_span is not None:
             reasons.setdefault(row.one_span, []).append(row.name)
     beside = sized_by_ceiling(found.best)
-    between = [Text("Rates between those looked at may miss, where no proof says otherwise:")]
-    between += [
-        Text(f"{plain(reason)} ({plain('; '.join(names))})") for reason, names in reasons.items()
+    between = [
+        Text(f"{plain('; '.join(names))}: rates between the simulated ones may miss: {plain(why)}")
+        for why, names in reasons.items()
     ]
     return stack(
         pairs(rows),
         _table(found),
         _losses(found.best) if found.best.losses else None,
-        [Text(f"{plain(row.name)}: {plain(row.ends)}") for row in found.rows],
-        between if reasons else None,
+        [Text(f"{plain(row.name)}: {plain(row.ends)}.") for row in found.rows],
+        between,
         [Text(best_sentence(found), style="bold"), *([Text(beside)] if beside else [])],
     )
 
@@ -61,35 +58,34 @@ def rate(per_s: float) -> str:
 
 
 def best_sentence(found: Capacity) -> str:
-    """Return what the best deployment carries, in one sentence."""
+    """Return the rate that the best deployment sustains, in a sentence."""
     best = found.best
     if best.refused is not None:
-        return "Nothing can be served."
+        return "No deployment can serve the requests."
     if not best.rates:
-        known = {"misses": "No rate meets it", "undecided": "Undecided"}
         proof = f": {found.impossible}" if found.impossible else ""
-        return f"{known.get(best.answer, 'Undecided')}{proof}."
-    text = f"Best: {plain(best.name)}, {'exactly ' * (best.factor is not None)}"
+        if best.answer == "misses":
+            return f"No rate meets the objectives{proof}."
+        return f"It is undecided whether any rate meets the objectives{proof}."
+    text = f"Best: {plain(best.name)} sustains {'exactly ' * (best.factor is not None)}"
     text += rate(best.highest_per_s)
     if best.utilization is not None and not math.isinf(best.utilization):
-        text += f", {percent(best.utilization)} of what {plain(best.ceiling_binds)} can do"
+        text += f", {percent(best.utilization)} of the peak of {plain(best.ceiling_binds)}"
     if found.bound_per_s is not None and not math.isinf(best.highest_per_s):
-        text += f"; {percent(best.highest_per_s / found.bound_per_s)} of the bound"
+        text += f" and {percent(best.highest_per_s / found.bound_per_s)} of the bound"
     return f"{text}."
 
 
 def sized_by_ceiling(best: Carried) -> str:
-    """Return by how much a platform is too small that is sized by its highest rate."""
+    """Return the rate to plan for, where the peak is higher."""
     if best.utilization is None or not 0 < best.utilization < 1:
         return ""
-    return (
-        f"Sized by ceil(rate / {best.ceiling_per_s:.4g}), each copy would get "
-        f"{percent(1 / best.utilization - 1)} more than it carries within the objectives."
-    )
+    planned, peak = rate(best.highest_per_s), rate(best.ceiling_per_s)
+    return f"Plan for {planned} per replica, not for the {peak} peak."
 
 
 def _losses(row: Carried) -> Table:
-    """What the best carries without some devices, the least first."""
+    """Sustained rate of the best deployment by lost devices, the lowest first."""
     rows = []
     for one in row.losses[:SHOWN]:
         at = one.carried.at
@@ -97,7 +93,7 @@ def _losses(row: Carried) -> Table:
         if one.carried.refused is not None:
             busiest = f"cannot be served: {one.carried.refused}"
         rows.append((choices_text(one.sets), _meets(one.carried), _misses(one.carried), busiest))
-    return table((f"{row.name} without", "#meets", "#misses\nfrom", "busiest"), rows)
+    return table((f"{row.name} without", "#sustains", "#misses\nfrom", "bottleneck"), rows)
 
 
 def _asked(found: Capacity) -> str:
@@ -112,13 +108,13 @@ def _asked(found: Capacity) -> str:
     told = sum(row.requests for row in found.rows)
     most = max((len(one.lost) for row in found.rows for one in row.losses), default=0)
     if most:
-        parts.append(f"without any {count(most, 'device') if most > 1 else 'one device'}")
-    return f"{'; '.join(parts)}; seed {workload.seed}, {big(told)} requests played"
+        parts.append(f"with any {count(most, 'device') if most > 1 else 'one device'} lost")
+    return f"{'; '.join(parts)}; seed {workload.seed}, {big(told)} requests simulated"
 
 
 def _table(found: Capacity) -> Table:
     return table(
-        ("strategy", "#meets", "#misses\nfrom", "#ceiling", "#of it", "there", "busiest"),
+        ("strategy", "#sustains", "#misses\nfrom", "#peak", "#of\npeak", "latency", "bottleneck"),
         (
             (
                 row.name,
@@ -141,7 +137,7 @@ def _meets(row: Carried) -> list[str]:
         return ["none" if row.answer == "misses" else "undecided"]
     lines = []
     for one in row.rates:
-        begins = "to " if one.low_per_s == 0 else f"{one.low_per_s:.4g} to "
+        begins = "up to " if one.low_per_s == 0 else f"{one.low_per_s:.4g} to "
         exact = row.factor is not None
         lines.append(begins + (f"{one.high_per_s:.9g}/s" if exact else rate(one.high_per_s)))
     return lines
@@ -162,13 +158,8 @@ def _there(at: Service | None) -> list[str]:
     interval = f"{format_seconds(one.low_s)} to {format_seconds(one.high_s)}"
     return [
         f"p{slo.percentile:g} {format_seconds(one.estimate_s)}",
-        interval if one.enough else "too few for an interval",
+        interval if one.enough else "too few requests",
     ]
-
-
-def served_as(row: Carried) -> list[str]:
-    """Return how each model of a deployment is served, in one line each."""
-    return [served_text(one) for one in row.resolved]
 
 
 def capacity_record(found: Capacity) -> dict[str, Any]:
@@ -191,7 +182,7 @@ def capacity_record(found: Capacity) -> dict[str, Any]:
 def _row_record(row: Carried) -> dict[str, Any]:
     return {
         "name": row.name,
-        "served": served_as(row),
+        "served": [served_text(one) for one in row.resolved],
         "how": row.how,
         "answer": row.answer,
         "proved": row.proved,

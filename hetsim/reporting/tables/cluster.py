@@ -23,25 +23,25 @@ ID_SHOWN = 8
 
 _STATES = {
     "node": "",
-    "on demand": "none is started",
-    "unstated": "the machines say themselves: ask the live cluster",
-    "anywhere": "anywhere: no node stands for a device",
-    "full": "others have used it up",
+    "on demand": "no node is started yet",
+    "unstated": "unknown: query the live cluster",
+    "anywhere": "any node runs it",
+    "full": "other devices use it up",
     "none": "no node offers it",
 }
 
 _WAYS = {
-    "shared memory": "one node: the reader maps what the writer wrote, and nothing is copied",
-    "one machine": "two nodes at one address: copied from store to store, over no network",
+    "shared memory": "one node: the reader maps the writer's memory without a copy",
+    "one machine": "two nodes on one machine: copied between stores, without the network",
 }
-"""What is said of transfers that no link of a network carries."""
+"""Notes on transfers without a network link."""
 
 
 def file_report(cluster: ClusterFile, seats: Sequence[Seat]) -> RenderableType:
     """Node types that a cluster file starts, and where each device goes."""
     rows = []
     for kind in cluster.node_types:
-        offered = [*_offers(kind.offers), *([] if kind.stated else ["what its machines say"])]
+        offered = [*_offers(kind.offers), *([] if kind.stated else ["unknown"])]
         rows.append((kind.name, str(kind.least), ", ".join(offered) or ABSENT))
     kinds = table(("node type", "nodes", "stands for"), rows)
     header = [("cluster", cluster.name), ("provider", cluster.provider)]

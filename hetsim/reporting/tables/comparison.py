@@ -15,7 +15,6 @@ from hetsim.analysis.sureness import Interval, Spread, Sureness
 from hetsim.analysis.verdict import Choice
 from hetsim.core.text import fields, plain
 from hetsim.core.units import format_bytes, format_seconds
-from hetsim.problem.problem import Problem
 from hetsim.problem.timeline import Timeline
 from hetsim.reporting.tables.plan import critical_path, deal_text
 from hetsim.reporting.tables.question import question, slower_text, sustained_rows
@@ -70,7 +69,7 @@ def comparison_report(comparison: Comparison, *, wide: bool = False) -> Renderab
         notes,
         refused,
         sureness_table(comparison, wide=wide) if sure else None,
-        sureness_line(comparison) if sure else None,
+        Text.assemble(("How sure: ", "bold"), sureness_text(comparison)) if sure else None,
         comparison_header(comparison),
     )
 
@@ -342,7 +341,7 @@ def _row_cells(comparison: Comparison, row: Row, name: str) -> list[Cell]:
             format_bytes(round(timeline.transferred_bytes / requests)),
             percent(path.transfer_share if path is not None else None),
         ],
-        joules(timeline.energy_j / requests) if _power_known(problem) else ABSENT,
+        joules(timeline.energy_j / requests) if any((*problem.idle_w, *problem.busy_w)) else ABSENT,
         names,
         *figures,
     ]
@@ -361,10 +360,6 @@ def _looks(
 def _busy_lines(busy: list[str]) -> list[str]:
     together = ", ".join(busy) or ABSENT
     return [together] if len(together) <= BUSY_MOST else busy
-
-
-def _power_known(problem: Problem) -> bool:
-    return any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w))
 
 
 def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
@@ -397,9 +392,13 @@ def sureness_table(comparison: Comparison, *, wide: bool = False) -> Table:
 def _sure_figures(row: Row, *, wide: bool) -> list[str]:
     sure = row.sure
     assert sure is not None
+    speedup = ratio(None)
+    if sure.speedup is not None:
+        ends = (ratio(one).removesuffix("x") for one in (sure.speedup.low, sure.speedup.high))
+        speedup = f"{between(*ends)}x"
     found = [
         between(format_seconds(sure.cost_s.low), format_seconds(sure.cost_s.high)),
-        speedup_text(sure.speedup),
+        speedup,
         percent(sure.best).removesuffix(" %"),
         percent(sure.regret_mean, sign=True),
         percent(sure.regret_p90, sign=True),
@@ -415,21 +414,8 @@ def _sure_figures(row: Row, *, wide: bool) -> list[str]:
     return found
 
 
-def speedup_text(interval: Interval | None) -> str:
-    """Return ``0.71 to 1.60x``; a dash where there is no device alone."""
-    if interval is None:
-        return ratio(None)
-    low, high = (ratio(end).removesuffix("x") for end in (interval.low, interval.high))
-    return f"{between(low, high)}x"
-
-
-def sureness_line(comparison: Comparison) -> Text:
-    """Return ``sureness_text`` under its heading."""
-    return Text.assemble(("How sure: ", "bold"), sureness_text(comparison))
-
-
 def sureness_text(comparison: Comparison) -> str:
-    """Return how often the plan to take is fastest, and what it loses where it is not."""
+    """Return how often the chosen plan is fastest, and its regret."""
     found = comparison.verdict
     assert found.take is not None
     assert found.sure is not None

@@ -1,4 +1,4 @@
-"""What a device takes of a model, and figures of its kernels: of the catalog, and calibrated."""
+"""Support of a model by a device, and kernel figures from the catalog or calibration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetsim.cost.calibration.fitting import Judged, median_and_p90
 from hetsim.device.support.rules import without_values
 from hetsim.graph.graph import Graph
 from hetsim.graph.work import op_key
-from hetsim.hardware.kernel_figures import PARAMETERS, FigureError, KernelFigures
+from hetsim.hardware.kernel_figures import PARAMETERS, KernelFigures
 from hetsim.reporting.words.console import cell, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, listed, percent, rate
 
@@ -32,7 +32,7 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class OpAnswer:
-    """What the device says of all nodes of one op type, and why nodes are refused, most first.
+    """Support of all nodes of one op type, with reasons, most frequent first.
 
     `nodes` is the sum of those taken alone, those taken only within a pattern, and those not taken.
     """
@@ -47,8 +47,7 @@ class OpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a device says of a model: op types, most nodes first; of patterns matches and their
-    nodes.
+    """Support of a model by a device: op types, most nodes first; matches of patterns.
 
     `reasons` has by reason, without the names of tensors, the refused nodes by op type; `refused`
     the reason in full by node id.
@@ -115,16 +114,26 @@ def query_report(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> R
         ("device", f"{name}{as_if} ({spec.kind}): {spec.full_name}"),
         ("model", f"{model.name} ({model.source})"),
         (
-            "takes",
-            f"{alone + inside} of {count(total, 'node')}: {alone} alone, {inside} only in a "
-            f"pattern; {total - alone - inside} refused",
+            "supports",
+            f"{alone + inside} of {count(total, 'node')}: {alone} alone, {inside} only within a "
+            f"pattern; {total - alone - inside} unsupported",
         ),
     ]
     return stack(
         pairs(header),
         _ops_table(answer),
-        _patterns_table(answer) if answer.patterns else None,
-        _reasons_table(answer) if answer.reasons else None,
+        table(
+            ("pattern", "#matches", "#nodes"),
+            ((name, *map(str, found)) for name, found in answer.patterns.items()),
+        )
+        if answer.patterns
+        else None,
+        table(
+            ("#unsupported", "reason", "op types"),
+            ((str(sum(ops.values())), why, listed(ops)) for why, ops in answer.reasons.items()),
+        )
+        if answer.reasons
+        else None,
     )
 
 
@@ -140,21 +149,7 @@ def _ops_table(answer: Answer) -> Table:
             reasons.append(f"+{len(found) - REASONS_SHOWN} more")
         refused = cell(str(op.refused), style="red" if op.refused else "")
         rows.append((op.op, str(op.nodes), str(op.alone), str(op.in_pattern), refused, reasons))
-    return table(("op type", "#nodes", "#alone", "#in a pattern", "#refused", "why not"), rows)
-
-
-def _patterns_table(answer: Answer) -> Table:
-    return table(
-        ("pattern", "#matches", "#nodes"),
-        ((name, str(matches), str(nodes)) for name, (matches, nodes) in answer.patterns.items()),
-    )
-
-
-def _reasons_table(answer: Answer) -> Table:
-    return table(
-        ("#refused", "reason", "op types"),
-        ((str(sum(ops.values())), reason, listed(ops)) for reason, ops in answer.reasons.items()),
-    )
+    return table(("op type", "#nodes", "#alone", "#in a pattern", "#unsupported", "reason"), rows)
 
 
 def query_record(name: str, spec: DeviceSpec, model: Model, answer: Answer) -> dict[str, Any]:
@@ -210,20 +205,20 @@ def kernels_table(kernels: Mapping[str, KernelFigures]) -> Table:
 
 
 def standing_table(kernels: Mapping[str, KernelFigures]) -> Table:
-    """Return a row for each precision: the kin, and whose software was measured."""
+    """Return a row for each precision: device family and measured runtime."""
     rows = ((precision, figures.kin, figures.runtime) for precision, figures in kernels.items())
-    return table(("|kernels", "|kin", "runtime"), rows)
+    return table(("|kernels", "|device family", "runtime"), rows)
 
 
 def errors_table(kernels: Mapping[str, KernelFigures]) -> Table | None:
-    """Return how far predictions were from what was left out; None where nothing was.
+    """Return out-of-sample errors; None where there are none.
 
-    Medians and 90th percentiles of networks that were left out of the device alone, and of every
-    device of its kin.
+    Medians and P90 of networks that were left out of the fit of the device, and of its device
+    family.
     """
-    left_out = [f"#left out of\n{whom}\nmedian / 90 %" for whom in ("the device", "its kin")]
+    left_out = [f"#error, left\nout of {whom},\nmedian / P90" for whom in ("device", "family")]
     made = table(
-        ("|errors of", "|batch", "#networks", "#rows", *left_out, "#repeated\ndiffer by"),
+        ("|errors of", "|batch", "#networks", "#rows", *left_out, "#repeats\ndiffer by"),
         (
             (
                 precision,
@@ -265,6 +260,9 @@ def parameters_table(kernels: Mapping[str, KernelFigures]) -> Table:
     )
 
 
+_ERROR = "batch networks rows median p90 unseen_median unseen_p90 spread sd common"
+
+
 def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
     """Return the figures as a record for ``to_json``, in the units of their keys."""
     return {
@@ -277,7 +275,7 @@ def kernels_record(kernels: Mapping[str, KernelFigures]) -> dict[str, Any]:
                 }
                 for parameter in PARAMETERS
             },
-            "errors": [error_record(error) for error in figures.errors],
+            "errors": [fields(error, _ERROR) for error in figures.errors],
         }
         for precision, figures in kernels.items()
     }
@@ -288,27 +286,21 @@ def stated(provenance: tuple[str, str]) -> dict[str, str]:
     return dict(zip(("status", "source"), provenance, strict=True))
 
 
-def error_record(error: FigureError) -> dict[str, Any]:
-    """Return an error as a record for ``to_json``, as shares of one."""
-    names = "batch networks rows median p90 unseen_median unseen_p90 spread sd common"
-    return fields(error, names)
-
-
 def calibration_report(done: Calibration) -> RenderableType:
-    """Return the report: what was measured how, then whole networks, then parts in one line."""
+    """Return settings, errors of whole networks, and errors of parts."""
     setting = done.setting
-    clock = "CPU time of the process" if setting.clock == "cpu" else "wall clock"
+    clock = "CPU time" if setting.clock == "cpu" else "wall clock"
     lines = [
         f"measured  {setting.machine['processor']}, {count(setting.threads, 'thread')}, {clock}",
         f"runtime   {setting.runtime}, {setting.provider}",
         f"fitted    to {done.networks} generated networks"
-        + ("" if done.complete else "; the budget ended before all was measured: run it again"),
+        + ("" if done.complete else "; the time budget ended early, so run it again"),
         f"repeats   differ by {percent(done.spread)}",
     ]
     if done.noisy:
         lines.append(
-            f"warning   the machine was not quiet: the process waited {percent(done.waited)} of "
-            "the time; stop what else runs, delete the journal, and run it again"
+            f"warning   other processes took {percent(done.waited)} of the time; stop them, delete "
+            "the journal, and run it again"
         )
     parts: list[RenderableType] = [Text("\n".join(lines))]
     whole = [one for one in done.judged if not one.part]
@@ -323,16 +315,16 @@ def calibration_report(done: Calibration) -> RenderableType:
             )
             for one in whole
         )
-        headings = "|not fitted to", "#measured", "#predicted", "#error", "#repeats"
+        headings = "|held out", "#measured", "#predicted", "#error", "#repeats"
         parts += [Text(""), table(headings, rows)]
     said = [_said("whole networks", whole), _said("parts", [o for o in done.judged if o.part])]
-    said.append(f"written to {done.output}; what was measured is in {done.journal}")
+    said.append(f"wrote {done.output}; measurements are in {done.journal}")
     parts += [Text(""), Text("\n".join(line for line in said if line))]
     return Group(*parts)
 
 
 def calibration_record(done: Calibration) -> dict[str, Any]:
-    """Return the same as a record."""
+    """Return a calibration as a record."""
     return {
         "schema": "hetsim-calibrate/1",
         "output": str(done.output),
@@ -356,4 +348,4 @@ def _said(what: str, judged: list[Judged]) -> str:
     found = median_and_p90(judged)
     if found is None:
         return ""
-    return f"{len(judged)} {what}: off by {percent(found[0])} in the median, 90 % by less than {percent(found[1])}"  # noqa: E501
+    return f"{len(judged)} {what}: median error {percent(found[0])}, P90 {percent(found[1])}"

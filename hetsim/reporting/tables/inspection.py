@@ -1,4 +1,4 @@
-"""What a model is made of, and which device takes which of its ops: facts, tables, a record."""
+"""Inspection of a model: ops, FLOPs, sizes, and support by the devices of a platform."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSupport:
-    """How many nodes a device takes, and by op type the reasons why others are refused, counted."""
+    """Number of supported nodes, and counted reasons against others by op type."""
 
     device: str
     supported: int
@@ -193,11 +193,6 @@ def _device_support(graph: Graph, support: Support) -> DeviceSupport:
     )
 
 
-def refused_count(support: DeviceSupport, op: str) -> int:
-    """Return how many nodes of type `op` the device refuses."""
-    return sum(support.refused.get(op, {}).values())
-
-
 def shape_text(shape: Sequence[int | str | None] | None) -> str:
     """Return a shape such as ``[1, 3, N, ?]``."""
     if shape is None:
@@ -206,7 +201,7 @@ def shape_text(shape: Sequence[int | str | None] | None) -> str:
 
 
 def inspection_report(inspection: Inspection, *, wide: bool = False) -> RenderableType:
-    """Return header, op types, and with a platform who supports what.
+    """Return header, op types, and support by device.
 
     `wide` adds the class by which each op is costed.
     """
@@ -226,8 +221,8 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
         ("model", f"{model.name} ({model.source}), sha256 {model.sha256[:12]}"),
         (
             "nodes",
-            f"{len(graph.nodes)} canonical ({model.canonical}) of {len(model.original_nodes)} in "
-            f"the file, {len(model.folded)} folded; opset {opsets}",
+            f"{len(graph.nodes)} after optimisation ({model.canonical}), "
+            f"{len(model.original_nodes)} in the file, {len(model.folded)} folded; opset {opsets}",
         ),
         (
             "parameters",
@@ -246,7 +241,7 @@ def _header(inspection: Inspection) -> list[tuple[str, str]]:
     uncosted = [f"{op.op}: {op.why}" for op in inspection.ops if not op.costed]
     rows.append(("not priced", plain("; ".join(uncosted)) or "none"))
     if inspection.executed:
-        rows.append(("as if", plain(as_if(inspection.executed))))
+        rows.append(("priced as", plain(as_if(inspection.executed))))
     if inspection.supposed is not None:
         rows.append(("what if", plain(str(inspection.supposed))))
     return rows
@@ -256,15 +251,13 @@ def _flops(inspection: Inspection) -> str:
     if inspection.flops is None:
         return "unknown"
     whole = all(op.costed for op in inspection.ops)
-    return format_flops(inspection.flops) + ("" if whole else ", and what is not priced")
+    return format_flops(inspection.flops) + ("" if whole else ", without ops that have no price")
 
 
 def _tensors(inspection: Inspection, names: tuple[str, ...]) -> str:
-    return "; ".join(_tensor(inspection.model.graph.tensors[name]) for name in names) or "none"
-
-
-def _tensor(tensor: Tensor) -> str:
-    return f"{tensor.name}: {tensor.dtype} {shape_text(tensor.shape)}"
+    tensors = [inspection.model.graph.tensors[name] for name in names]
+    shown = (f"{one.name}: {one.dtype} {shape_text(one.shape)}" for one in tensors)
+    return "; ".join(shown) or "none"
 
 
 def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
@@ -277,7 +270,7 @@ def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
         (
             (
                 op.op,
-                *([_class(op)] if wide else []),
+                *([op.op_class if op.costed else f"{op.op_class} (no rule)"] if wide else []),
                 str(op.count),
                 ABSENT if op.flops is None else big(op.flops),
                 _share(op.flops, inspection.flops),
@@ -286,10 +279,6 @@ def _ops_table(inspection: Inspection, *, wide: bool) -> Table:
             for op in inspection.ops
         ),
     )
-
-
-def _class(op: OpFacts) -> str:
-    return op.op_class if op.costed else f"{op.op_class} (no rule)"
 
 
 def _share(part: int | None, whole: int | None) -> str:
@@ -311,11 +300,11 @@ def _support_table(inspection: Inspection) -> Table:
         precision = inspection.executed.get(support.device)
         heading = [name] if precision is None else [name, f"as if {precision}"]
         made.add_column(cell(*heading), justify="right", overflow="fold")
-    made.add_column(cell("why not"), overflow="fold", min_width=16)
+    made.add_column(cell("reason"), overflow="fold", min_width=16)
     for op in inspection.ops:
         cells, reasons = [], []
         for name, support in devices:
-            refused = refused_count(support, op.op)
+            refused = sum(support.refused.get(op.op, {}).values())
             taken = op.count - refused
             cells.append(
                 cell("yes", style="green")

@@ -1,4 +1,4 @@
-"""A workload for real beside what was simulated of it, as tables."""
+"""Load test: measured beside simulated latencies, throughput and utilization."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.table import Table
 
 from hetsim.core.text import fields
 from hetsim.core.units import format_seconds
-from hetsim.execution.serving.load_test import Host, Late, LoadTest, Outputs
+from hetsim.execution.serving.load_test import Host, Late, LoadTest
 from hetsim.reporting.tables.question import question
-from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.tables.service_record import served_text, service_record
+from hetsim.reporting.tables.verdicts import difference_text, verdict_of
 from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
 from hetsim.reporting.words.text import (
     ABSENT,
@@ -30,25 +30,25 @@ from hetsim.simulation.service.service import StreamService
 
 SHOWN = (50.0, 90.0, 99.0)
 
-TIMES = 2.0
-"""From which a difference is told as how many times as much."""
-
 
 def load_test_report(found: LoadTest) -> RenderableType:
-    """Return what was asked, how this machine kept up, and both answers side by side."""
+    """Return header, delays by this machine, and simulated beside measured figures."""
     rows: list[tuple[str, str]] = []
     for one in found.measured.resolved:
         rows += [row for row in question(one.problem) if row not in rows]
         rows.append(("served", served_text(one)))
-    rows.append(("played", _played_text(found)))
-    rows.append(("devices", _devices_text(found)))
+    rows.append(("measured", _played_text(found)))
+    devices = "kernels run at the speed of this machine"
+    if found.emulated:
+        devices = "emulated: each call and transfer takes at least its modelled time"
+    rows.append(("devices", devices))
     rows += _host_rows(found.host)
     states = {side.state for side in (found.simulated, found.measured)}
     if states != {"stable"}:
         rows.append(
             ("state", f"simulated {found.simulated.state}, measured {found.measured.state}")
         )
-    line = _outputs_line(found.outputs)
+    line = verdict_of(load_test_record(found))
     return stack(pairs(rows), _latencies(found), _uses(found), bold(line))
 
 
@@ -57,14 +57,8 @@ def _played_text(found: LoadTest) -> str:
     text = f"{count(requests, 'request')} on {found.executor} in {seconds}"
     text += f", seed {found.measured.workload.seed}"
     if found.time_scale != 1:
-        text += f"; a second of the workload lasted {found.time_scale:.4g} s"
+        text += f"; one workload second lasted {found.time_scale:.4g} s"
     return text
-
-
-def _devices_text(found: LoadTest) -> str:
-    if found.emulated:
-        return "emulated: each call and transfer takes its modelled time at least"
-    return "this machine's kernels, each as fast as it is here"
 
 
 def _host_rows(host: Host) -> list[tuple[str, str]]:
@@ -73,17 +67,17 @@ def _host_rows(host: Host) -> list[tuple[str, str]]:
     if host.modelled_s:
         calls += f", {host.overran} of them longer than modelled"
         if host.overran:
-            calls += f", by {percent(host.overrun_s / host.modelled_s)} of the time in all"
-            calls += f" and {format_seconds(host.longest_overrun_s)} at most"
-    rows.append(("this host", f"{calls}; dispatching took {percent(host.dispatcher)} of a core"))
+            calls += f" ({percent(host.overrun_s / host.modelled_s)} in total, "
+            calls += f"{format_seconds(host.longest_overrun_s)} at most)"
+    rows.append(("this host", f"{calls}; dispatch used {percent(host.dispatcher)} of a core"))
     return rows
 
 
 def _late_text(late: Late) -> str:
-    """Return how late requests or answers were because of this machine."""
+    """Return the delay of requests or answers by this machine."""
     parts = (late.mean_s, late.p99_s, late.max_s)
     mean, p99, most = (format_seconds(part) for part in parts)
-    return f"{mean} late on average by this host, {p99} at p99, {most} at most"
+    return f"{mean} late on average, p99 {p99}, at most {most}"
 
 
 def _latencies(found: LoadTest) -> Table:
@@ -91,7 +85,7 @@ def _latencies(found: LoadTest) -> Table:
     for told, real in zip(found.simulated.streams, found.measured.streams, strict=True):
         first, *others = _figures(told, real)
         rows += [(told.name, *first), *(("", *row) for row in others)]
-    figures = "#simulated, 95 %", "#measured, 95 %", "#measured\nis off by"
+    figures = "#simulated, 95 %", "#measured, 95 %", "#difference"
     return table(("stream", "", *figures), rows)
 
 
@@ -127,7 +121,7 @@ def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Cell, 
 
 
 def _uses(found: LoadTest) -> Table:
-    """Devices and links; what links really take is within what devices do."""
+    """Utilization of devices and links; devices' own times include transfers."""
     told, real = found.simulated, found.measured
     rows = [
         (name, percent(use.utilization), percent(real.devices[name].utilization))
@@ -141,32 +135,13 @@ def _uses(found: LoadTest) -> Table:
     return table(("busy", "#simulated", "#measured"), rows)
 
 
-def _outputs_line(outputs: Outputs | None) -> str:
-    if outputs is None:
-        return "outputs: not compared"
-    if outputs.mismatches:
-        return f"outputs differ from the whole model's: {'; '.join(outputs.mismatches[:4])}"
-    text = (
-        f"outputs of {outputs.alone} of {outputs.compared} requests bitwise equal to the whole "
-        "model's on the request alone"
-    )
-    if outputs.batches:
-        text += f"; {count(outputs.batches, 'batch', 'batches')} of the others to its on the batch"
-    if outputs.compared < outputs.answered:
-        text += f"; {outputs.answered - outputs.compared} not kept to compare"
-    return text
-
-
 def _off(told: float, real: float) -> str:
     share = relative_change(told, real)
-    if share is None:
-        return ABSENT
-    # Nothing is off by -0.0.
-    return f"{round(100 * share, 1) + 0.0:+.1f} %" if share < TIMES else f"{1 + share:.3g}x"
+    return ABSENT if share is None else difference_text(share)
 
 
 def load_test_record(found: LoadTest) -> dict[str, Any]:
-    """Return the record for ``to_json``; times of `host` are real, others are the workload's."""
+    """Return the record for ``to_json``; only the times of `host` are wall-clock times."""
     simulated, measured = service_record(found.simulated), service_record(found.measured)
     return {
         "schema": "hetsim-load-test/1",
@@ -182,7 +157,7 @@ def load_test_record(found: LoadTest) -> dict[str, Any]:
 
 
 def _off_by(told: StreamService, real: StreamService) -> dict[str, Any]:
-    """By what share measured figures are above the simulated ones; null where that is no number."""
+    """Relative difference of measured figures from simulated ones; null where undefined."""
     sides = [{one.percentile: one.estimate_s for one in side.percentiles} for side in (told, real)]
     return {
         "name": told.name,

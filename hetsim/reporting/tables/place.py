@@ -1,4 +1,4 @@
-"""Where models are placed, as tables: the placements, the best one, and what models wait for."""
+"""Placements of several models on a platform, the best one, and how models share devices."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hetsim.workload.deployment import DynamicBatching
 
 
 def place_report(found: Placement) -> RenderableType:
-    """Return what was asked, a row a placement, the best one, and each model with and without."""
+    """Return header, a row a placement, the best one, and each model alone and shared."""
     rows: list[tuple[str, str]] = []
     if found.rows:
         for one in found.best.service.resolved if found.best.service else ():
             rows += [row for row in question(one.problem) if row not in rows]
-    rows.append(("asked", _asked(found)))
+    rows.append(("objectives", _asked(found)))
     rows += [(_batching(one.batching), _sought(one)) for one in found.sought]
     best: list[RenderableType] = []
     if found.rows:
@@ -41,17 +41,10 @@ def factor(value: float) -> str:
     return "any" if math.isinf(value) else f"{value:.3g}x"
 
 
-def gap_text(one: Sought) -> str:
-    """Return how far from the best it may be."""
-    if one.proved:
-        return "gap 0 %, proved"
-    return f"gap {percent(one.gap)} at most" if math.isfinite(one.gap) else "no gap is known"
-
-
 def best_sentence(found: Placement) -> str:
-    """Return what is said of the best placement, in one sentence."""
+    """Return the best placement and its sustained demand, in a sentence."""
     if not found.rows:
-        why = found.impossible or "None of what was tried fits"
+        why = found.impossible or "No placement that was tried fits"
         return f"{plain(why[:1].upper() + why[1:])}."
     best = found.best
     where = "; ".join(
@@ -60,13 +53,13 @@ def best_sentence(found: Placement) -> str:
     )
     asks = any(stream.slos for stream in found.workload.streams)
     says = {
-        "meets": "it meets every objective" if asks else "every model keeps up",
-        "misses": "it misses an objective" if asks else "a model does not keep up",
-        "undecided": "whether it meets every objective is undecided",
+        "meets": "It meets every objective" if asks else "Every model keeps up",
+        "misses": "It misses an objective" if asks else "A model does not keep up",
+        "undecided": "Whether it meets every objective is undecided",
     }[best.answer]
-    text = f"Best: {where}; {says}, and carries {factor(best.factor)} the demand."
+    text = f"Best: {where}. {says}, and it sustains {factor(best.factor)} the demand."
     if best.answer != "meets" and found.impossible is not None:
-        text += f" Proved: {plain(found.impossible)}."
+        text += f" No placement can: {plain(found.impossible)}."
     return text
 
 
@@ -84,23 +77,26 @@ def _asked(found: Placement) -> str:
     for stream in workload.streams:
         slos = " and ".join(map(str, stream.slos)) or "no objective"
         parts.append(f"{plain(stream.name)}: {slos}")
-    rate = f"{found.rate_per_s:.4g}/s in all, seed {workload.seed}, {big(told)} requests played"
+    rate = f"{found.rate_per_s:.4g}/s in total, seed {workload.seed}"
+    rate += f", {big(told)} requests simulated"
     return f"{'; '.join(parts)}; {rate}"
 
 
 def _batching(batching: DynamicBatching | None) -> str:
-    return "one by one" if batching is None else f"batches of {batching.max_batch_size}"
+    return "unbatched" if batching is None else f"batch size {batching.max_batch_size}"
 
 
 def _sought(one: Sought) -> str:
     slow = sum(row.slow for row in one.refused)
-    text = f"{one.offered} instances that there may be"
+    text = f"{one.offered} candidate instances"
     if one.refused:
-        text += f", {len(one.refused)} cannot"
+        text += f", {len(one.refused)} infeasible"
         text += f" ({slow} too slow alone)" if slow else ""
     if not one.factor:
         return f"{text}; no set of them fits"
-    return f"{text}; best {factor(one.factor)}, bound {factor(one.bound)}, {gap_text(one)}"
+    gap = f"optimality gap at most {percent(one.gap)}" if math.isfinite(one.gap) else "gap unknown"
+    gap = "proven optimal" if one.proved else gap
+    return f"{text}; best {factor(one.factor)}, bound {factor(one.bound)}, {gap}"
 
 
 def _table(found: Placement) -> Table:
@@ -109,7 +105,7 @@ def _table(found: Placement) -> Table:
     for row in found.rows:
         best.setdefault((row.batching, row.places), row)
     return table(
-        ("placement", "#carries", "#meets", "#p99 / limit", "requests wait", "busy there"),
+        ("placement", "#sustains", "#meets", "#p99 / limit", "queueing", "bottleneck"),
         (
             (
                 [
@@ -129,7 +125,7 @@ def _table(found: Placement) -> Table:
 
 def _instances(best: Placed) -> Table:
     return table(
-        ("model", "instance on", "planned by", "#alone"),
+        ("model", "instance on", "planned by", "#latency"),
         (
             (
                 one.model,
@@ -157,7 +153,7 @@ def _devices(found: Placement) -> Table:
         memory = None if held is None else found.platform.devices[short].memory_bytes
         busy = ABSENT if now is None else percent(now.utilization)
         rows.append((name, percent(use), busy, bytes_text(held), bytes_text(memory)))
-    return table(("device or link", "#busy at capacity", "#busy", "#memory", "#of"), rows)
+    return table(("device or link", "#busy at peak", "#busy", "#memory", "#capacity"), rows)
 
 
 def _apart(rows: tuple[Apart, ...]) -> Table:
@@ -169,7 +165,7 @@ def _apart(rows: tuple[Apart, ...]) -> Table:
             others = f"{seconds_text(max(row.others_s, 0.0))}, {percent(max(share, 0.0))}"
         both = row.alone, row.together
         lines.append((row.stream, *map(_p99, both), *map(_mean, both), others))
-    figures = "#p99 alone", "#with others", "#mean alone", "#with others", "#for others' work"
+    figures = "#p99\nalone", "#p99\nshared", "#mean\nalone", "#mean\nshared", "#waiting\nfor others"
     return table(("stream", *figures), lines)
 
 

@@ -1,4 +1,4 @@
-"""One plan: its subgraphs, what the clock says of it, and merge methods side by side."""
+"""One plan: subgraphs, simulated latency and use, outputs; merge methods side by side."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def partition_report(partition: Partition) -> RenderableType:
-    """Return the groups of a partition, under what was asked."""
+    """Return the groups of a partition under a header."""
     problem = partition.problem
     used = tally(group.device for group in partition.groups)
     header = [
@@ -78,16 +78,16 @@ def groups_table(problem: Problem, groups: Sequence[Group]) -> Table:
 def simulation_report(
     plan: Plan, timeline: Timeline, sure: Spread | None = None, *, sustained: bool = False
 ) -> RenderableType:
-    """Return one plan on the virtual clock: latency and its interval, devices, links.
+    """Return one simulated plan: latency and its interval, devices, links.
 
-    `sustained`: `plan` is as slow as its devices make each other.
+    `sustained`: the devices of `plan` slow each other down.
     """
     problem = plan.problem
     rows = question(problem)
     if sustained:
         rows += sustained_rows(problem)
     if problem.slower is not None:
-        rows.append(("slower", slower_text(problem, problem.slower)))
+        rows.append(("slowdown", slower_text(problem, problem.slower)))
     rows += [*plan_rows(plan), *latency_rows(timeline, sure)]
     if any(watts > 0 for watts in (*problem.idle_w, *problem.busy_w)):
         rows.append(("energy", joules(timeline.energy_j)))
@@ -97,13 +97,13 @@ def simulation_report(
 
 
 def run_report(plan: Plan, run: Run, sure: Spread | None = None) -> RenderableType:
-    """Return one run: virtual latency, wall clock, and whether the outputs are right."""
+    """Return one run: simulated latency, wall clock, and comparison of the outputs."""
     rows = [*question(plan.problem), *plan_rows(plan), *latency_rows(run.timeline, sure)]
     rows.append(
         (
             "wall clock",
             f"{format_seconds(run.wall_s)} on {run.executor} in {count(run.steps, 'step')}, after "
-            f"{format_seconds(run.compile_s)} to make the devices ready",
+            f"{format_seconds(run.compile_s)} to prepare the devices",
         )
     )
     lines = [*precision_lines(plan, run), *session_lines(run)]
@@ -113,7 +113,7 @@ def run_report(plan: Plan, run: Run, sure: Spread | None = None) -> RenderableTy
 
 
 def precision_lines(plan: Plan, run: Run) -> list[str]:
-    """Return what the devices' own arithmetic does to the outputs, or how to see it."""
+    """Return the effect of the devices' own arithmetic on the outputs, or the option for it."""
     platform, model = plan.problem.platform, plan.problem.model
     if platform is None:
         return []
@@ -128,47 +128,47 @@ def precision_lines(plan: Plan, run: Run) -> list[str]:
         lines = []
         if computed:
             told = ", ".join(computed)
-            lines = [f"in the graph's own types; --precision device rounds: {told}"]
+            lines = [f"outputs are in the graph's own types; --precision device rounds: {told}"]
         executed = {d: p for d, p in plan.problem.executed.items() if d in plan.devices_used}
         if executed:
-            told = ", ".join(f"{name} as if in {kind}" for name, kind in executed.items())
-            lines.append(f"{told}: the times alone; the outputs are those of the model as it is")
+            told = ", ".join(f"{kind} on {name}" for name, kind in executed.items())
+            lines.append(f"only the times assume {told}; the outputs do not")
         return lines
     if not computed:
         return []
-    lines = [f"rounded as devices compute: {', '.join(computed)}"]
+    lines = [f"outputs are rounded as devices compute: {', '.join(computed)}"]
     for found in run.deviations:
         lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
         lines.append(
-            f"'{found.output}' is off what the graph's own types give by at most "
+            f"'{found.output}' deviates from the graph's own types by at most "
             f"{found.max_abs:.3g}, {percent(found.max_rel)} of its largest value{lost}"
         )
     return lines
 
 
 def session_lines(run: Run) -> list[str]:
-    """Return what the whole model's session is, and how far its default options are from it."""
+    """Return the whole model's session options, and deviations from the default ones."""
     lines = []
     if run.reference is not None:
         lines.append(
-            "the whole model: one session of ONNX Runtime, without graph optimisation and "
-            "prepacking, on one thread"
+            "the whole model ran in one session of ONNX Runtime on one thread, without graph "
+            "optimisation and prepacking"
         )
     if run.plain is not None:
         if run.plain.bitwise_equal:
-            lines.append("its default options give the same bits")
+            lines.append("default session options give the same bits")
         for found in () if run.plain.bitwise_equal else run.plain.deviations:
             lost = f", {count(found.lost, 'element')} out of range" if found.lost else ""
             lines.append(
-                f"from its default options '{found.output}' deviates by at most "
-                f"{found.max_abs:.3g}, {found.max_rel:.3g} of its largest value{lost}"
+                f"'{found.output}' deviates from default session options by at most "
+                f"{found.max_abs:.3g}, {percent(found.max_rel)} of its largest value{lost}"
             )
-        lines += [f"from its default options differs {told}" for told in run.plain.mismatches]
+        lines += [f"default session options give another {one}" for one in run.plain.mismatches]
     return lines
 
 
 def plan_rows(plan: Plan) -> list[tuple[str, str]]:
-    """Return the lines that say which plan it is."""
+    """Lines on strategy, reason, subgraphs and replicas."""
     rows = [("strategy", plan.strategy)]
     if plan.reason:
         rows.append(("reason", plan.reason))
@@ -181,22 +181,22 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
 
 
 def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[str, str]]:
-    """Return the lines that say how long it takes, in virtual time, and between what."""
+    """Lines on simulated latency, its interval, and transfers."""
     requests = len(timeline.latencies_s)
-    rows = [("latency", f"{format_seconds(timeline.latency_s)} (virtual)")]
+    rows = [("latency", f"{format_seconds(timeline.latency_s)} (simulated)")]
     if requests > 1:
         spread = latency_spread(timeline)
         rate = requests / timeline.makespan_s if timeline.makespan_s > 0 else float("inf")
         rows = [
             (
                 "requests",
-                f"{requests} in {format_seconds(timeline.makespan_s)}, {rate:.4g} a second",
+                f"{requests} in {format_seconds(timeline.makespan_s)}, {rate:.4g}/s",
             ),
             (
                 "latency",
-                f"mean {format_seconds(spread.mean_s)}, median {format_seconds(spread.p50_s)}, "
-                f"90 % within {format_seconds(spread.p90_s)}, 99 % within "
-                f"{format_seconds(spread.p99_s)}, longest {format_seconds(spread.max_s)} (virtual)",
+                f"mean {format_seconds(spread.mean_s)}, p50 {format_seconds(spread.p50_s)}, "
+                f"p90 {format_seconds(spread.p90_s)}, p99 {format_seconds(spread.p99_s)}, "
+                f"max {format_seconds(spread.max_s)} (simulated)",
             ),
         ]
     rows += spread_rows(sure, requests)
@@ -204,7 +204,7 @@ def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[s
     if path is not None:
         rows.append(
             (
-                "made of",
+                "critical path",
                 f"{format_seconds(path.compute_s)} computing, {format_seconds(path.transfer_s)} "
                 f"in transfers ({percent(path.transfer_share)})",
             )
@@ -213,7 +213,7 @@ def latency_rows(timeline: Timeline, sure: Spread | None = None) -> list[tuple[s
         (
             "transfers",
             f"{timeline.transfers}, {format_bytes(timeline.transferred_bytes)}, "
-            f"{format_seconds(timeline.transfer_s)} in all",
+            f"{format_seconds(timeline.transfer_s)} in total",
         )
     )
     return rows
@@ -282,7 +282,7 @@ def outputs_line(
 
 @dataclass(frozen=True, slots=True)
 class CriticalPath:
-    """What the latency of one request is made of, in seconds along the critical path.
+    """Parts of the latency of one request, in seconds along the critical path.
 
     ``shares_s`` has them by device, and by links as they are held together; largest first.
     """
@@ -293,13 +293,13 @@ class CriticalPath:
 
     @property
     def transfer_share(self) -> float:
-        """Part of the path that is spent in transfers, in [0, 1]."""
+        """Share of the path in transfers, in [0, 1]."""
         whole = self.compute_s + self.transfer_s
         return self.transfer_s / whole if whole > 0 else 0.0
 
 
 def critical_path(timeline: Timeline) -> CriticalPath | None:
-    """Return what the critical path is made of; None where the timeline has no path."""
+    """Return the parts of the critical path; None where the timeline has none."""
     if not timeline.critical_path:
         return None
     spent = {"compute": 0.0, "transfer": 0.0}
@@ -338,22 +338,21 @@ def latency_spread(timeline: Timeline) -> LatencySpread:
 
 
 def spread_rows(spread: Spread | None, requests: int) -> list[tuple[str, str]]:
-    """Return the line that says what times 80 % of the samples are between; none without."""
+    """Line on the 80 % interval of the latency; none without samples."""
     if spread is None:
         return []
 
     def told(found: Interval) -> str:
         return between(format_seconds(found.low), format_seconds(found.high))
 
-    text = f"{told(spread.latency_s)} in 80 % of {spread.draws} Monte Carlo samples"
+    text = told(spread.latency_s)
     if requests > 1:
-        text = f"mean {told(spread.latency_s)}, all in {told(spread.makespan_s)}, in 80 % of "
-        text += f"{spread.draws} Monte Carlo samples"
-    return [("interval", f"{text} of what the figures may be off by")]
+        text = f"mean {text}, makespan {told(spread.makespan_s)}"
+    return [("80 % interval", f"{text} ({spread.draws} samples of the cost-model error)")]
 
 
 def deal_text(plan: Plan) -> str:
-    """Return which replicas get how many requests: ``of 4 requests 3 to gpu, 1 to npu + cpu``."""
+    """Return each replica's share: ``of every 4 requests, 3 go to gpu, 1 to npu + cpu``."""
     by_share: dict[int, list[str]] = {}
     place = {name: index for index, name in enumerate(plan.problem.devices)}
     in_order = sorted(
@@ -362,16 +361,16 @@ def deal_text(plan: Plan) -> str:
     )
     for replica, share in in_order:
         by_share.setdefault(share, []).append(" + ".join(folded(replica.devices_used)))
-    told = []
+    said: list[str] = []
     for share, names in sorted(by_share.items(), reverse=True):
         each = "" if len(names) == 1 else " each"
-        told.append(f"{share}{each} to {', '.join(folded(names))}")
-    return f"of {len(plan.deal)} requests {'; '.join(told)}"
+        said.append(f"{share}{each} {'to' if said else 'go to'} {' and '.join(folded(names))}")
+    return f"of every {len(plan.deal)} requests, {', '.join(said)}"
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """One method's partition, and what making it took.
+    """One method's partition and its cost.
 
     Cut tensors leave their group and count once each; `largest` is in nodes; `latency_s` is of one
     request on the virtual clock, inf where it does not fit the devices.
@@ -421,7 +420,7 @@ def methods_report(problem: Problem, rows: Sequence[MethodRow]) -> RenderableTyp
 
 
 def methods_record(problem: Problem, rows: Sequence[MethodRow]) -> Record:
-    """Return the same as JSON, but for CPU time, which is another in every process."""
+    """Return the methods as JSON, without CPU time, which varies between processes."""
     return {
         "schema": "hetsim-methods/1",
         "problem": problem_record(problem),

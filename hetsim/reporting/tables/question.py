@@ -58,7 +58,7 @@ def question(problem: Problem) -> list[tuple[str, str]]:
         rows.append(("pessimistic", "all times are at the upper end of their 80 % interval"))
     return [
         *rows,
-        *as_if_rows(problem),
+        *([("priced as", as_if(problem.executed))] if problem.executed else []),
         *taken_off_rows(problem),
         *measured_rows(problem),
         *unpriced_rows(problem),
@@ -99,11 +99,6 @@ def as_if(executed: Mapping[str, str]) -> str:
         by_precision.setdefault(precision, []).append(device)
     told = [f"{kind} on {', '.join(folded(names))}" for kind, names in by_precision.items()]
     return f"{', '.join(told)}; transfers keep the model's own types"
-
-
-def as_if_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Line on devices whose times assume another precision."""
-    return [("priced as", as_if(problem.executed))] if problem.executed else []
 
 
 def taken_off_rows(problem: Problem) -> list[tuple[str, str]]:

@@ -22,8 +22,7 @@ from hetsim.provisioning.platforms.policies import Policy
 from hetsim.provisioning.platforms.question import UNITS, Question
 from hetsim.reporting.tables.question import figures_text
 from hetsim.reporting.tables.redundancy import surviving_record, surviving_report
-from hetsim.reporting.tables.service import served_text
-from hetsim.reporting.tables.service_record import service_record
+from hetsim.reporting.tables.service_record import served_text, service_record
 from hetsim.reporting.tables.workload import objectives_record
 from hetsim.reporting.words.console import pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, big, latency_text, percent

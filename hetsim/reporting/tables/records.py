@@ -135,7 +135,7 @@ def _verdict_record(comparison: Comparison) -> Record:
 
 
 def slower_record(problem: Problem, slower: Slower | None) -> Record | None:
-    """Return by what factor devices are slower than alone; None where they are as fast."""
+    """Return the slowdown factors of devices; None where there is no slowdown."""
     if slower is None:
         return None
     return {
@@ -156,7 +156,7 @@ def simulation_record(plan: Plan, timeline: Timeline, spread: Spread | None = No
 
 
 def checked_record(plan: Plan, run: Run) -> Record:
-    """Return what a run says of its outputs, in short."""
+    """Return the comparison of a run's outputs."""
     return {
         "strategy": plan.strategy,
         **fields(run, "executor bitwise_equal tolerance mismatches precision"),

@@ -1,4 +1,4 @@
-"""Objectives without some devices: the worst losses, and how much of the time they hold."""
+"""Objectives with lost devices: the worst losses, and availability."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHOICES_SHOWN = 3
 
 
 def choice_text(choice: Choice) -> str:
-    """Return ``2 of gpu.0-7 and cpu``; ``none`` where all are up."""
+    """Return a choice of lost devices such as ``2 of gpu.0-7 and cpu``, or ``none``."""
     parts = [
         plain(", ".join(folded(names)))
         if count == len(names)
@@ -40,7 +40,7 @@ def choice_text(choice: Choice) -> str:
 
 
 def choices_text(choices: Sequence[Choice]) -> str:
-    """Return several such choices."""
+    """Return several choices of lost devices."""
     shown = [choice_text(one) for one in choices[:CHOICES_SHOWN]]
     if len(choices) > CHOICES_SHOWN:
         shown.append(f"{len(choices) - CHOICES_SHOWN} more")
@@ -52,9 +52,9 @@ SHOWN = 12
 
 
 def surviving_report(found: Survived) -> RenderableType:
-    """Return a row a loss, the worst first, what is not lost with a device, and the answer."""
+    """Return a row a loss, the worst first, notes, and the answer."""
     made = table(
-        ("without", "answer", "nearest to its limit", "busiest"),
+        ("without", "answer", "tightest objective", "bottleneck"),
         (
             (
                 choices_text(one.sets),
@@ -66,13 +66,13 @@ def surviving_report(found: Survived) -> RenderableType:
         ),
     )
     left = len(found.losses) - SHOWN
-    more = [Text(f"{left} more losses are less bad.")] * (left > 0)
+    more = [Text(f"{left} more losses are less severe.")] * (left > 0)
     told = [Text(line) for line in _notes(found)]
     return stack(made, [*more, *told, Text(surviving_sentence(found), style="bold")])
 
 
 def nearest_text(service: Service | None) -> str:
-    """Return the percentile that is nearest to its limit, or beyond it."""
+    """Return the percentile that is nearest to its limit, or furthest beyond it."""
     if service is None:
         return "cannot be served"
     nearest = nearest_miss(service)
@@ -86,35 +86,30 @@ def _notes(found: Survived) -> list[str]:
     notes = []
     if found.unused:
         names = plain(", ".join(folded(found.unused)))
-        notes.append(f"Nothing runs on {names}: to lose one of them changes nothing.")
+        notes.append(f"No model runs on {names}: losing one of them changes nothing.")
     for one in found.losses[:SHOWN]:
         if one.anew and one.refused is None:
             models = plain(", ".join(one.anew))
-            notes.append(f"Without {choices_text(one.sets)} {models} is planned again.")
-    notes.append(
-        "What is lost of a device is what runs there; its links stay, and what the host holds."
-    )
-    return notes
+            notes.append(f"Without {choices_text(one.sets)}, {models} is replanned.")
+    return [*notes, "A lost device loses its work; its links and the host's data stay."]
 
 
 def surviving_sentence(found: Survived) -> str:
     """Return the answer, and the worst loss, in one sentence."""
-    of = "one device" if found.most == 1 else count(found.most, "device")
+    lost = f"any {'one device' if found.most == 1 else count(found.most, 'device')} lost"
     if found.intact.answer == "misses":
-        return f"Missed with all devices: {nearest_text(found.intact.service)}."
+        return f"It misses with all devices: {nearest_text(found.intact.service)}."
     worst = found.worst
-    if not worst.lost:
-        same = f"which leaves as much as with all: {nearest_text(worst.service)}"
-        if found.answer == "meets":
-            return f"The objectives hold without any {of}, {same}."
-        return f"Whether the objectives hold without any {of}, {same}, is undecided."
-    named = f"without {choices_text(worst.sets)} {_worst_text(worst)}"
+    if worst.lost:
+        case = f"worst case without {choices_text(worst.sets)}: {_worst_text(worst)}"
+    else:
+        case = f"no loss changes anything: {nearest_text(worst.service)}"
     if found.answer == "meets":
-        return f"The objectives hold without any {of}; worst {named}."
+        return f"The objectives hold with {lost}; {case}."
     if found.answer == "undecided":
-        return f"Whether the objectives hold without any {of} is undecided; worst {named}."
-    proof = f": {plain(found.impossible)}" if found.impossible is not None else ""
-    return f"The objectives do not hold without any {of}: {named}{proof}."
+        return f"It is undecided whether the objectives hold with {lost}; {case}."
+    proof = f" ({plain(found.impossible)})" if found.impossible is not None else ""
+    return f"The objectives do not hold with {lost}{proof}; {case}."
 
 
 def _worst_text(one: Loss) -> str:
@@ -163,14 +158,14 @@ STATES_SHOWN = 12
 
 HOW = {
     "refused": "cannot be served",
-    "not asked": "too rare to be asked",
+    "not asked": "too rare to simulate",
 }
 
 
 def availability_report(found: Availability) -> RenderableType:
-    """Return the states, the likeliest first, the devices that matter, and the answer."""
+    """Return the states, the likeliest first, the devices, and the answer."""
     states = table(
-        ("down", "#of the time", "answer", "nearest to its limit"),
+        ("down", "#of the time", "answer", "tightest objective"),
         (
             (choices_text(one.sets), _rare(one.chance), one.answer, _why(one))
             for one in found.states[:STATES_SHOWN]
@@ -178,15 +173,12 @@ def availability_report(found: Availability) -> RenderableType:
     )
     rows = fold_rows(found.devices, lambda one: one.device, lambda one: (one.share, one.source))
     devices = table(
-        ("device", "#up", "by"),
+        ("device", "#up", "source"),
         ((name, share_text(one.share), one.source) for name, one in rows[:STATES_SHOWN]),
     )
     left = len(found.states) - STATES_SHOWN
     more = [Text(f"{left} more states are rarer.")] * (left > 0)
-    text = (
-        "Devices fail independently, and each state lasts; what is lost of a device is what "
-        "runs there."
-    )
+    text = "Devices are assumed to fail independently, and each state to last."
     lines = [Text(line, style="bold") for line in availability_lines(found)]
     return stack(states, [*more, devices], [Text(text), *lines])
 
@@ -204,7 +196,7 @@ def _digits(minutes: float) -> str:
 
 
 def availability_lines(found: Availability) -> list[str]:
-    """Return the answer in a sentence."""
+    """Return availability and whether its target is met, in a sentence."""
     low, high = found.low, found.high
     between = share_text(low)
     least, most = found.minutes_a_month
@@ -215,8 +207,8 @@ def availability_lines(found: Availability) -> list[str]:
     answer = {"meets": "met", "misses": "missed", "undecided": "undecided"}[found.answer]
     proof = f": {plain(found.impossible)}" if found.impossible is not None else ""
     return [
-        f"The objectives hold {between} of the time, all but {lost} minutes a month: "
-        f"{float(100 * found.target):.12g} % is {answer}{proof}."
+        f"The objectives hold {between} of the time and fail {lost} minutes a month; the target "
+        f"of {float(100 * found.target):.12g} % is {answer}{proof}."
     ]
 
 

@@ -1,10 +1,9 @@
-"""What became of a workload on a deployment, as tables; replicas that come and go among it."""
+"""Simulated workload on a deployment as tables: latencies, objectives, use, autoscaling."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -12,8 +11,10 @@ from rich.table import Table
 from hetsim.core.text import plain
 from hetsim.core.units import format_bytes, format_seconds
 from hetsim.hardware.kernel_figures import weakest
-from hetsim.reporting.tables.question import question
-from hetsim.reporting.words.console import Cell, pairs, stack, table
+from hetsim.reporting.tables.question import STATUSES, question
+from hetsim.reporting.tables.service_record import Fixed, served_text, service_record
+from hetsim.reporting.tables.verdicts import verdict_of
+from hetsim.reporting.words.console import Cell, bold, pairs, stack, table
 from hetsim.reporting.words.text import (
     ABSENT,
     big,
@@ -30,7 +31,6 @@ from hetsim.reporting.words.text import (
 from hetsim.simulation.service.cost import Charge, Cost
 from hetsim.simulation.service.figures import ends_of
 from hetsim.simulation.service.replicas import ReplicaBound, Scaled
-from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.service.service import (
     Failed,
     Loading,
@@ -49,7 +49,7 @@ SHOWN = 3
 """Percentiles that a line has room for."""
 
 ROUNDING = 1e-9
-"""Of sums of seconds."""
+"""Rounding of sums of seconds."""
 
 
 def service_report(
@@ -58,16 +58,16 @@ def service_report(
     cost: Cost | None = None,
     fixed: Sequence[Fixed] = (),
 ) -> RenderableType:
-    """Return what was asked, what became of each stream, and what was used.
+    """Return header, latencies and objectives by stream, and use by device and link.
 
-    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs; `fixed`
-    is the same where replicas do not come and go.
+    `worse` is the same workload with pessimistic times, `cost` its cost, `fixed` the same with
+    fixed numbers of replicas.
     """
     rows: list[tuple[str, str]] = []
     for one in service.resolved:
         rows += [row for row in question(one.problem) if row not in rows]
         rows.append(("served", served_text(one)))
-    rows.append(("played", _played_text(service)))
+    rows.append(("simulated", _played_text(service)))
     rows += [(f"{one.model}", _state_text(one)) for one in service.models]
     energy_j = service.energy_per_1000_j
     rows += [("loading", loading_text(service, one)) for one in service.loading]
@@ -78,8 +78,8 @@ def service_report(
     rows.append(
         (
             "energy",
-            f"{joules(service.energy_j)} in all"
-            + ("" if energy_j is None else f", {joules(energy_j)} for 1000 requests on time")
+            f"{joules(service.energy_j)} in total"
+            + ("" if energy_j is None else f", {joules(energy_j)} per 1000 requests on time")
             + _of_power(service),
         )
     )
@@ -89,6 +89,7 @@ def service_report(
     asks = any(one.objectives for one in service.streams)
     failed = service.failures is not None and bool(service.failures.devices)
     return stack(
+        bold(verdict_of(service_record(service))),
         pairs(rows),
         _latencies(service, worse),
         _parts(service, loading=bool(service.loading)),
@@ -99,65 +100,42 @@ def service_report(
     )
 
 
-def served_text(one: Resolved) -> str:
-    """Return how a model is served, in one line."""
-    served = one.served
-    entries = []
-    for entry, plans in zip(served.instances, one.plans, strict=True):
-        plan = plans[0][0]
-        limit = served.in_flight(entry)
-        under_way = f", {limit} under way each" if limit > 1 else ""
-        entries.append(
-            f"{entry.count} x {plain(plan.strategy)} on {', '.join(plan.devices_used)}{under_way}"
-        )
-    text = "; ".join(entries)
-    batching = served.dynamic_batching
-    if batching is not None:
-        text += f"; batches of up to {batching.max_batch_size}"
-        if batching.preferred_batch_size:
-            text += f", best {', '.join(map(str, batching.preferred_batch_size))}"
-        text += f", {format_seconds(batching.max_queue_delay_us / 1e6)} of delay"
-    if sum(entry.count for entry in served.instances) > 1:
-        text += f"; {served.routing.replace('_', ' ')}"
-    return text
-
-
 def _played_text(service: Service) -> str:
     workload = service.workload
-    text = f"{count(service.requests, 'request')} in {format_seconds(service.duration_s)}"
+    text = f"{count(service.requests, 'request')} over {format_seconds(service.duration_s)}"
     text += f", seed {workload.seed}"
     if workload.warm_up_s:
-        text += f", the first {format_seconds(workload.warm_up_s)} not counted"
+        text += f", after a warm-up of {format_seconds(workload.warm_up_s)}"
     ends = {
-        "answered": "; ended when all that was asked was answered",
-        "budget": "; ended with some of what was asked undecided",
+        "answered": "; stopped when every objective was decided",
+        "budget": "; stopped at --requests with an objective undecided",
         "ended": "",
     }
     return text + ends[service.end]
 
 
 def _state_text(one: ModelService) -> str:
-    waiting = f"{_number(one.queue.mean_inside, one.queue.inside_interval)} waiting or served"
-    waiting += " on average"
+    inside = _number(one.queue.mean_inside, one.queue.inside_interval)
+    queue = f"{inside} requests in the system on average"
     if not any(math.isnan(use.utilization) for use in one.instances):
-        waiting += f", {_number(one.queue.mean, one.queue.mean_interval)} of them waiting"
-        waiting += f", {'more than ' * one.queue.beyond}{one.queue.most} at most"
-    if one.stability is None:
-        return "nothing came"
+        queue += f", {_number(one.queue.mean, one.queue.mean_interval)} of them waiting"
+        queue += f" ({'over ' * one.queue.beyond}{one.queue.most} at most)"
     state = one.stability
+    if state is None:
+        return "no request arrived"
     if state.state == "stable":
-        return f"stable; {waiting}"
-    rates = f"{state.offered_per_s:.4g} requests a second come, {state.carried_per_s:.4g} end"
+        return f"stable; {queue}"
     if state.state == "overloaded":
-        return f"overloaded: {rates}; {waiting}; no latency holds"
+        rates = f"{state.offered_per_s:.4g}/s arrive and {state.carried_per_s:.4g}/s are answered"
+        return f"overloaded: {rates}; {queue}; latency grows without limit"
     return (
-        f"backlogged: {count(state.backlog, 'request')} left at the last arrival, behind since "
-        f"{format_seconds(state.caught_up_s)}; {waiting}"
+        f"backlogged: {count(state.backlog, 'request')} waited at the last arrival, and the queue "
+        f"was never empty after {format_seconds(state.caught_up_s)}; {queue}"
     )
 
 
 def _of_power(service: Service) -> str:
-    """Say what figures of power rest on, and name what is busy and has none."""
+    """Provenance of the power figures, and busy links, which have none."""
     platform = service.resolved[0].problem.platform
     assert platform is not None
     statuses = [
@@ -165,21 +143,20 @@ def _of_power(service: Service) -> str:
         for spec in platform.devices.values()
         for figure in ("idle_w", "busy_w")
     ]
-    text = f"; by figures of power, weakest: {weakest(statuses)}"
+    text = f"; power is {STATUSES[weakest(statuses)]}"
     busy = [name for name, use in service.links.items() if use.busy_s > 0]
-    return f"{text}; none are known of links: {', '.join(busy)}" if busy else text
+    return f"{text}; the power of links is unknown ({', '.join(busy)})" if busy else text
 
 
 def _sure_text(service: Service, worse: Service | None) -> str:
-    text = "intervals are of chance in what comes, not of what figures may be off by"
+    text = "intervals cover random arrivals"
     if worse is None:
         if all(one.problem.pessimistic for one in service.resolved):
-            return f"{text}: these are at their bad end, each device and link"
-        return f"{text}: these are taken as exact"
-    text += "; bad end: the same requests, each device and link at the upper end of its 80 % "
-    text += "interval"
+            return f"{text}; all times are pessimistic"
+        return f"{text}; times are taken as exact"
+    text += "; pessimistic: all times at the upper end of their 80 % interval"
     states = [
-        f"{after.model} is {after.stability.state} there"
+        f"{after.model} is then {after.stability.state}"
         for before, after in zip(service.models, worse.models, strict=True)
         if before.stability is not None
         and after.stability is not None
@@ -189,12 +166,12 @@ def _sure_text(service: Service, worse: Service | None) -> str:
 
 
 def _overloaded(service: Service, stream: StreamService) -> bool:
-    """Whether a stream's requests wait ever longer: its latencies are of this run alone."""
+    """Whether a stream's queue grows without limit, so that its latencies depend on the run."""
     return any(one.overloaded for one in service.models if one.model == stream.model)
 
 
 def _shown(streams: Sequence[StreamService]) -> list[float]:
-    """A few percentiles: those of objectives, and what is customary."""
+    """Percentiles of the objectives and customary ones."""
     asked = {objective.slo.percentile for one in streams for objective in one.objectives}
     found = set(sorted(asked)[-SHOWN:])
     for usual in (99.0, 50.0, 90.0):
@@ -204,7 +181,7 @@ def _shown(streams: Sequence[StreamService]) -> list[float]:
 
 
 def _latencies(service: Service, worse: Service | None) -> Table:
-    """A line a figure of each stream's latency: the mean, and a few percentiles."""
+    """Mean and percentiles of each stream's latency."""
     streams = service.streams
     rows: list[tuple[Cell, ...]] = []
     shown = _shown(streams)
@@ -225,7 +202,7 @@ def _latencies(service: Service, worse: Service | None) -> Table:
                 there.append(math.nan if known is None else known.estimate_s)
             lines = [(*line, latency_text(s)) for line, s in zip(lines, there, strict=True)]
         rows.append((one.name, str(one.requests), *zip(*lines, strict=True)))
-    worst = [] if worse is None else ["#bad end"]
+    worst = [] if worse is None else ["#pessimistic"]
     return table(("stream", "#requests", "#", "#latency", "#95 %", *worst), rows)
 
 
@@ -234,19 +211,19 @@ def _by_percentile(one: StreamService | None) -> dict[float, Percentile]:
 
 
 def loading_text(service: Service, one: Loading) -> str:
-    """Return how often a model's weights were loaded onto a device, in one line."""
+    """Return how often a model's weights were loaded onto a device."""
     name = plain(one.model) if len(service.resolved) > 1 else "the model"
     text = f"{name} on {one.device}: loaded {count(one.loads, 'time')}"
     if one.loads:
         each = format_seconds(one.seconds / one.loads)
         text += f", {format_bytes(one.nbytes)} in {each} each"
         if one.seconds > one.loads * one.alone_s * (1 + ROUNDING):
-            text += f" ({format_seconds(one.alone_s)} where links are free)"
+            text += f" ({format_seconds(one.alone_s)} on idle links)"
     return f"{text}; in memory {percent(one.resident)} of the time"
 
 
 def _between(one: Mean | None, told: Callable[[float], str]) -> list[str]:
-    """A line of both ends of an interval; none where there is none, or the run is too short."""
+    """Both ends of an interval as a line; none where the run is too short."""
     return [ends(told(end[0]), told(end[1]))] if (end := ends_of(one)) else []
 
 
@@ -256,7 +233,7 @@ def _number(value: float, interval: Mean | None) -> str:
 
 
 def _parts(service: Service, *, loading: bool) -> Table:
-    """Of what latencies are made, a mean above its 99th percentile, and what was rejected."""
+    """Parts of the latency, each as mean above p99, and rejected requests."""
     loaded = ["#loaded,\nmean,\np99"] if loading else []
     return table(
         (
@@ -290,7 +267,7 @@ def _mean_and_p99(part: Part) -> list[str]:
 
 
 def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Table:
-    worst = [] if worse is None else ["bad end"]
+    worst = [] if worse is None else ["pessimistic"]
     return table(
         ("stream", "objective", "#on time", "verdict", "MLPerf", *worst),
         (
@@ -311,7 +288,7 @@ def _objectives(streams: Sequence[StreamService], worse: Service | None) -> Tabl
 def _verdict(objective: Objective) -> str:
     verdict = objective.verdict
     if verdict.answer == "undecided":
-        return f"undecided, some {big(verdict.more)} more would tell"
+        return f"undecided, needs about {big(verdict.more)} more requests"
     return verdict.answer
 
 
@@ -330,21 +307,21 @@ def _uses(service: Service) -> Table:
 
 
 def busiest(service: Service) -> float:
-    """Return how much of its time the bottleneck is used."""
+    """Return the utilization of the bottleneck."""
     shares = [use.utilization for use in (*service.devices.values(), *service.links.values())]
     used = [model.utilization for model in service.models]
     return max([*shares, *(share for share in used if not math.isnan(share))])
 
 
 def failed_rows(failed: Failed) -> Iterator[tuple[str, str]]:
-    """Yield what failed, and how each model got over it, in words."""
+    """Yield lines on failures, and on the availability and recovery of each model."""
     for one in failed.devices:
         yield (
             f"failures of {plain(one.device)}",
-            f"{one.failures}, {format_seconds(one.down_s)} down in all",
+            f"{one.failures}, down for {format_seconds(one.down_s)} in total",
         )
     if not failed.devices:
-        yield "failures", "none while requests were under way"
+        yield "failures", "none while requests ran"
         return
     for model in failed.models:
         yield f"{plain(model.model)} with failures", _model_text(model)
@@ -352,29 +329,28 @@ def failed_rows(failed: Failed) -> Iterator[tuple[str, str]]:
     retried = sum(stream.retried for stream in failed.streams)
     yield (
         "lost work",
-        f"of {count(lost, 'request')}, {format_seconds(failed.cut_s)} of devices cut off; "
-        f"{count(retried, 'request')} sent anew",
+        f"{count(lost, 'request')} lost {format_seconds(failed.cut_s)} of device time; "
+        f"{count(retried, 'request')} retried",
     )
 
 
 def _model_text(model: ModelFailed) -> str:
     text = f"available {on_time_text(model.available)} of the time"
     if not model.windows:
-        return f"{text}; not touched"
+        return f"{text}; not affected"
     recoveries = model.recoveries_s
     if recoveries:
         text += f"; recovered in {format_seconds(sum(recoveries) / len(recoveries))}"
         if len(recoveries) > 1:
-            text += f" on average, {format_seconds(max(recoveries))} at most"
-            text += f", {len(recoveries)} times"
+            text += f" on average of {len(recoveries)}, {format_seconds(max(recoveries))} at most"
     never = len(model.windows) - len(recoveries)
     if never:
-        text += "; not recovered from the last by the end"
+        text += "; not recovered from the last failure at the end"
     return text
 
 
 def failed_table(service: Service) -> Table:
-    """Return latencies before, during and after failures, stream by stream."""
+    """Return latencies before, during and after failures by stream."""
     failed = service.failures
     assert failed is not None
     objectives = any(stream.objectives for stream in service.streams)
@@ -409,33 +385,31 @@ def _on_time(period: Period, names: list[str]) -> list[str]:
 
 
 def cost_text(cost: Cost) -> str:
-    """Return what a thousand requests on time cost and where prices are from, or what to give."""
+    """Return the cost of 1000 requests on time and its sources, or the options to give."""
     asks = []
     if cost.unpriced:
         asks.append(
-            f"no price given for {', '.join(cost.unpriced)}: give one by --price "
-            f"{cost.unpriced[0]}=0.53/h (rented) or =1600/3y (bought), or of all by platform=..."
+            f"unknown for {', '.join(cost.unpriced)}; give --price {cost.unpriced[0]}=0.53/h "
+            "(rented), =1600/3y (purchased), or one for platform"
         )
     if cost.unspread:
-        asks.append(
-            f"no depreciation period of {', '.join(cost.unspread)}: give --depreciation, e.g. 3y"
-        )
+        asks.append(f"give --depreciation 3y for {', '.join(cost.unspread)}")
     bought = any(not one.price.rented for one in cost.charges)
     if bought and cost.tariff_usd_per_kwh is None:
-        asks.append("no tariff given: give --tariff USD_PER_KWH")
+        asks.append("give --tariff USD_PER_KWH for electricity")
     if not cost.charges:
         return asks[0]
     said = []
     whole, hardware = cost.per_1000(cost.usd), cost.per_1000(cost.hardware_usd)
     if whole is not None:
-        said.append(f"{whole:.3g} USD for 1000 requests on time")
+        said.append(f"{whole:.3g} USD per 1000 requests on time")
         if bought:
             power = cost.per_1000(cost.electricity_usd)
             said[-1] += (
-                f", {power:.3g} USD of it electricity at {cost.tariff_usd_per_kwh:g} USD a kWh"
+                f", of which {power:.3g} USD electricity at {cost.tariff_usd_per_kwh:g} USD/kWh"
             )
     elif hardware is not None:
-        said.append(f"{hardware:.3g} USD for 1000 requests on time without electricity")
+        said.append(f"{hardware:.3g} USD per 1000 requests on time, without electricity")
     elif not cost.on_time:
         said.append("no request was on time")
     longest_s = max(one.rented_s for one in cost.charges)
@@ -444,66 +418,63 @@ def cost_text(cost: Cost) -> str:
 
 
 def charge_text(one: Charge, longest_s: float) -> str:
-    """Return a price and where it is from; also for how much of the time, where not for all."""
+    """Return a price, its source, and the share of time it was paid for."""
     price = one.price
     if price.rented:
-        text = f"{one.name}: {price.usd_per_hour:g} USD an hour"
+        text = f"{one.name}: {price.usd_per_hour:g} USD/h"
         if one.rented_s < longest_s:
             text += f" for {percent(one.rented_s / longest_s)} of the time"
     else:
         text = f"{one.name}: {price.usd:g} USD"
         if one.hourly_usd is not None:
-            text += f", {one.hourly_usd:.3g} an hour"
+            text += f", {one.hourly_usd:.3g} USD/h"
     where = plain(price.source)
     return f"{text} ({where}, {price.of})" if price.of else f"{text} ({where})"
 
 
-Fixed: TypeAlias = tuple[Service, Cost]
-"""The same requests with as many replicas all along, and what that costs."""
-
 PERCENTILE = 99.0
 
 BINDS = {
-    "work": "by the work of all requests",
-    "silence": "by their work, and what it takes to be there after each silence",
-    "peaks": "by the fewest replicas, and what of peaks they cannot do in time",
-    "objectives": "more comes than the most replicas can do in time",
+    "work": "the total work needs as much",
+    "silence": "the total work and a start after each idle period need as much",
+    "peaks": "the minimum of replicas and the peaks beyond them need as much",
+    "objectives": "the maximum of replicas is too slow for the peak rate",
 }
 
 
 def scaled_rows(service: Service) -> Iterator[tuple[str, str]]:
-    """Yield how replicas came and went, model by model, and what nobody goes below."""
+    """Yield lines on the replicas of each scaled model, and on their lower bound."""
     for one in service.scaled:
         name = f" of {plain(one.model)}" if len(service.scaled) > 1 else ""
         yield f"replicas{name}", _replicas_text(one)
         if one.fewest is not None:
-            yield f"fewest{name}", _fewest_text(one, one.fewest)
+            yield f"lower bound{name}", _fewest_text(one, one.fewest)
 
 
 def _replicas_text(one: Scaled) -> str:
     config = one.config
-    text = f"{config.min_replicas} to {config.max_replicas} by Ray Serve's policy, for "
-    text += f"{config.target_ongoing_requests:g} requests each: {one.mean:.3g} on average, "
+    text = f"{config.min_replicas} to {config.max_replicas} by Ray Serve's policy at a target of "
+    text += f"{config.target_ongoing_requests:g} ongoing requests: {one.mean:.3g} on average, "
     text += f"{one.most} at most, {count(one.starts, 'start')}"
     if not math.isnan(one.start_s):
         text += f" of {format_seconds(one.start_s)}"
     if not config.startup_s:
-        text += "; no startup_s given: a start takes no longer than its weights over the links"
+        text += "; without startup_s a start only loads weights"
     return f"{text}; {one.replica_hours:.4g} replica-hours"
 
 
 def _fewest_text(one: Scaled, fewest: ReplicaBound) -> str:
     if math.isinf(fewest.replica_s):
-        return f"no scaling keeps every objective: {BINDS[fewest.binds]}"
-    text = f"no scaling that keeps every objective needs fewer than {fewest.replica_s / 3600:.4g} "
+        return f"no scaling policy meets every objective: {BINDS[fewest.binds]}"
+    text = f"no scaling policy meets every objective with less than {fewest.replica_s / 3600:.4g} "
     text += "replica-hours"
     if one.replica_s > 0:
-        text += f", {percent(fewest.replica_s / one.replica_s)} of these"
+        text += f", {percent(fewest.replica_s / one.replica_s)} of the simulated ones"
     return f"{text}; {BINDS[fewest.binds]}"
 
 
 def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) -> Table:
-    """Return replica-hours, price and latencies beside those of the fewest and most, all along."""
+    """Return replica-hours, price and latencies of autoscaling beside fixed numbers of replicas."""
     beside = [service, *(one for one, _ in fixed)]
     costs = [cost, *(each for _, each in fixed)]
     priced = [each for each in costs if each is not None and each.hardware_usd is not None]
@@ -532,8 +503,8 @@ def scaled_table(service: Service, cost: Cost | None, fixed: Sequence[Fixed]) ->
 
 def _name(scaled: Sequence[Scaled], *, fixed: bool) -> str:
     if not fixed:
-        return "come and go"
-    return f"{', '.join(str(each.config.max_replicas) for each in scaled)} all along"
+        return "autoscaled"
+    return f"fixed at {', '.join(str(each.config.max_replicas) for each in scaled)}"
 
 
 def _p99(stream: StreamService) -> str:

@@ -1,17 +1,17 @@
-"""Services as plain records: what became of a workload, the same bytes for the same question."""
+"""Simulated workloads as plain records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-from hetsim.core.text import fields
+from hetsim.core.text import fields, plain
+from hetsim.core.units import format_seconds
 from hetsim.problem.record import problem_record
-from hetsim.reporting.tables.service import Fixed, served_text
 from hetsim.reporting.tables.workload import failing_record
 from hetsim.simulation.service.cost import Cost
 from hetsim.simulation.service.replicas import Scaled
-from hetsim.simulation.service.resolution import devices_of
+from hetsim.simulation.service.resolution import Resolved, devices_of
 from hetsim.simulation.service.service import (
     Failed,
     ModelService,
@@ -22,8 +22,31 @@ from hetsim.simulation.service.service import (
 )
 from hetsim.statistics.intervals import Mean, Percentile
 
-if TYPE_CHECKING:
-    pass
+Fixed: TypeAlias = tuple[Service, Cost]
+"""The same requests with a fixed number of replicas, and their cost."""
+
+
+def served_text(one: Resolved) -> str:
+    """Return the deployment of a model: replicas, devices, batching and routing."""
+    served = one.served
+    entries = []
+    for entry, plans in zip(served.instances, one.plans, strict=True):
+        plan = plans[0][0]
+        limit = served.in_flight(entry)
+        under_way = f", {limit} in flight each" if limit > 1 else ""
+        entries.append(
+            f"{entry.count} x {plain(plan.strategy)} on {', '.join(plan.devices_used)}{under_way}"
+        )
+    text = "; ".join(entries)
+    batching = served.dynamic_batching
+    if batching is not None:
+        text += f"; batch size up to {batching.max_batch_size}"
+        if batching.preferred_batch_size:
+            text += f", preferred {', '.join(map(str, batching.preferred_batch_size))}"
+        text += f", queue delay up to {format_seconds(batching.max_queue_delay_us / 1e6)}"
+    if sum(entry.count for entry in served.instances) > 1:
+        text += f"; {served.routing.replace('_', ' ')}"
+    return text
 
 
 def service_record(
@@ -34,8 +57,8 @@ def service_record(
 ) -> dict[str, Any]:
     """Return the record for ``to_json``.
 
-    `worse` is the same at the bad end of what figures may be off by, `cost` what it costs; `fixed`
-    is the same where replicas do not come and go.
+    `worse` is the same workload with pessimistic times, `cost` its cost, `fixed` the same with
+    fixed numbers of replicas.
     """
     workload = service.workload
     first = service.resolved[0].problem
@@ -154,7 +177,7 @@ def _failures_record(service: Service) -> dict[str, Any]:
 
 
 def failed_record(failed: Failed) -> dict[str, Any]:
-    """Return what failures did."""
+    """Return outages and lost work by device, model and stream."""
     return {
         **fields(failed, "random cut_off_s=cut_s"),
         "devices": [fields(one, "device failures down_s") for one in failed.devices],
@@ -199,7 +222,7 @@ def _interval_record(one: Mean | None) -> dict[str, Any] | None:
 
 
 def _scaled_record(service: Service, fixed: Sequence[Fixed]) -> dict[str, Any]:
-    """Return the record for JSON: nothing where no model is scaled."""
+    """Record of autoscaling; empty where no model is scaled."""
     if not service.scaled:
         return {}
     return {

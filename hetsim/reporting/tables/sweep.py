@@ -1,4 +1,4 @@
-"""Report of a sweep: counts of points, errors, and the rows or their Pareto front."""
+"""Sweep: answered and failed points, and their Pareto front."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.text import Text
 
 from hetsim.core.text import Record, plain
 from hetsim.core.units import format_bytes, format_seconds
-from hetsim.reporting.words.console import pairs, stack, table
+from hetsim.reporting.tables.verdicts import verdict_of
+from hetsim.reporting.words.console import bold, pairs, stack, table
 from hetsim.reporting.words.text import ABSENT, count, joules, percent
 from hetsim.sweeping.answering import Progress
 from hetsim.sweeping.rows import ASKED, TEXT, Row
@@ -26,7 +27,7 @@ ANSWERS = ("latency_s", "energy_j", "p99_s", "throughput_per_s", "verdict", "kin
 
 
 def progress_text(so_far: Progress) -> str:
-    """Progress of a sweep in words."""
+    """Return the progress of a sweep."""
     text = f"{so_far.done} of {so_far.total}"
     if so_far.failed:
         text += f", {so_far.failed} failed"
@@ -34,12 +35,12 @@ def progress_text(so_far: Progress) -> str:
 
 
 def sweep_report(found: Swept) -> RenderableType:
-    """Counts of points, the most frequent errors, and a table of the rows or of their front."""
-    known = f", {found.known} kept from before" if found.known else ""
-    rows = [("points", f"{len(found.rows)}: {found.answered} answered now{known}")]
+    """Return counts, the most frequent errors, and the Pareto front."""
+    known = f", {found.known} already known" if found.known else ""
+    rows = [("points", f"{len(found.rows)}, {found.answered} computed{known}")]
     errors = Counter(str(row["error"]) for row in found.rows if row["error"] is not None)
     if found.failed:
-        rows.append(("failed", f"{found.failed}; each row holds its error"))
+        rows.append(("failed", f"{found.failed}; each row has its error"))
         for error, times in errors.most_common(ERRORS_SHOWN):
             rows.append(("", f"{count(times, 'point')}: {plain(error)}"))
         if len(errors) > ERRORS_SHOWN:
@@ -64,17 +65,16 @@ def _front(found: Swept) -> RenderableType:
     """The Pareto front, best first by its first column."""
     wished = " and ".join(map(str, found.wishes))
     if not found.front:
-        return Text(f"no row has a figure for {wished}")
+        return Text(f"No row has {wished}.")
     first = found.wishes[0]
     best = sorted(
         found.front,
         key=lambda row: -row[first.column] if first.larger else row[first.column],
     )
-    told = f"{count(len(found.front), 'row')} on the Pareto front of {wished}"
-    if len(best) > ROWS_SHOWN:
-        told += f"; {len(best) - ROWS_SHOWN} are not shown"
     made = _table(found, best, [wish.column for wish in found.wishes])
-    return Stack(made, Text(told, style="bold"))
+    more = len(best) - ROWS_SHOWN
+    text = verdict_of(sweep_record(found))
+    return Stack(made, bold(f"{text} {more} are not shown." if more > 0 else text))
 
 
 def _table(found: Swept, rows: Sequence[Row], answers: Sequence[str]) -> RenderableType:
@@ -111,7 +111,7 @@ def figure(column: str, value: Any) -> str:
 
 
 def sweep_record(found: Swept) -> Record:
-    """Record of a sweep; its rows are in their file."""
+    """Return the outcome of a sweep as plain data; its rows are in their file."""
     return {
         "schema": "hetsim-sweep/1",
         "points": len(found.rows),

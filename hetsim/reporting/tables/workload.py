@@ -1,4 +1,4 @@
-"""Workloads: what comes of each stream, and what became of a file that describes one."""
+"""Workloads: arrivals and objectives by stream, and validation of workload files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 def workload_report(
     workload: Workload, came: tuple[StreamSummary, ...], *, ended: bool
 ) -> RenderableType:
-    """Return what comes, a line a stream; `ended` is False where only the first were drawn."""
+    """Return a line a stream; `ended` is False where only the first requests were generated."""
     rows = [("ends", _end(workload)), ("seed", str(workload.seed))]
     if workload.warm_up_s:
-        rows.append(("warm-up", f"{format_seconds(workload.warm_up_s)}, not counted"))
+        rows.append(("warm-up", format_seconds(workload.warm_up_s)))
     if workload.failures is not None:
         rows.append(("failures", failing_text(workload.failures)))
     if not ended:
-        rows.append(("drawn", f"the first {MOST}"))
+        rows.append(("generated", f"the first {MOST} requests"))
     lines = []
     for one in came:
         figures = [
@@ -49,16 +49,16 @@ def workload_report(
     figures = ["#requests", "#a second", "#cv of\ngaps"]
     made = table(("stream", "model", "arrivals", "objectives", *figures), lines)
     closed = any(isinstance(one.stream.arrivals, Closed) for one in came)
-    note = "Of a closed loop it is the answers that say when requests come." if closed else None
+    note = "In a closed loop, answers determine when requests arrive." if closed else None
     return stack(pairs(rows), made, note)
 
 
 def failing_text(failing: Failing) -> str:
-    """Return which devices fail, in one line."""
+    """Return the injected and random failures."""
     parts = [plain(str(failure)) for failure in failing.injected]
     if failing.mtbf_s is not None and failing.mttr_s is not None:
         between, repair = _by_device(failing.mtbf_s), _by_device(failing.mttr_s)
-        parts.append(f"{failing.times}, on average after {between} for {repair}")
+        parts.append(f"{failing.times} times to failure {between}, repair {repair}")
     return "; ".join(parts)
 
 
@@ -77,18 +77,18 @@ def failing_record(failing: Failing) -> dict[str, Any]:
 
 
 def arrivals_text(stream: Stream) -> str:
-    """Return when the requests of a stream come, in one line."""
+    """Return the arrivals of a stream."""
     arrivals = stream.arrivals
     if arrivals is None:
-        return f"{stream.share:.4g} of what is shared"
+        return f"{stream.share:.4g} of the shared arrivals"
     if isinstance(arrivals, Closed):
         think = f", {arrivals.think} think time of {format_seconds(arrivals.think_time_s)}"
         return count(arrivals.concurrency, "client") + think * bool(arrivals.think_time_s)
     if isinstance(arrivals, Replay):
-        faster = f", {arrivals.speed_up:.4g} times as fast" * (arrivals.speed_up != 1)
+        faster = f", sped up {arrivals.speed_up:.4g}x" * (arrivals.speed_up != 1)
         only = "".join(f", {plain(name)} = {plain(is_)}" for name, is_ in arrivals.where.items())
         first_s = arrivals.span_s[0]
-        late = f", from {format_seconds(first_s)} on" * bool(first_s)
+        late = f", starting at {format_seconds(first_s)}" * bool(first_s)
         return f"replay of {plain(arrivals.path)} ({arrivals.trace().format}{only}){faster}{late}"
     return arrivals.kind
 
@@ -96,7 +96,7 @@ def arrivals_text(stream: Stream) -> str:
 def workload_record(
     workload: Workload, came: tuple[StreamSummary, ...], *, ended: bool
 ) -> dict[str, Any]:
-    """Return what comes as a record for ``to_json``."""
+    """Return streams and arrivals as a record for ``to_json``."""
     return {
         "schema": "hetsim-workload/1",
         **fields(workload, "duration_s requests warm_up_s seed"),
@@ -120,7 +120,7 @@ def workload_record(
 
 
 def objectives_record(streams: Sequence[Stream | Asked]) -> list[dict[str, Any]]:
-    """Return what is asked of the latencies of streams."""
+    """Return the objectives of streams as a record."""
     return [
         {"stream": stream.name, **fields(slo, "share_on_time=share latency_s")}
         for stream in streams
@@ -129,7 +129,7 @@ def objectives_record(streams: Sequence[Stream | Asked]) -> list[dict[str, Any]]
 
 
 def checked_workload_line(checked: CheckedWorkload) -> str:
-    """Return what a valid file describes."""
+    """Return a line on a valid file."""
     found = checked.found
     what = ""
     if isinstance(found, Workload):
@@ -145,4 +145,4 @@ def _end(workload: Workload) -> str:
         ends.append(f"after {format_seconds(workload.duration_s)}")
     if workload.requests is not None:
         ends.append(f"after {count(workload.requests, 'request')}")
-    return ", ".join(ends) or "where its traces end"
+    return ", ".join(ends) or "with its traces"

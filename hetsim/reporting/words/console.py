@@ -1,4 +1,4 @@
-"""The console that tables are drawn on."""
+"""Console and tables in the house style."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PLAIN_WIDTH = 120
 """Columns of output that goes to a file or a pipe."""
 
 CUT = "\N{HORIZONTAL ELLIPSIS}"
-"""What rich puts where it cuts off what does not fit."""
+"""Sign that rich puts where it cuts text."""
 
 LEAST = 8
-"""Columns that what wraps in a table has at least, where it has as many."""
+"""Least width of a column that wraps."""
 
 WIDEST, STEP = 320, 4
-"""Columns at which widening ends, and by which a table is widened until all of it is there."""
+"""Widest table, and the step by which tables are widened until nothing is cut."""
 
 
 class _Shown(Console):
@@ -96,7 +96,7 @@ def _keep_words(table: Table) -> None:
 
 
 Cell = str | Text | Sequence[str]
-"""What stands in a cell: one line, several, or text with a style."""
+"""Content of a cell: one line, several, or text with a style."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ Part = RenderableType | Sequence[RenderableType] | None
 
 
 def stack(*parts: Part) -> RenderableType:
-    """Return what is there of some parts, a blank line between any two.
+    """Return the parts that exist, with blank lines between them.
 
     A part may be several lines or tables in a row; an empty one is none.
     """

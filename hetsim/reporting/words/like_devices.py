@@ -1,4 +1,4 @@
-"""Devices of one kind that a table need not tell apart: ``gpu.0`` to ``gpu.7`` as ``gpu.0-7``."""
+"""Numbered devices of one kind as ranges: ``gpu.0`` to ``gpu.7`` as ``gpu.0-7``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folded(names: Iterable[str]) -> list[str]:
 
 
 def fold_siblings(names: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Return what ``folded`` returns, each with the names that it stands for."""
+    """Return the ranges of ``folded``, each with its names."""
     runs: list[list[str]] = []
     for name in names:
         if runs and _follows(runs[-1][-1], name):

@@ -1,4 +1,4 @@
-"""Figures as the text that tables have: ratios, shares, energies, rates, counts."""
+"""Figures as text: ratios, shares, energies, rates, counts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from hetsim.statistics.intervals import Percentile
 
 ABSENT = "-"
-"""What stands where there is no figure."""
+"""Text in place of a missing figure."""
 
 MOST_PLACES = 30
-"""Of a share in per cent."""
+"""Most decimal places of a share in per cent."""
 
 
 def ratio(value: float | None) -> str:
@@ -63,7 +63,7 @@ def share_text(share: Fraction) -> str:
 
 
 def relative_change(was: float, now: float) -> float | None:
-    """Return by what share of `was` `now` is above it; None where that is no number."""
+    """Return the relative change from `was` to `now`; None where undefined."""
     if not (math.isfinite(was) and math.isfinite(now)) or was == 0:
         return None
     return now / was - 1
@@ -82,7 +82,7 @@ def difference_text(seconds: float | None) -> str:
 
 
 def latency_text(seconds: float) -> str:
-    """Return a latency; of requests that were rejected, which are infinitely late, just that."""
+    """Return a latency, or ``rejected`` where it is infinite."""
     return "rejected" if math.isinf(seconds) else seconds_text(seconds)
 
 
@@ -175,10 +175,10 @@ def on_time_text(share: float) -> str:
 
 
 def more_text(shown: str, left: int, apart: str = ", ") -> str:
-    """Return what is shown of a list, and how much more there is."""
+    """Return a cut list with the number of entries left out."""
     return f"{shown}{apart}+{left} more" if left > 0 else shown
 
 
 def errors_record(errors: Sequence[HetsimError]) -> list[dict[str, Any]]:
-    """Return what is wrong with a file as records."""
+    """Return the errors of a file as records."""
     return [fields(error, "where what hint") for error in errors]

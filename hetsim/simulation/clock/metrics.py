@@ -104,6 +104,7 @@ def summarise(
         weight_bytes=held_by_device(problem, weights),
         energy_j=energy(problem, device_busy, makespan),
         critical_path=path,
+        plan=plan_tasks.plan,
     )
 
 

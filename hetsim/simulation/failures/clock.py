@@ -632,6 +632,7 @@ def failed_timeline(
         weight_bytes=held_by_device(problem, weights),
         energy_j=energy(problem, device_busy, makespan),
         critical_path=(),
+        plan=played.versions[0].plan,
     )
 
 

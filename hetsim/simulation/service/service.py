@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from hetsim.core.result import Result
 from hetsim.simulation.service.replicas import Scaled
 from hetsim.simulation.service.resolution import Resolved
 from hetsim.simulation.serving.setup import Outcomes
@@ -376,8 +377,8 @@ class Kept:
     happened: tuple[Failure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Service:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Service(Result):
     """What became of a workload on a deployment.
 
     Attributes

@@ -57,7 +57,7 @@ def test_links_are_suspected_by_the_seconds_that_both_ways_take() -> None:
     assert (first.device, first.cost_s, first.nodes) == ("a and b", 5.0, ())
     assert (second.device, second.cost_s) == ("a and c", 5.0)
     assert [change.wider for change in first.changes] == [("a>b", "b>a")]
-    assert first.changes[0].say == "a>b, b>a twice as wide"
+    assert first.changes[0].say == "double the bandwidth of a>b, b>a"
     # The larger stand first; what takes no time is none.
     larger = found(links, chain([[1.0] * 3] * 4, [2, 3, 6]), "a", "b", "a", "c")
     assert [(one.device, one.cost_s) for one in larger] == [("a and c", 6.0), ("a and b", 5.0)]
@@ -133,7 +133,7 @@ def test_what_leaves_a_device_and_comes_back_is_suspected_of_both_ways() -> None
     problem = chain([[1.0] * 3] * 3, [2, 3])
     (one,) = found(to_and_fro, problem, "a", "b", "a")
     assert (one.device, one.nodes, one.cost_s) == ("a and b", (1,), 5.0)
-    assert one.what == "g1: a to b and back"
+    assert one.what == "g1 goes from a to b and back"
     pinned, wide = one.changes
     assert (pinned.pins, wide.wider) == ((("n1", "a"),), ("a>b", "b>a"))
     assert found(to_and_fro, problem, "a", "b", "c") == []
@@ -144,7 +144,7 @@ def test_what_leaves_a_device_and_comes_back_is_suspected_of_both_ways() -> None
     # Several between the same two are one more, of those that can go back.
     several = found(to_and_fro, chain([[1.0] * 2] * 5, [1, 1, 2, 2]), *"ababa")
     assert several[-1].cost_s == 6.0
-    assert several[-1].what == "2 subgraphs: a to b and back"
+    assert several[-1].what == "2 subgraphs go from a to b and back"
     assert dict(several[-1].changes[0].pins) == {"n1": "a", "n3": "a"}
 
 

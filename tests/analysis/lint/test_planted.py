@@ -53,7 +53,7 @@ def test_planted_in_chains(seed: int) -> None:
     name = problem.node_names
     for v in odd:
         (one,) = [f for f in found.findings if f.kind == "refused-other" and f.nodes == (name[v],)]
-        assert one.what == f"npu refuses Odd{v}: inf in seconds"
+        assert one.what == f"npu cannot run Odd{v}: inf in seconds"
     for v in small:
         (one,) = [f for f in found.findings if f.nodes == (name[v],)]
         assert one.kind in ("tiny", "to-and-fro")
@@ -215,8 +215,8 @@ def test_an_operator_set_out_of_range_keeps_all_of_it_off(tmp_path: Path) -> Non
     found = checked(model(tmp_path, {}, blocks=2), platform(opset=(7, 11)))
     first = found.findings[0]
     assert (first.kind, first.device) == ("refused-opset", "npu")
-    assert first.what == "npu refuses operator set 18 (it takes 7 to 11): Conv, Identity"
-    assert first.change.say == "npu takes it, or the model is converted to such a set"
+    assert first.what == "npu cannot run operator set 18 (it takes 7 to 11): Conv, Identity"
+    assert first.change.say == "support it on npu, or convert the model's operator set"
 
 
 def test_a_precision_that_is_faster_is_found(tmp_path: Path) -> None:
@@ -246,4 +246,4 @@ def test_a_reason_of_the_device_s_own_words_is_told_as_such() -> None:
     )
     told = replace(problem, refusals=({}, {1: "not on Sundays"}), op_types=("Conv", "Gelu"))
     kinds = {one.kind: one.what for one in lint(told).findings}
-    assert kinds["refused-other"] == "npu refuses Gelu: not on Sundays"
+    assert kinds["refused-other"] == "npu cannot run Gelu: not on Sundays"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from cli_calls import Cli
-from hetsim.reporting.pages.verdicts import busiest_text
+from hetsim.reporting.tables.verdicts import busiest_text
 
 
 def test_table_and_record_tell_the_share_of_the_latency(cli: Cli, tmp_path: Path) -> None:
@@ -21,4 +21,4 @@ def test_table_and_record_tell_the_share_of_the_latency(cli: Cli, tmp_path: Path
     assert abs(npu["utilization"] - share / 3) < 1e-9
     assert f"npu {100 * share:.0f}" in cli(*words).stdout
     said = busiest_text({**row["timeline"], "critical_path": None})
-    assert said == f"npu is busy the longest: {100 * share:.0f} % of the time."
+    assert said == f"The bottleneck is npu, which is busy {100 * share:.0f} % of the time."

@@ -31,9 +31,16 @@ def asked(model: Path, platform: Path) -> tuple[object, ...]:
 def test_a_table_and_a_record(cli: Cli, asked: tuple[object, ...]) -> None:
     shown = cli(*asked, "--slo", "p90=1ms")
     assert shown.exit_code == 0, shown.stderr
-    for words in ("asked ", "bound ", "misses", "ceiling", "busiest", "single:cpu", "Best: "):
+    for words in (
+        "objectives ",
+        "bound ",
+        "misses",
+        "peak",
+        "bottleneck",
+        "Best: single:cpu sustains ",
+    ):
         assert words in shown.stdout
-    assert "Sized by ceil(rate / " in shown.stdout
+    assert "Plan for " in shown.stdout
     found: dict[str, Any] = json.loads(cli(*asked, "--slo", "p90=1ms", "--json").stdout)
     assert found["schema"] == "hetsim-capacity/1"
     [row] = found["rows"]
@@ -60,7 +67,7 @@ def test_how_it_ends(cli: Cli, asked: tuple[object, ...]) -> None:
     never = cli(*asked, "--slo", "p90=1ns")
     assert never.exit_code == 4
     assert "takes less than" in never.stderr
-    assert "No rate meets it" in never.stdout
+    assert "No rate meets the objectives" in never.stdout
 
 
 def test_a_trace_is_answered_exactly(

@@ -20,7 +20,7 @@ def test_it_tells_who_takes_what(cli: Cli, model: Path, platform: Path) -> None:
     assert (refused["choose"], refused["first"]) == ("op Where", None)
     table = cli(*words).stdout
     assert "npu: op Where" in table
-    assert "takes cpu 6, npu 4" in " ".join(table.split())
+    assert "supported cpu 6, npu 4" in " ".join(table.split())
     assert "and 4 more nodes: --wide lists all" in table
     assert "last" in cli(*words, "--wide").stdout
 
@@ -33,8 +33,8 @@ def test_it_tells_what_falling_back_costs(cli: Cli, model: Path, platform: Path)
     assert set(fallen) == {"compare", "choose"}
     assert all(n["supposed"] and n["cost_s"] is not None for n in fallen.values())
     table = cli(*words).stdout
-    assert "wanted on  npu, which takes 4 of 6" in table
-    assert "fall back  2 nodes: " in table
+    assert "preferred  npu, which runs 4 of 6" in table
+    assert "elsewhere  2 nodes: " in table
     assert "op Where" in table
     problem = hetsim.Problem.of(hetsim.load_model(model), hetsim.load_platform(platform))
     made = hetsim.plan(problem, "hetero:npu,cpu")

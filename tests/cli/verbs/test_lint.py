@@ -33,7 +33,7 @@ def test_it_tells_what_python_tells(
     assert both["refused-all"]["nodes"] == ["compare", "choose"]
     assert {*lint_record(found)} == {*record}
     table = cli(*words).stdout
-    assert "npu refuses" in table
+    assert "npu cannot run" in table
     assert f"{len(found.findings)} of " in table
 
 
@@ -63,7 +63,7 @@ def test_it_fails_on_what_it_is_told_to(cli: Cli, words: list[object]) -> None:
         result = cli(*words, "--fail-on", limit)
         assert result.exit_code == 5
         assert f"--fail-on is {limit}: {best['what']}" in result.stderr
-        assert "change, planned again" in result.stdout
+        assert "finding" in result.stdout
     assert cli(*words, "--fail-on", "10s").exit_code == 0
 
 
@@ -73,7 +73,7 @@ def test_a_platform_that_cannot_run_it(cli: Cli, model: Path) -> None:
     assert (record["before_s"], record["findings"][0]["gain_s"]) == (None, None)
     assert record["infeasible"]
     table = cli(*words).stdout
-    assert "would make it run" in table
+    assert " it feasible." in table
     result = cli(*words, "--fail-on", "50%")
     assert result.exit_code == 5
     assert "a change makes it run" in result.stderr

@@ -32,7 +32,7 @@ def test_measured_stands_beside_simulated(cli: Cli, tmp_path: Path, on_time: Non
     shown = cli(*words)
     assert shown.exit_code == 0, shown.output
     for said in ("simulated, 95 %", "measured, 95 %", "+0.0 %", "waited, mean", "batch, mean",
-                 "50 requests on threads", "0 s late on average by this host",
+                 "50 requests on threads", "0 s late on average",
                  "emulated: each call", "points"):  # fmt: skip
         assert said in shown.output
     done = cli(*words, "--json", "--out", tmp_path / "left")

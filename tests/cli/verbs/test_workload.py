@@ -36,8 +36,8 @@ def file(tmp_path: Path) -> str:
 def test_show_has_a_line_a_stream(cli: Cli, file: str) -> None:
     result = cli("inspect", file)
     assert result.exit_code == 0, result.stderr
-    for part in ("after 100 s", "5.00 s, not counted", "p99 <= 50.0 ms", "(azure)", "3 clients",
-                 "constant think time of 500 ms", "it is the answers that say"):  # fmt: skip
+    for part in ("after 100 s", "warm-up 5.00 s", "p99 <= 50.0 ms", "(azure)", "3 clients",
+                 "constant think time of 500 ms", "answers determine when"):  # fmt: skip
         assert part in " ".join(result.stdout.split()), part
 
 

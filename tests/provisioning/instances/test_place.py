@@ -167,10 +167,10 @@ def test_infeasible_only_where_it_is_proved(
     missed = place(two(models, (10.0, 10.0), slo), split)
     assert missed.impossible is None
     if not missed.rows:
-        with pytest.raises(hetsim.ObjectiveMissed, match="no set of instances"):
+        with pytest.raises(hetsim.errors.ObjectiveMissed, match="no set of instances"):
             missed.require()
     few = place(two(models, (10.0, 10.0), slo), platform, most_requests=40)
-    with pytest.raises(hetsim.Undecided, match=r"give --requests \d+"):
+    with pytest.raises(hetsim.errors.Undecided, match=r"give --requests \d+"):
         few.require()
 
 
@@ -188,7 +188,7 @@ def test_a_plain_case_is_decided_however_short_the_workload_is(
     played = found.best.service.requests
     # Fewer cannot tell, and say about how many do.
     few = place(two(models, (rate, 0.2 * rate), slo), most_requests=10_000)
-    with pytest.raises(hetsim.Undecided):
+    with pytest.raises(hetsim.errors.Undecided):
         few.require()
     assert 10_000 < few.requests_to_tell <= 4 * played
     again = place(two(models, (rate, 0.2 * rate), slo), most_requests=4 * few.requests_to_tell)
@@ -227,15 +227,15 @@ def test_the_bound_of_all_plans_is_above_what_any_placement_carries(
 
 def test_what_is_not_asked_so(models: tuple[str, str], platform: hetsim.Platform) -> None:
     clients = hetsim.Workload((hetsim.Stream("c", models[0], Closed(2)),), requests=10)
-    with pytest.raises(hetsim.UsageError, match="wait for answers"):
+    with pytest.raises(hetsim.errors.UsageError, match="wait for answers"):
         hetsim.place(clients, platform)
     fails = replace(two(models, (1.0, 1.0)), failures=Failing((), 10.0, 1.0))
-    with pytest.raises(hetsim.UsageError, match="devices fail"):
+    with pytest.raises(hetsim.errors.UsageError, match="devices fail"):
         hetsim.place(fails, platform)
-    with pytest.raises(hetsim.UsageError, match="did you mean 'heft'"):
+    with pytest.raises(hetsim.errors.UsageError, match="did you mean 'heft'"):
         hetsim.place(two(models, (1.0, 1.0)), platform, strategies=["hefd"])
     nothing = hetsim.Workload((hetsim.Stream("n", models[0], Poisson(0.0)),), requests=10)
-    with pytest.raises(hetsim.UsageError, match="nothing comes"):
+    with pytest.raises(hetsim.errors.UsageError, match="nothing comes"):
         hetsim.place(nothing, platform)
 
 

@@ -158,23 +158,23 @@ def test_nothing_is_recommended_that_does_not_meet(folder: Path, catalog: Catalo
     near = hetsim.Workload((bursts(folder, model, Slo(0.9, 1.05 * took_s)),))
     missed = hetsim.recommend(near, few, objective="devices", max_devices=2)
     assert missed.best is None
-    with pytest.raises((hetsim.ObjectiveMissed, hetsim.Infeasible)):
+    with pytest.raises((hetsim.errors.ObjectiveMissed, hetsim.Infeasible)):
         missed.require()
 
 
 def test_a_price_is_asked_for_by_name(folder: Path, workload: hetsim.Workload) -> None:
-    with pytest.raises(hetsim.UsageError, match="what rock-5b, rb3-gen-2 costs"):
+    with pytest.raises(hetsim.errors.UsageError, match="what rock-5b, rb3-gen-2 costs"):
         hetsim.recommend(workload, "rock-5b,rb3-gen-2")
-    with pytest.raises(hetsim.UsageError, match="for how many years rb3-gen-2"):
+    with pytest.raises(hetsim.errors.UsageError, match="for how many years rb3-gen-2"):
         hetsim.recommend(
             workload,
             "rock-5b,rb3-gen-2",
             prices={"rock-5b": "0.1/h", "rb3*": "250"},
             tariff_usd_per_kwh=0.2,
         )
-    with pytest.raises(hetsim.UsageError, match="electricity of rock-5b"):
+    with pytest.raises(hetsim.errors.UsageError, match="electricity of rock-5b"):
         hetsim.recommend(workload, "rock-5b", prices={"*": "100/4y"})
-    with pytest.raises(hetsim.UsageError, match="price of 'rok'"):
+    with pytest.raises(hetsim.errors.UsageError, match="price of 'rok'"):
         hetsim.recommend(workload, "rock-5b", prices={"rok": "100/4y"})
 
 
@@ -199,7 +199,7 @@ def test_a_mistake_in_a_catalog_has_its_line(
 ) -> None:
     file = tmp_path / "catalog.yaml"
     file.write_text(text + "\n")
-    with pytest.raises(hetsim.PlatformError) as caught:
+    with pytest.raises(hetsim.errors.PlatformError) as caught:
         hetsim.load_catalog(file)
     assert f"{file}:{line}" in str(caught.value)
     assert says in str(caught.value)

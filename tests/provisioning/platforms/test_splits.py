@@ -142,7 +142,7 @@ def test_what_no_device_takes_whole_is_recommended(
     path.write_text(certificate(found.found))
     assert str(verify(path)).startswith("certificate holds")
     # With one device there is none.
-    with pytest.raises(hetsim.ObjectiveMissed, match="whole on one device no platform"):
+    with pytest.raises(hetsim.errors.ObjectiveMissed, match="whole on one device no platform"):
         hetsim.recommend(
             workload, folder / "only.yaml", objective="devices", max_devices=1
         ).require()

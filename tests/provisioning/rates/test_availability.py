@@ -149,11 +149,11 @@ def test_what_is_not_known_is_asked_for(model: str, folder: Path, tmp_path: Path
     entries = tuple(Instances(1, (name,)) for name in ("t4.0", "t4.1"))
     deployment = hetsim.Deployment((Served(model, "single", instances=entries),))
     workload = traced(folder, model, 10.0, hetsim.Slo(0.9, 1.0), 1)
-    with pytest.raises(hetsim.UsageError, match=r"time is up: t4\.0, t4\.1"):
+    with pytest.raises(hetsim.errors.UsageError, match=r"time is up: t4\.0, t4\.1"):
         availability(deployment, workload, platform=platform, target=0.9)
-    with pytest.raises(hetsim.UsageError, match="'gpu', which the platform does not have"):
+    with pytest.raises(hetsim.errors.UsageError, match="'gpu', which the platform does not have"):
         availability(deployment, workload, platform=platform, target=0.9, available={"gpu": 0.5})
-    with pytest.raises(hetsim.UsageError):
+    with pytest.raises(hetsim.errors.UsageError):
         availability(deployment, workload, platform=platform, target=1.5, available={"t4": 0.5})
     failing = replace(workload, failures=hetsim.Failing(mtbf_s=9.0, mttr_s=1.0))
     found = availability(deployment, failing, platform=platform, target=0.99)
@@ -166,7 +166,7 @@ def test_what_is_not_known_is_asked_for(model: str, folder: Path, tmp_path: Path
     )
     assert both.low == 1 - Fraction(1, 2) * Fraction(1, 4)
     assert both.minutes_a_month == (43830 / 8, 43830 / 8)
-    with pytest.raises(hetsim.ObjectiveMissed):
+    with pytest.raises(hetsim.errors.ObjectiveMissed):
         both.require()
 
 
@@ -177,7 +177,7 @@ def test_too_many_states_are_refused(
     platform = fleet(folder, {"t4": 2, "l4": 2})
     workload = traced(folder, model, 10.0, hetsim.Slo(0.9, 1.0), 1)
     entries = tuple(Instances(1, (name,)) for name in list(platform.devices)[1:])
-    with pytest.raises(hetsim.UsageError, match="more than 8 states"):
+    with pytest.raises(hetsim.errors.UsageError, match="more than 8 states"):
         availability(
             hetsim.Deployment((Served(model, "single", instances=entries),)),
             workload,

@@ -84,7 +84,7 @@ def test_of_m_d_1_the_true_capacity_lies_between(
                 found.require(rate)
             assert raised.value.exit_code == code
     if span.misses_above_per_s > 1.001 * span.high_per_s:
-        with pytest.raises(hetsim.Undecided):
+        with pytest.raises(hetsim.errors.Undecided):
             found.require(1.0005 * span.high_per_s)
 
 
@@ -176,7 +176,7 @@ def test_what_no_rate_meets_is_proved(fixed: str, platform: hetsim.Platform) -> 
     between = poisson(fixed, 1.0, 1, slos=(Slo(0.99, sum(took_s.values()) / 2),))
     found = hetsim.capacity(deployed(fixed, strategy=f"single:{worse}"), between, platform=platform)
     assert (found.best.proved, found.impossible) == (True, None)
-    with pytest.raises(hetsim.ObjectiveMissed, match="alone takes"):
+    with pytest.raises(hetsim.errors.ObjectiveMissed, match="alone takes"):
         found.require()
 
 
@@ -229,7 +229,7 @@ def test_what_cannot_be_asked(
 ) -> None:
     workload = poisson(fixed, 1.0, 1, slos=(Slo(0.9, 1.0),))
     stream = replace(workload.streams[0], **changes)  # type: ignore[arg-type]
-    with pytest.raises(hetsim.UsageError, match=says):
+    with pytest.raises(hetsim.errors.UsageError, match=says):
         hetsim.capacity(deployed(fixed), replace(workload, streams=(stream,)), platform=platform)
 
 
@@ -278,9 +278,9 @@ def test_a_mixture_of_streams_comes_faster_as_a_whole(
 
 def test_served_names_are_told_apart(fixed: str, platform: hetsim.Platform) -> None:
     workload = poisson(fixed, 1.0, 1, slos=(Slo(0.9, 1.0),))
-    with pytest.raises(hetsim.UsageError, match="no deployment"):
+    with pytest.raises(hetsim.errors.UsageError, match="no deployment"):
         hetsim.capacity({}, workload, platform=platform)
-    with pytest.raises(hetsim.WorkloadError):
+    with pytest.raises(hetsim.errors.WorkloadError):
         hetsim.capacity(hetsim.Deployment((Served("zoo:none"),)), workload, platform=platform)
 
 

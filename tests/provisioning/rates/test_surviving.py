@@ -224,7 +224,7 @@ def test_models_by_turns_and_autoscaled_ones(model: str, folder: Path) -> None:
     found = survive(hetsim.Deployment((turns,)), coming(model, 2000.0, 200, 1.0), platform=platform)
     assert [one.choices for one in found.losses] == [2]
     scaled = Served(model, "single", instances=entries, autoscaling=Autoscaling(1, 2))
-    with pytest.raises(hetsim.UsageError, match="replicas that come and go"):
+    with pytest.raises(hetsim.errors.UsageError, match="replicas that come and go"):
         survive(hetsim.Deployment((scaled,)), coming(model, 10.0), platform=platform)
 
 
@@ -233,7 +233,7 @@ def test_exit_codes_and_refusals(model: str, folder: Path) -> None:
     # Nothing may run elsewhere: missed, though another deployment would do.
     alone = survive(on(model, "t4.0"), coming(model, 10.0, 4000, 1.0), platform=platform)
     assert (alone.answer, alone.impossible) == ("misses", None)
-    with pytest.raises(hetsim.ObjectiveMissed) as missed:
+    with pytest.raises(hetsim.errors.ObjectiveMissed) as missed:
         alone.require()
     assert "without t4.0" in str(missed.value)
     # All devices: the bound proves that no plan is so quick.
@@ -243,16 +243,16 @@ def test_exit_codes_and_refusals(model: str, folder: Path) -> None:
         tight.require()
     few = survive(on(model, "t4.0", "t4.1"), coming(model, 10.0, 40, 1.0), platform=platform)
     if few.answer == "undecided":
-        with pytest.raises(hetsim.Undecided):
+        with pytest.raises(hetsim.errors.Undecided):
             few.require()
-    with pytest.raises(hetsim.UsageError):
+    with pytest.raises(hetsim.errors.UsageError):
         survive(
             on(model, "t4.0"),
             replace(coming(model, 10.0), failures=hetsim.Failing(mtbf_s=1, mttr_s=1)),
             platform=platform,
         )
     plain = replace(coming(model, 10.0), streams=(hetsim.Stream("all", model, Poisson(3.0)),))
-    with pytest.raises(hetsim.UsageError):
+    with pytest.raises(hetsim.errors.UsageError):
         survive(on(model, "t4.0"), plain, platform=platform)
 
 
@@ -285,7 +285,7 @@ def test_what_servers_alike_carry_without_any_is_exact(
     assert pair.ends.endswith("without t4.0")
     gone = carries("t4.0", losses=1)
     assert (gone.best.answer, gone.best.proved, gone.best.rates) == ("misses", True, ())
-    with pytest.raises(hetsim.ObjectiveMissed):
+    with pytest.raises(hetsim.errors.ObjectiveMissed):
         gone.require()
 
 

@@ -226,7 +226,7 @@ def test_each_replica_has_weights_of_its_own(
     assert apart == PLACES * one > 0
     small = replace(platform.devices["npu"], memory_bytes=2 * one)
     devices = {**platform.devices, "npu": small}
-    with pytest.raises(hetsim.OutOfMemory, match="npu"):
+    with pytest.raises(hetsim.errors.OutOfMemory, match="npu"):
         hetsim.simulate(
             of(fixed, quick(took_s)), workload, platform=replace(platform, devices=devices)
         )
@@ -324,7 +324,7 @@ def test_records_that_make_no_sense(took_s: float) -> None:
         {"aggregation_function": "median"},
         {"max_ongoing_requests": 1.5},
     ):
-        with pytest.raises(hetsim.InvalidInput):
+        with pytest.raises(hetsim.errors.InvalidInput):
             quick(took_s, **changes)
     for changes, match in (
         ({"instances": (Instances(PLACES - 1),)}, "instances 2"),

@@ -65,12 +65,12 @@ def test_energy_is_told_by_device(service: Service) -> None:
 def test_what_is_not_known_is_asked_for(service: Service, platform: hetsim.Platform) -> None:
     cost = cost_of(service, platform)
     assert (cost.usd, cost.unpriced) == (None, ("cpu", "npu"))
-    assert "no price given for cpu, npu: give one by --price cpu=" in cost_text(cost)
+    assert "unknown for cpu, npu; give --price cpu=" in cost_text(cost)
     cost = cost_of(service, platform, given(cpu="100", npu="0.3/h"))
     assert (cost.usd, cost.hardware_usd, cost.unspread) == (None, None, ("cpu",))
     text = cost_text(cost)
-    assert "no depreciation period of cpu: give --depreciation" in text
-    assert "no tariff given: give --tariff" in text
+    assert "give --depreciation 3y for cpu" in text
+    assert "give --tariff" in text
     cost = cost_of(service, platform, given(None, 3.0, cpu="100", npu="0.3/h"))
     assert (cost.usd, cost.electricity_usd) == (None, None)
     assert cost.hardware_usd is not None

@@ -129,17 +129,17 @@ def test_what_never_fits_is_infeasible(
     sizes = needs(models, platform)
     workload = in_turn(models, 4)
     small = with_memory(platform, sum(sizes) - 1)
-    with pytest.raises(hetsim.OutOfMemory, match="together") as refused:
+    with pytest.raises(hetsim.errors.OutOfMemory, match="together") as refused:
         hetsim.simulate(of(models, loading="resident"), workload, platform=small)
     assert "they take turns" in str(refused.value)
     assert (refused.value.device, refused.value.needed_bytes) == ("npu", sum(sizes))
     mixed = Deployment((*of(models[:1], loading="resident").models, *of(models[1:]).models))
-    with pytest.raises(hetsim.OutOfMemory, match="at once") as refused:
+    with pytest.raises(hetsim.errors.OutOfMemory, match="at once") as refused:
         hetsim.simulate(mixed, workload, platform=small)
     assert (refused.value.device, refused.value.needed_bytes) == ("npu", sum(sizes))
     # Weights that are not in the host's memory cannot be loaded from it.
     roomy = with_memory(platform, MIB, "cpu")
-    with pytest.raises(hetsim.OutOfMemory, match="to be loaded from there") as refused:
+    with pytest.raises(hetsim.errors.OutOfMemory, match="to be loaded from there") as refused:
         hetsim.simulate(of(models), workload, platform=roomy)
     assert refused.value.device == "cpu"
 

@@ -11,6 +11,7 @@ import pytest
 
 import hetsim
 from deployments import deployed, model_at, poisson
+from hetsim.errors import OutOfMemory, UsageError, WorkloadError
 from hetsim.simulation.service import resolution as batch_dim
 from hetsim.simulation.service.resolution import Made, resolve
 from hetsim.simulation.service.serving import serve
@@ -51,7 +52,7 @@ def test_a_batch_dimension_may_be_one_in_the_file(
     [found], [same] = (resolve(one, poisson(fixed, 1, 1), platform) for one in (named, alike))
     assert found.seconds == same.seconds
     narrow = model_at(tmp_path, 4, width=1)
-    with pytest.raises(hetsim.WorkloadError, match="cannot take batches of 1, 4"):
+    with pytest.raises(WorkloadError, match="cannot take batches of 1, 4"):
         resolve(
             deployed(narrow, batch_sizes=(1, 4), batch_dim="x[1]"), poisson(narrow, 1, 1), platform
         )
@@ -62,7 +63,7 @@ def test_a_model_of_several_requests_takes_no_others(
 ) -> None:
     two = model_at(tmp_path, 2)
     with pytest.raises(
-        hetsim.WorkloadError,
+        WorkloadError,
         match=r"cannot take batches of 1, 2, 3, 4: .* of input 'x' is 2 in the file; export",
     ):
         serve(deployed(two, dynamic_batching=DynamicBatching(4)), poisson(two, 1, 1), platform)
@@ -70,11 +71,11 @@ def test_a_model_of_several_requests_takes_no_others(
 
 def test_batch_dims_are_checked(open_: str, platform: hetsim.Platform) -> None:
     batching = DynamicBatching(4)
-    with pytest.raises(hetsim.WorkloadError, match="no input has a dimension 'bach'"):
+    with pytest.raises(WorkloadError, match="no input has a dimension 'bach'"):
         serve(deployed(open_, batch_dim="bach"), poisson(open_, 1, 1), platform)
     stream = hetsim.Stream("all", open_, Poisson(1), dims={"batch": 2})
     bound = hetsim.Workload((stream,), requests=1)
-    with pytest.raises(hetsim.WorkloadError, match="a stream binds 'batch' to 2"):
+    with pytest.raises(WorkloadError, match="a stream binds 'batch' to 2"):
         serve(deployed(open_, dynamic_batching=batching), bound, platform)
     assert serve(deployed(open_), bound, platform).requests == 1
 
@@ -89,7 +90,7 @@ def test_a_saved_plan_serves(open_: str, platform: hetsim.Platform, tmp_path: Pa
     [found] = resolve(deployment, poisson(open_, 1, 1), platform)
     assert [plan.devices_used for plan in found.plans[0][0]] == [("npu",)] * 2
     other = deployed(model_at(tmp_path, "batch", 64), instances=(entry,))
-    with pytest.raises(hetsim.WorkloadError, match="the plan is of another model"):
+    with pytest.raises(WorkloadError, match="the plan is of another model"):
         resolve(other, poisson(other.models[0].model, 1, 1), platform)
 
 
@@ -118,7 +119,7 @@ def test_devices_are_kept_to(fixed: str, platform: hetsim.Platform) -> None:
     entries = (Instances(1, ("cpu",), "auto"), Instances(1, ("npu",), "heft"))
     [found] = resolve(deployed(fixed, instances=entries), poisson(fixed, 1, 1), platform)
     assert [rows[0][0].devices_used for rows in found.plans] == [("cpu",), ("npu",)]
-    with pytest.raises(hetsim.UsageError, match="did you mean 'npu'"):
+    with pytest.raises(UsageError, match="did you mean 'npu'"):
         resolve(
             deployed(fixed, instances=(Instances(1, ("npv",)),)), poisson(fixed, 1, 1), platform
         )
@@ -148,7 +149,7 @@ def test_what_does_not_fit_together_is_infeasible(folder: Path, platform: hetsim
     for alone in range(2):
         only = hetsim.Workload((workload.streams[alone],), requests=2)
         serve(hetsim.Deployment((served[alone],)), only, small)
-    with pytest.raises(hetsim.OutOfMemory, match=r"needs .* together and it .*dense_1_512") as e:
+    with pytest.raises(OutOfMemory, match=r"needs .* together and it .*dense_1_512") as e:
         serve(hetsim.Deployment(served), workload, small)
     assert e.value.device == "cpu"
     assert e.value.needed_bytes > e.value.held_bytes == needs + 1_000_000
@@ -177,9 +178,9 @@ def test_what_belongs_to_a_plan_is_refused(fixed: str, platform: hetsim.Platform
         lambda: hetsim.simulate(plan, workload),  # type: ignore[call-overload]
         lambda: hetsim.simulate(plan, platform=platform),  # type: ignore[call-overload]
     ):
-        with pytest.raises(hetsim.UsageError, match=";"):
+        with pytest.raises(UsageError, match=";"):
             given()
-    with pytest.raises(hetsim.UsageError, match="no stream has an objective"):
+    with pytest.raises(UsageError, match="no stream has an objective"):
         hetsim.simulate(deployment, workload, platform=platform, until_answered=True)
 
 

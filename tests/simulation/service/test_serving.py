@@ -13,6 +13,7 @@ import pytest
 import hetsim
 from deployments import alone_s, deployed, model_at, poisson
 from hetsim.core.text import to_json
+from hetsim.errors import WorkloadError
 from hetsim.reporting.tables.service_record import service_record
 from hetsim.simulation.service.resolution import Asked, resolve
 from hetsim.simulation.service.service import stability_of
@@ -318,12 +319,12 @@ def test_the_warm_up_is_played_and_not_counted(fixed: str, platform: hetsim.Plat
     said = serve(deployed(fixed), workload, platform)
     assert (said.requests, said.streams[0].requests) == (200, 150)
     late = replace(workload, duration_s=None, requests=3)
-    with pytest.raises(hetsim.WorkloadError, match="within the warm-up; write a shorter warm_up_s"):
+    with pytest.raises(WorkloadError, match="within the warm-up; write a shorter warm_up_s"):
         serve(deployed(fixed), late, platform)
 
 
 def test_a_rate_of_nothing_is_refused(fixed: str, platform: hetsim.Platform) -> None:
-    with pytest.raises(hetsim.WorkloadError, match="no request comes"):
+    with pytest.raises(WorkloadError, match="no request comes"):
         serve(deployed(fixed), poisson(fixed, 0, 10), platform)
 
 

@@ -13,7 +13,7 @@ hetsim.views.load = async (box) => {
     const code = element("code", { tabindex: 0 });
     return element("div", { class: "command" }, code, hetsim.copyButton(() => code.textContent));
   });
-  const left = element("p", { class: "caption", text: "This leaves the files that the first command reads:" });
+  const left = element("p", { class: "caption", text: "This command writes the files that the first one reads:" });
   const picture = element("div", { class: "picture" });
   const make = () => {
     const figure = figures.get(row), { rates } = row;
@@ -43,7 +43,7 @@ hetsim.views.load = async (box) => {
   const choice = hetsim.choice("deployment", deployments.map((one) => one.name),
     (place) => { row = deployments[place]; at = row.start; answer(); });
   const controls = element("div", { class: "sliders" }, ...(deployments.length > 1 ? [choice] : []),
-    field(element("label", { for: "rate", text: "rate" }), range, output));
+    field(element("label", { for: "rate", text: "Arrival rate" }), range, output));
   box.append(element("div", { class: "asking" }, controls, element("div", { class: "answer" }, said,
     element("div", { class: "scroll" }, element("table", { class: "figures" }, rows)), commands[0], left, commands[1])), picture);
   answer();

@@ -1,4 +1,4 @@
-// The points of a grid by any two of their figures, with those that no other beats in both.
+// The points of a grid by any two of their figures, with their Pareto front.
 "use strict";
 (() => {
   const { element, island } = hetsim;
@@ -6,6 +6,10 @@
   const ROWS_MOST = 200;
   const UNITS = [["_per_s", "/s"], ["_s", "s"], ["_j", "J"], ["_bytes", "B"], ["", ""]];
   const unit = (name) => UNITS.find(([end]) => name.endsWith(end))[1];
+  const named = (name) => {
+    const words = name.slice(0, name.length - UNITS.find(([end]) => name.endsWith(end))[0].length).replaceAll("_", " ");
+    return `${words[0].toUpperCase()}${words.slice(1)}${unit(name) ? ` (${unit(name).replace(/^\//, "1/")})` : ""}`;
+  };
   const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const short = (value) => (typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value ?? "none"));
 
@@ -35,7 +39,7 @@
         return better || equal;
       });
     };
-    const axis = (name) => ({ type: scale, title: { text: name }, rangemode: "tozero", tickformat: "~s", ticksuffix: unit(name) });
+    const axis = (name) => ({ type: scale, title: { text: named(name) }, rangemode: "tozero", tickformat: "~s" });
     const make = () => {
       const rows = kept(), best = front(rows);
       const groups = by ? [...new Set(columns[by].map(short))] : ["points"];
@@ -47,7 +51,7 @@
           customdata: mine.map((k) => axes.map((name) => escaped(`${name} ${short(columns[name][k])}`)).join("<br>")),
           hovertemplate: "%{customdata}<br>%{x}, %{y}<extra></extra>" };
       }).filter((trace) => trace.x.length);
-      data.push({ type: "scatter", mode: "lines", name: "front", x: of(x, best), y: of(y, best), hoverinfo: "skip",
+      data.push({ type: "scatter", mode: "lines", name: "Pareto front", x: of(x, best), y: of(y, best), hoverinfo: "skip",
         line: { color: "--ink", width: 2, dash: "dot" } });
       return { data, height: 440, alt: `Points of the grid by ${x} and ${y}; the table has the front`,
         layout: { showlegend: true, margin: { t: 50 }, xaxis: axis(x), yaxis: axis(y) } };
@@ -57,15 +61,15 @@
     const chart = await hetsim.plot(picture, make);
     const tabled = () => {
       const names = [...new Set([...axes, x, y])], best = front(kept());
-      tables.replaceChildren(table(`Rows that no other beats in ${x} and ${y}`, names,
+      tables.replaceChildren(table(`Pareto front of ${x} and ${y}`, names,
         best.slice(0, ROWS_MOST).map((k) => names.map((name) => (numbers.includes(name)
           ? hetsim.figure(columns[name][k], unit(name)) : short(columns[name][k]))))));
     };
     const again = (change) => { change(); tabled(); chart.redraw(); };
     const pick = (what, names, chosen, set) => hetsim.choice(what, names, (place) => again(() => set(place)), chosen);
     tools.append(
-      pick("Across", numbers, numbers.indexOf(x), (place) => { x = numbers[place]; }),
-      pick("Up", numbers, numbers.indexOf(y), (place) => { y = numbers[place]; }),
+      pick("Horizontal", numbers, numbers.indexOf(x), (place) => { x = numbers[place]; }),
+      pick("Vertical", numbers, numbers.indexOf(y), (place) => { y = numbers[place]; }),
       ...(axes.length ? [pick("Colour by", axes, 0, (place) => { by = axes[place]; })] : []),
       ...axes.map((axis) => {
         const values = [...new Set(columns[axis].map(short))];

@@ -66,9 +66,9 @@
           if (off.length) data.push(path(tasks, off, bases[track], { color, opacity: 0.25 }));
           if (on.length) data.push(path(tasks, on, bases[track], { color, opacity: 0.9 }));
         });
-        return { data: [...data, texts], alt: picture.alt, height: 70 + 32 * count, layout: {
+        return { data: [...data, texts], alt: picture.alt, height: 94 + 32 * count, layout: {
           hovermode: false, dragmode: "zoom",
-          xaxis: { tickformat: "~s", ticksuffix: "s", zeroline: false, range: [0, picture.end_s * 1.01] },
+          xaxis: { title: { text: "Time since the first request" }, tickformat: "~s", ticksuffix: "s", zeroline: false, range: [0, picture.end_s * 1.01] },
           yaxis: { fixedrange: true, zeroline: false, showgrid: false, range: [-0.1, count],
             tickvals: bases.map((base) => base + HEIGHT / 2), ticktext: picture.tracks.map((one) => one.label) } } };
       };

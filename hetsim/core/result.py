@@ -1,0 +1,85 @@
+"""Views that every result offers in Python: data frame, figure, page, notebook and console."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hetsim.core import checks
+from hetsim.core.text import cut, plain
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects
+
+REPR_LINES, REPR_MOST = 5, 400
+"""Lines and characters of a repr at most."""
+
+
+class Result:
+    """Base of all results.
+
+    The views are made by ``hetsim.reporting``, of the record that ``--json`` prints and the tables
+    that the terminal shows; it is loaded when one is first asked for.
+    """
+
+    __slots__ = ()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows as a DataFrame, by the keys of ``--json``: ``latency_s``, ``peak_bytes``.
+
+        A figure within a record has a path for a name, ``sure.cost_s.p10``. Raises NotInstalled
+        where pandas is not installed.
+        """
+        found: pandas.DataFrame = _views().frame(self)
+        return found
+
+    def plot(self) -> plotly.graph_objects.Figure:
+        """Return the main picture of the result's page as a plotly figure.
+
+        Raises UsageError where the result has nothing to draw.
+        """
+        found: plotly.graph_objects.Figure = _views().plot(self)
+        return found
+
+    @checks.takes(path=checks.path, force=checks.flag)
+    def report(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the HTML page that ``--report`` writes, but for sliders that repeat a command.
+
+        Raises UsageError where `path` exists and `force` is not given.
+        """
+        _views().report(self, path, force=force)
+
+    def _repr_html_(self) -> str:
+        text: str = _views().html(self)
+        return text
+
+    def __repr__(self) -> str:
+        try:
+            lines: list[str] = _views().lines(self)
+        except Exception as error:
+            lines = [f"{type(self).__name__}: {type(error).__name__}, {error}"]
+        return short(*lines)
+
+
+def short(*lines: str) -> str:
+    """Return some lines as a repr: at most REPR_LINES, REPR_MOST characters in all.
+
+    >>> short("Platform laptop", "cpu, gpu")
+    'Platform laptop\\ncpu, gpu'
+    """
+    kept = [plain(line) for line in lines[:REPR_LINES] if line]
+    each = REPR_MOST // max(len(kept), 1) - len(" ... ") - 1
+    spare = sum(max(each - len(line), 0) for line in kept)
+    shown = []
+    for line in kept:
+        room = each + max(spare, 0) if len(line) > each else each
+        shown.append(cut(line, room))
+        spare -= max(len(shown[-1]) - each, 0)
+    return "\n".join(shown)
+
+
+def _views() -> Any:
+    # By its name: packages of lower floors do not import reporting.
+    return import_module("hetsim.reporting.results")

@@ -1,0 +1,442 @@
+"""Views of results in Python: data frames, figures, pages, and texts of notebooks and consoles."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hetsim.core.text import Record, to_compact_json
+from hetsim.core.units import format_seconds
+from hetsim.errors import NotInstalled, UsageError
+from hetsim.reporting.pages.answers import answer_island, parts
+from hetsim.reporting.pages.figures import SECONDS
+from hetsim.reporting.pages.page import asset, told, unpacked, write_page
+from hetsim.reporting.pages.records import beside, headline, leaves, tiles
+from hetsim.reporting.tables.verdicts import title, verdict_of
+from hetsim.reporting.words.text import percent
+
+if TYPE_CHECKING:
+    import pandas
+    import plotly.graph_objects
+    from rich.console import RenderableType
+
+    from hetsim.analysis.comparison import Comparison
+    from hetsim.analysis.explanation import Explanation
+    from hetsim.analysis.nodes.nodes import Nodes
+    from hetsim.execution.run import Run
+    from hetsim.partitioning.partition import Partition
+    from hetsim.problem.plan import Plan
+    from hetsim.problem.timeline import Timeline
+    from hetsim.provisioning.rates.answer import Availability, Survived
+    from hetsim.simulation.service.service import Service
+    from hetsim.sweeping.verb import Swept
+
+COMMAND = ("hetsim", "in", "Python")
+"""What a page names as the command that made it."""
+
+DRAWN = ("platforms", "strategies", "findings", "units", "placed", "front", "uses")
+"""Pictures of plotly's, by the view that a page has them in; the first that there is is drawn."""
+
+
+def _lazy(path: str) -> Callable[[Any], Any]:
+    """The function ``module:name`` of reporting, loaded when it is first called."""
+    module, _, name = path.partition(":")
+    return lambda found: getattr(import_module(f"hetsim.reporting.{module}"), name)(found)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Views of one class of results.
+
+    Attributes
+    ----------
+    record : function
+        What ``--json`` prints.
+    printed : function
+        What the terminal shows.
+    rows : str
+        Path of the rows in the record: a list, or a mapping by name.
+    pictures : function
+        What a page draws and the record does not hold.
+    say : function, optional
+        The answer in a sentence, where it is not that of the record.
+    """
+
+    record: Callable[[Any], Record]
+    printed: Callable[[Any], RenderableType]
+    rows: str
+    pictures: Callable[[Any], Record] = lambda found: {}
+    say: Callable[[Any], str] | None = None
+
+
+def _comparison_pictures(found: Comparison) -> Record:
+    from hetsim.reporting.pages.subgraphs import plans_picture
+    from hetsim.reporting.pages.timeline_of_trace import pictures_of, played_of
+
+    played = played_of(found)
+    return {**pictures_of(played), **plans_picture([plan for _, plan, _ in played])}
+
+
+def _played(timeline: Timeline) -> tuple[Plan, Timeline]:
+    if timeline.plan is None:
+        raise UsageError("the timeline has no plan", hint="use one that simulate or run gave")
+    return timeline.plan, timeline
+
+
+def _timeline_record(timeline: Timeline) -> Record:
+    from hetsim.reporting.tables.records import simulation_record
+
+    return simulation_record(*_played(timeline))
+
+
+def _timeline_printed(timeline: Timeline) -> RenderableType:
+    from hetsim.reporting.tables.plan import simulation_report
+
+    return simulation_report(*_played(timeline))
+
+
+def _timeline_pictures(timeline: Timeline) -> Record:
+    from hetsim.reporting.pages.subgraphs import plans_picture
+    from hetsim.reporting.pages.timeline_of_trace import pictures_of
+
+    plan = _played(timeline)[0]
+    return {**pictures_of([(plan.strategy, plan, timeline)]), **plans_picture([plan])}
+
+
+def _run_record(run: Run) -> Record:
+    from hetsim.reporting.tables.records import run_record
+
+    return run_record(_played(run.timeline)[0], run)
+
+
+def _run_printed(run: Run) -> RenderableType:
+    from hetsim.reporting.tables.plan import run_report
+
+    return run_report(_played(run.timeline)[0], run)
+
+
+def _plan_record(plan: Plan) -> Record:
+    return Record(json.loads(plan.to_json()))
+
+
+def _plan_printed(plan: Plan) -> RenderableType:
+    from hetsim.reporting.tables.plan import groups_table
+    from hetsim.reporting.words.console import bold, stack
+
+    return stack([bold(verdict_of(_plan_record(plan)))], groups_table(plan.problem, plan.groups))
+
+
+def _cut(plan: Plan) -> str:
+    """What a plan cuts, into what, and why."""
+    reason = f" {plan.reason[:1].upper()}{plan.reason[1:]}." if plan.reason else ""
+    return verdict_of(_plan_record(plan)) + reason
+
+
+def _plan_pictures(plan: Plan) -> Record:
+    from hetsim.simulation.simulate import simulate
+
+    return _timeline_pictures(simulate(plan))
+
+
+def _plan_of(partition: Partition) -> Plan:
+    from hetsim.problem.plan import Plan
+
+    return Plan(partition.problem, partition.method, partition.groups)
+
+
+def _explanation_record(found: Explanation) -> Record:
+    from hetsim.reporting.tables.analysis import explanation_record
+    from hetsim.reporting.tables.records import simulation_record
+
+    record = simulation_record(found.plan, found.timeline)
+    return {**record, "explanation": explanation_record(found)}
+
+
+def _explained(found: Explanation) -> str:
+    """Cost of a plan, what it is made of, and what would help most."""
+    of = "latency" if found.objective == "latency" else "time a request"
+    shares = ", ".join(
+        f"{name} {percent(part / found.cost_s if found.cost_s > 0 else None)}"
+        for name, part in [*found.shares.items()][:4]
+    )
+    helps = f" Best change: {found.changes[0].what}." if found.changes else ""
+    return f"The {of} is {format_seconds(found.cost_s)}: {shares}.{helps}"
+
+
+def _nodes_record(found: Nodes) -> Record:
+    return Record(json.loads(found.to_json()))
+
+
+def _nodes_pictures(found: Nodes) -> Record:
+    from hetsim.reporting.pages.subgraphs import plans_picture
+
+    return plans_picture([] if found.plan is None else [found.plan])
+
+
+def _recommendation_pictures(found: Any) -> Record:
+    from hetsim.reporting.pages.alternatives import vectors_picture
+
+    return {"vectors": vectors_picture(found, budget=0)}
+
+
+def _outage_record(key: str, of: str) -> Callable[[Any], Record]:
+    """The record of a service with what was asked of its outages."""
+
+    def record(found: Survived | Availability) -> Record:
+        from hetsim.reporting.tables.service_record import service_record
+
+        return {**service_record(_intact(found)), key: _lazy(f"tables.redundancy:{of}")(found)}
+
+    return record
+
+
+def _intact(found: Survived | Availability) -> Service:
+    losses = getattr(found, "states", None) or (found.intact,)  # type: ignore[union-attr]
+    service = next((one.service for one in losses if one.service is not None), None)
+    if service is None:
+        raise UsageError("nothing of it could be served")
+    return service
+
+
+def _sweep_pictures(found: Swept) -> Record:
+    from hetsim.reporting.pages.views import rows_picture
+
+    return {"points": rows_picture(found.rows, [wish.column for wish in found.wishes])}
+
+
+def _sweep_record(found: Swept) -> Record:
+    from hetsim.reporting.tables.sweep import sweep_record
+
+    return sweep_record(found)
+
+
+VIEWS: Mapping[str, View] = {
+    "Availability": View(
+        _outage_record("availability", "availability_record"),
+        _lazy("tables.redundancy:availability_report"),
+        "availability.states",
+        say=lambda found: str(_lazy("tables.redundancy:availability_lines")(found)[0]),
+    ),
+    "Capacity": View(
+        _lazy("tables.capacity:capacity_record"), _lazy("tables.capacity:capacity_report"), "rows"
+    ),
+    "Comparison": View(
+        _lazy("tables.records:comparison_record"),
+        _lazy("tables.comparison:comparison_report"),
+        "rows",
+        _comparison_pictures,
+    ),
+    "Explanation": View(
+        _explanation_record,
+        _lazy("tables.analysis:explanation_report"),
+        "explanation.changes",
+        lambda found: _timeline_pictures(found.timeline),
+        lambda found: _explained(found),
+    ),
+    "Lint": View(
+        _lazy("tables.analysis:lint_record"), _lazy("tables.analysis:lint_report"), "findings"
+    ),
+    "LoadTest": View(
+        _lazy("tables.load_test:load_test_record"),
+        _lazy("tables.load_test:load_test_report"),
+        "measured.streams",
+    ),
+    "Nodes": View(_nodes_record, _lazy("tables.analysis:nodes_report"), "nodes", _nodes_pictures),
+    "Partition": View(
+        lambda found: _plan_record(_plan_of(found)),
+        _lazy("tables.plan:partition_report"),
+        "groups",
+        lambda found: _plan_pictures(_plan_of(found)),
+        lambda found: _cut(_plan_of(found)),
+    ),
+    "Placement": View(
+        _lazy("tables.place:place_record"), _lazy("tables.place:place_report"), "rows"
+    ),
+    "Plan": View(_plan_record, _plan_printed, "groups", _plan_pictures, lambda plan: _cut(plan)),
+    "PlatformComparison": View(
+        _lazy("tables.platforms:platforms_record"),
+        _lazy("tables.platforms:platforms_report"),
+        "rows",
+    ),
+    "Recommendation": View(
+        _lazy("tables.recommendation:recommendation_record"),
+        _lazy("tables.recommendation:recommendation_report"),
+        "excuses",
+        _recommendation_pictures,
+    ),
+    "Run": View(
+        _run_record, _run_printed, "timeline.devices", lambda run: _timeline_pictures(run.timeline)
+    ),
+    "Service": View(
+        _lazy("tables.service_record:service_record"),
+        _lazy("tables.service:service_report"),
+        "streams",
+    ),
+    "Survived": View(
+        _outage_record("survived", "surviving_record"),
+        _lazy("tables.redundancy:surviving_report"),
+        "survived.losses",
+        say=_lazy("tables.redundancy:surviving_sentence"),
+    ),
+    "Swept": View(_sweep_record, _lazy("tables.sweep:sweep_report"), "", _sweep_pictures),
+    "Timeline": View(_timeline_record, _timeline_printed, "timeline.devices", _timeline_pictures),
+}
+"""Views by the name of the class of a result."""
+
+
+def _view(found: object) -> View:
+    return next(VIEWS[one.__name__] for one in type(found).__mro__ if one.__name__ in VIEWS)
+
+
+def record_of(found: object) -> Record:
+    """Return a result's record as JSON has it: infinities are None."""
+    return Record(json.loads(to_compact_json(_view(found).record(found))))
+
+
+def rows_of(found: object) -> list[Record]:
+    """Return the rows of a result's record, figures within them by their paths."""
+    if type(found).__name__ == "Swept":
+        return [dict(row) for row in found.rows]  # type: ignore[attr-defined]
+    value: Any = record_of(found)
+    for key in _view(found).rows.split("."):
+        value = value[key]
+    if isinstance(value, Mapping):
+        value = [{"name": name, **one} for name, one in value.items()]
+    return [{".".join(path): one for path, one in leaves(row, lists=True)} for row in value]
+
+
+def frame(found: object) -> pandas.DataFrame:
+    """Return the rows of a result as a DataFrame. Raises NotInstalled without pandas."""
+    try:
+        import pandas
+    except ImportError:
+        raise NotInstalled(
+            "to_pandas needs pandas, which is not installed",
+            hint="pip install pandas",
+            package="pandas",
+        ) from None
+    return pandas.DataFrame(rows_of(found))
+
+
+def report(found: object, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Write the page of a result."""
+    view = _view(found)
+    island = answer_island(record_of(found), COMMAND, view.pictures(found), view.printed(found))
+    write_page(island, Path(path), force=force)
+
+
+def html(found: object) -> str:
+    """Return what the terminal shows of a result as HTML, all texts escaped."""
+    return "\n".join(map(_html, parts(_view(found).printed(found))))
+
+
+def _html(part: Record) -> str:
+    if "text" in part:
+        return f"<p>{escape(told(part['text']))}</p>"
+
+    def row(tag: str, cells: list[str]) -> str:
+        return "".join(
+            f'<{tag} style="text-align: {"right" if number else "left"}">{cell}</{tag}>'
+            for number, cell in zip(numbers, cells, strict=True)
+        )
+
+    numbers = [heading.startswith("#") for heading in part["headings"]]
+    heads = row("th", [escape(told(one.removeprefix("#"))) for one in part["headings"]])
+    cells = [
+        ["<br>".join(escape(told(line)) for line in cell) for cell in one] for one in part["rows"]
+    ]
+    body = "".join(f"<tr>{row('td', one)}</tr>" for one in cells)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def lines(found: object) -> list[str]:
+    """Return a result in a few lines: what it is, its answer, and the figures it is about."""
+    view, record = _view(found), record_of(found)
+    say = verdict_of(record) if view.say is None else view.say(found)
+    if record["schema"].startswith("hetsim-plan/"):
+        problem = found.problem  # type: ignore[attr-defined]
+        return [f"{type(found).__name__}: {record['strategy']} for {problem.name}", say]
+    top = {path: value for path, value in headline(record).items() if value is not None}
+    figures = ", ".join(f"{tile.label} {tile.figure}" for tile in tiles(beside(top, top)))
+    return [f"{type(found).__name__}: {title(record)}", say, figures]
+
+
+def plot(found: object) -> plotly.graph_objects.Figure:
+    """Return the main picture of a result's page as a plotly figure, in the light theme."""
+    from plotly.graph_objects import Figure
+
+    view, record = _view(found), record_of(found)
+    pictures = answer_island(record, COMMAND, view.pictures(found)).pictures
+    drawn: Any = next((pictures[name][0] for name in DRAWN if pictures.get(name)), None)
+    if drawn is not None:
+        drawn = unpacked(drawn)
+    elif pictures.get("timeline"):
+        drawn = _bars_of(pictures["timeline"][0])
+    elif pictures.get("points", {}).get("first"):
+        drawn = _points(pictures["points"])
+    else:
+        raise UsageError(f"this {type(found).__name__} has nothing to draw")
+    light = dict(re.findall(r"(--[a-z]+): (#\w+);", asset("page.css").partition("}")[0]))
+    look = {"template": "plotly_white", "title": {"text": escape(told(title(record)))}}
+    return Figure(_coloured({"data": drawn["data"], "layout": {**look, **drawn["layout"]}}, light))
+
+
+def _coloured(value: Any, theme: Mapping[str, str]) -> Any:
+    """A figure with the theme's colours in the place of their names."""
+    if isinstance(value, Mapping):
+        return {key: _coloured(one, theme) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_coloured(one, theme) for one in value]
+    return theme.get(value, value) if isinstance(value, str) else value
+
+
+def _bars_of(picture: Record) -> Record:
+    """A timeline's tasks as bars: a row for each stream and link."""
+
+    def traces() -> Iterator[Record]:
+        columns = unpacked(picture["tasks"])
+        for place, track in enumerate(picture["tracks"]):
+            own = [k for k, at in enumerate(columns["track"]) if at == place]
+            yield {
+                "type": "bar",
+                "orientation": "h",
+                "name": track["label"],
+                "y": [track["label"]] * len(own),
+                "base": [columns["start_ns"][k] / 1e9 for k in own],
+                "x": [columns["duration_ns"][k] / 1e9 for k in own],
+                "marker": {"color": track["colour"], "line": {"width": 1, "color": "--paper"}},
+                "hovertext": [escape("".join(picture["texts"][columns["text"][k]])) for k in own],
+                "hoverinfo": "text",
+            }
+
+    layout = {
+        "barmode": "overlay",
+        "showlegend": False,
+        "xaxis": {"title": {"text": "virtual time"}, **SECONDS},
+        "yaxis": {"autorange": "reversed"},
+    }
+    return {"data": list(traces()), "layout": layout}
+
+
+def _points(picture: Record) -> Record:
+    """The points of a sweep by the two figures that its page draws first."""
+    x, y = picture["first"]
+    columns = picture["columns"]
+    axes = [name for name in picture["axes"] if name != "key"]
+    texts = [
+        escape(", ".join(f"{name} {columns[name][k]}" for name in axes))
+        for k in range(len(columns[x]))
+    ]
+    trace = {"type": "scatter", "mode": "markers", "x": columns[x], "y": columns[y],
+             "hovertext": texts}  # fmt: skip
+    return {
+        "data": [trace],
+        "layout": {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}},
+    }

@@ -1,0 +1,283 @@
+"""Titles, verdicts and bottlenecks of records, as terminals and pages say them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hetsim.core.text import tally
+from hetsim.reporting.tables.plan import outputs_line
+from hetsim.reporting.words.text import big, count, listed, more_text, percent, time_text
+from hetsim.workload.workload import percentile_of
+
+Found = Mapping[str, Any]
+"""A record, or a part of one."""
+
+NAMED = 6
+"""Devices that a sentence names."""
+
+TIMES = 2.0
+"""Relative difference from which a factor is shown instead of per cent."""
+
+
+def title(record: Found) -> str:
+    """Return the title of a record's page."""
+    schema = record["schema"]
+    if schema in ("hetsim-plan/1", "hetsim-plan/2"):
+        return "A plan"
+    if schema == "hetsim-sweep/1":
+        return f"A sweep of {count(record['points'], 'point')}"
+    if schema == "hetsim-recommendation/1":
+        return "The cheapest platform"
+    if schema == "hetsim-placement/1":
+        return "Placement of models"
+    if schema in ("hetsim-service/1", "hetsim-load-test/1"):
+        served = record.get("measured", record)["served"]
+        what = "Requests" if schema == "hetsim-service/1" else "A run under load"
+        return f"{what} for {', '.join(str(one['model']) for one in served)}"
+    if schema == "hetsim-platforms/1":
+        return f"Boards and machines for {record['model']['name']}"
+    problem = record["problem"]
+    of = "" if problem is None else f" for {problem['name']}"
+    if schema in ("hetsim-simulation/1", "hetsim-run/1"):
+        run = "A run of " if schema == "hetsim-run/1" else ""
+        return f"{run}{record['plan']['strategy']}{of}"
+    what = {
+        "hetsim-comparison/1": "Strategies",
+        "hetsim-capacity/1": "Capacity",
+        "hetsim-lint/1": "Lint findings",
+        "hetsim-nodes/1": "Devices of each node",
+    }[schema]
+    return f"{what}{of}"
+
+
+def latency_text(one: Found) -> str:
+    """Return a percentile with its interval."""
+    if one["latency_s"] is None:
+        return "beyond the answered requests"
+    interval = interval_text(one)
+    return f"{time_text(one['latency_s'])} ({interval or 'too few requests for an interval'})"
+
+
+def interval_text(one: Found) -> str:
+    """Return both ends of a percentile's interval; empty where a run is too short for one."""
+    if not one["enough"] or one["high_s"] is None:
+        return ""
+    return f"{time_text(one['low_s'])} to {time_text(one['high_s'])}"
+
+
+def _simulation(record: Found) -> str:
+    timeline = record["timeline"]
+    say = f"{record['plan']['strategy']} {_taken(timeline)}."
+    target_s, failed = record.get("target_s"), record.get("failures")
+    if target_s is not None:
+        met = "meets" if timeline["latency_max_s"] <= target_s else "misses"
+        say += f" It {met} the target of {time_text(target_s)}."
+    if failed is not None:
+        say += f" With {count(len(failed['injected']), 'failure')}; without, it takes "
+        say += f"{time_text(failed['latency_without_s'])}."
+    return say
+
+
+def _taken(timeline: Found) -> str:
+    if timeline["requests"] == 1:
+        return f"takes {time_text(timeline['latency_s'])} (simulated)"
+    mean, most = time_text(timeline["latency_mean_s"]), time_text(timeline["latency_max_s"])
+    return f"answers {timeline['requests']} requests in {mean} on average, {most} at most"
+
+
+def _run(record: Found) -> str:
+    told = (record["bitwise_equal"], record["mismatches"], record["tolerance"], record["precision"])
+    ran = f"{record['plan']['strategy']} ran on {record['executor']} and"
+    return f"{ran} {_taken(record['timeline'])}; {outputs_line(*told)}."
+
+
+def _service(record: Found) -> str:
+    found = []
+    for stream in record["streams"]:
+        known = {one["percentile"]: one for one in stream["percentiles"]}
+        for objective in stream["objectives"]:
+            one = known.get(percentile_of(float(objective["share_on_time"])))
+            at_s = float("inf") if one is None or one["latency_s"] is None else one["latency_s"]
+            found.append((at_s / objective["latency_s"], stream["name"], objective, one))
+    if not found:
+        answered = sum(one["answered"] for one in record["streams"])
+        came = f"{big(answered)} of {big(record['requests'])} requests"
+        return f"{came} were answered; the service is {record['state']}."
+    answers = {each["verdict"] for row in record["streams"] for each in row["objectives"]}
+    head = "It is undecided whether every objective is met"
+    if answers == {"meets"}:
+        head = "Every objective is met"
+    elif "misses" in answers:
+        head = "An objective is missed"
+    _, name, objective, one = max(found, key=lambda row: row[0])
+    if record["state"] == "overloaded":
+        return f"{head}: more requests arrive than are answered, and latency grows without limit."
+    of = f"p{percentile_of(float(objective['share_on_time'])):g} of {name}"
+    limit = f"with a limit of {time_text(objective['latency_s'])}"
+    return f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."
+
+
+def _load_test(record: Found) -> str:
+    real = record["measured"]
+    found = []
+    for stream, off in zip(real["streams"], record["off_by"], strict=True):
+        known = {one["percentile"]: one for one in stream["percentiles"]}
+        of = f" of {stream['name']}" if len(real["streams"]) > 1 else ""
+        if 99 in known:
+            shares = {one["percentile"]: one["latency"] for one in off["percentiles"]}
+            share = shares.get(99)
+            beyond = "" if share is None else f", {difference_text(share)} against the simulation"
+            found.append(f"the measured p99{of} is {latency_text(known[99])}{beyond}")
+        else:
+            found.append(f"{stream['name']} has no p99, as the service is {real['state']}")
+    text = "; ".join([*found, outputs_text(record["outputs"])])
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def difference_text(share: float) -> str:
+    """Return a relative difference such as ``+8.1 %``, or as a factor where it is large."""
+    # Nothing is off by -0.0.
+    return f"{round(100 * share, 1) + 0.0:+.1f} %" if share < TIMES else f"{1 + share:.3g}x"
+
+
+def outputs_text(outputs: Found | None) -> str:
+    """Return whether requests under load got the whole model's outputs."""
+    if outputs is None:
+        return "outputs were not compared"
+    if outputs["mismatches"]:
+        wrong = "; ".join(map(str, outputs["mismatches"][:4]))
+        return f"outputs differ from the whole model's: {wrong}"
+    text = f"the outputs of {outputs['alone']} of {outputs['compared']} compared requests are "
+    text += "bitwise equal to the whole model's"
+    if outputs["batches"]:
+        text += f", and {count(outputs['batches'], 'batch', 'batches')} to its output on the batch"
+    return text
+
+
+def _lint(record: Found) -> str:
+    before_s, findings = record["before_s"], record["findings"]
+    total = len(findings) + len(record["others"])
+    changes = f"{len(findings)} of {count(total, 'change')}"
+    if before_s is None:
+        one = "makes" if len(findings) == 1 else "make"
+        return f"No plan: {record['infeasible']}. {changes} {one} it feasible."
+    took = f"{record['strategy']} takes {time_text(before_s)}"
+    if not findings:
+        none = f"none of {count(total, 'change')} saves {percent(record['least'])} or more"
+        return f"{took}; {none if total else 'no finding costs time'}."
+    best = findings[0]
+    saves = f"{changes} {'saves' if len(findings) == 1 else 'save'} {percent(record['least'])}"
+    most = f"{best['change']['what']} ({percent(best['gain'])}, then {time_text(best['after_s'])})"
+    return f"{took}; {saves} or more. Best: {most}."
+
+
+def _nodes(record: Found) -> str:
+    nodes, devices = record["nodes"], record["problem"]["devices"]
+    if record["strategy"] is None:
+        able = [one["device"] for node in nodes for one in node["devices"] if one["takes"] != "no"]
+        takes = ", ".join(f"{name} {able.count(name)}" for name in devices[:NAMED])
+        takes = more_text(takes, len(devices) - NAMED)
+        return f"Supported nodes, of {len(nodes)}, by device: {takes}."
+    away = sum(bool(node["falls_back"]) for node in nodes)
+    runs = listed(tally(str(node["device"]) for node in nodes))
+    text = f"{record['strategy']} runs {count(len(nodes), 'node')}: {runs}"
+    wanted = "its fastest device" if record["wanted"] is None else record["wanted"]
+    if not away:
+        return f"{text}; every node is on {wanted}."
+    return f"{text}; {away} {'is' if away == 1 else 'are'} not on {wanted}."
+
+
+def _sweep(record: Found) -> str:
+    points = count(record["points"], "point")
+    text = f"{record['points'] - record['failed']} of {points} have an answer"
+    if not record["front_of"]:
+        return f"{text}; choose two columns for their Pareto front."
+    rows = count(len(record["front"]), "row")
+    return f"{text}; the Pareto front of {' and '.join(record['front_of'])} has {rows}."
+
+
+def _plan(record: Found) -> str:
+    groups = record["groups"]
+    on = listed(tally(str(group["device"]) for group in groups))
+    return f"{record['strategy']} made {count(len(groups), 'subgraph')}: {on}."
+
+
+SAYS: Mapping[str, Callable[[Found], str]] = {
+    "hetsim-simulation/1": _simulation,
+    "hetsim-run/1": _run,
+    "hetsim-service/1": _service,
+    "hetsim-load-test/1": _load_test,
+    "hetsim-lint/1": _lint,
+    "hetsim-nodes/1": _nodes,
+    "hetsim-sweep/1": _sweep,
+    "hetsim-plan/1": _plan,
+    "hetsim-plan/2": _plan,
+}
+"""Verdicts by schema, of records without one of their own."""
+
+
+def verdict_of(record: Found) -> str:
+    """Return the verdict of a record in a sentence or two."""
+    return str(record.get("verdict", {}).get("say") or SAYS[record["schema"]](record))
+
+
+def binds(record: Found) -> str:
+    """Return the bottleneck of an answer in a sentence; empty where its record has none."""
+    schema = record["schema"]
+    if schema == "hetsim-comparison/1":
+        best = record["rows"][0]
+        if best["timeline"] is None:
+            return ""
+        if record["objective"] == "latency":
+            return path_text(best["timeline"]["critical_path"])
+        uses = {**best["busy"]}
+        for name, one in best["timeline"]["links"].items():
+            uses[name] = one["busy_s"] / best["timeline"]["requests"] / best["cost_s"]
+        name = max(uses, key=lambda one: uses[one])
+        every = f"allows one request every {time_text(best['cost_s'])}"
+        return f"The bottleneck is {name}, which is busy {percent(uses[name])} and {every}."
+    if schema in ("hetsim-simulation/1", "hetsim-run/1"):
+        return busiest_text(record["timeline"])
+    if schema == "hetsim-capacity/1":
+        text = str(record["rows"][0]["ends"])
+        return f"{text[:1].upper()}{text[1:]}."
+    if schema == "hetsim-placement/1" and record["rows"]:
+        best = record["rows"][0]
+        factor = "any" if best["factor"] is None else f"{best['factor']:.3g}x"
+        return f"The bottleneck is {best['binds']}, which is fully busy at {factor} the demand."
+    if schema == "hetsim-recommendation/1":
+        binding = record["binding"]
+        return "" if binding is None else f"The nearest cheaper platform fails: {binding['what']}."
+    if schema not in _UNDER_LOAD:
+        return ""
+    served = record.get("measured", record)
+    kind, _, name = served["bottleneck"].partition(" ")
+    use = served.get(f"{kind}s", {}).get(name)
+    busy = "" if use is None or use["utilization"] is None else (
+        f", which is busy {percent(use['utilization'])} of the time"
+    )  # fmt: skip
+    return f"The bottleneck is {served['bottleneck']}{busy}."
+
+
+_UNDER_LOAD = ("hetsim-service/1", "hetsim-load-test/1")
+
+
+def busiest_text(timeline: Found) -> str:
+    """Return the parts of the critical path of one request, or the bottleneck of several."""
+    if timeline["critical_path"] is not None:
+        return path_text(timeline["critical_path"])
+    busy = {name: one.get("busy_share") or 0.0 for name, one in timeline["devices"].items()}
+    busy |= {name: one["utilization"] for name, one in timeline["links"].items()}
+    name = max(busy, key=lambda one: busy[one])
+    return f"The bottleneck is {name}, which is busy {percent(busy[name])} of the time."
+
+
+def path_text(path: Found | None) -> str:
+    """Return the parts of a critical path, the largest first; empty where there is none."""
+    whole_s = 0.0 if path is None else path["compute_s"] + path["transfer_s"]
+    if path is None or whole_s <= 0:
+        return ""
+    parts = sorted(path["shares_s"].items(), key=lambda item: -item[1])
+    told = [f"{name} {percent(of / whole_s)} ({time_text(of)})" for name, of in parts[:4]]
+    return f"Time on the critical path: {more_text(', '.join(told), len(parts) - 4)}."
