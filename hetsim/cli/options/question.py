@@ -10,7 +10,6 @@ import click
 
 from hetsim.cli.options.common import all_of, by_name, duration, kept, shapes, sizes
 from hetsim.cost import DEFAULT_COST
-from hetsim.hardware.variants import ALIASES, EVERY
 
 if TYPE_CHECKING:
     from hetsim.graph.reading.extension import Extension
@@ -148,6 +147,9 @@ def _by_device(
     ctx: click.Context, param: click.Parameter, given: Sequence[str], word: str, example: str
 ) -> dict[str, str]:
     """Read ``DEVICE=WORD,...`` values; a word alone is for every device that can."""
+    if not given:
+        return {}
+    from hetsim.hardware.variants import ALIASES, EVERY
 
     def one(text: str) -> tuple[str, str]:
         device, equals, said = (part.strip() for part in text.partition("="))

@@ -78,7 +78,7 @@ def list_devices(wide: bool) -> None:
 @json_option
 @common_options
 def show_device(name: str, wide: bool) -> None:
-    """Show each figure of a device or link with its source, or the devices of a platform.
+    """Show each figure of a device, link or platform with its source.
 
     --wide adds every parameter of the cost model.
     """
@@ -119,9 +119,10 @@ def query_device(
     name: str,
     model: str,
 ) -> None:
-    """Show which nodes of MODEL a device supports, alone or in a pattern, and why not the others.
+    """Show which nodes of MODEL a device supports, and why not all.
 
-    NAME is a device of the catalog; FILE is a YAML file of a device.
+    A device supports a node alone, or as a part of a pattern. NAME is a device of the catalog;
+    FILE is a YAML file of a device.
     """
     from hetsim.cli.question import read_model
     from hetsim.device.registry import make_device
@@ -208,11 +209,11 @@ def calibrate_device(
     networks: int | None,
     models: tuple[str, ...],
 ) -> None:
-    """Measure this machine with ONNX Runtime, and write its device file.
+    """Measure this machine, and write its device file.
 
-    PROVIDER is an execution provider, e.g. cpu, cuda or openvino; without it, the available ones
-    are listed. hetsim measures generated networks, fits the cost model to them, and tests it on
-    zoo models. Stop other programs meanwhile.
+    PROVIDER is an execution provider of ONNX Runtime, e.g. cpu, cuda or openvino; without it, the
+    available ones are listed. hetsim measures generated networks, fits the cost model to them,
+    and tests it on zoo models. Stop other programs meanwhile.
     """
     from hetsim.cost.calibration.calibrate import calibrate as measure_and_fit
     from hetsim.cost.calibration.measuring import Progress
@@ -232,9 +233,9 @@ def calibrate_device(
                 ],
             },
             lambda: names_table(
-                ("provider", "of ONNX Runtime", "here"),
+                ("provider", "of ONNX Runtime", "on this machine"),
                 (
-                    (name, of_runtime, "there" if name in there else f"install {package}")
+                    (name, of_runtime, "available" if name in there else f"pip install {package}")
                     for name, (of_runtime, package) in PROVIDERS.items()
                 ),
             ),
