@@ -68,10 +68,10 @@ def test_a_wrong_value_names_option_and_form(cli: Cli, option: str, value: str, 
         (["partition", "x", "--platform", "laptop", "--priority", "cpu,,gpu"], "--priority"),
         (["partition", "x", "--platform", "laptop", "--priority", "cpu,cpu"], "--priority"),
         (["devices", "shw", "x"], "no command 'shw'; did you mean 'show'?"),
-        (["compare", "x", "--platform", "a", "--platform", "b"], "once a platform"),
+        (["compare", "x", "--platform", "a", "--platform", "b"], "once for each platform"),
         (
             ["simulate", "x", "--strategy", "heft", "--strategy", "peft"],
-            "`hetsim simulate --max-rate` compare several",
+            "compare several",
         ),
         (
             ["compile", "x", "-o", "a", "--out", "b"],

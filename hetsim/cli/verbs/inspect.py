@@ -51,6 +51,8 @@ HARDWARE = ("device", "link", "platform", "fitted", "family", "prices")
 SCHEMAS = (*HARDWARE, "hardware", "catalog", "workload", "deployment", "grid", "nodes")
 """Kinds of files that have a JSON Schema; `hardware` is any of the first."""
 
+HOLDS = "a device, link, platform, workload, deployment, catalog or grid"
+
 
 @click.command(
     cls=Command,
@@ -192,6 +194,7 @@ def _show_model(source: str, *, wide: bool) -> None:
     """Show ops, work and interface of a model, and which device of a platform supports them."""
     from hetsim.cli.load import given
     from hetsim.cli.question import read_model, read_platform
+    from hetsim.hardware.catalog import device_names, platform_names
     from hetsim.hardware.variants import platform_executing
     from hetsim.problem.of_model import platform_as_asked
     from hetsim.reporting.tables.inspection import (
@@ -201,6 +204,9 @@ def _show_model(source: str, *, wide: bool) -> None:
     )
 
     invocation = current()
+    if source in (*platform_names(), *device_names()) and not Path(source).exists():
+        hint = f"'hetsim devices show {source}' shows it"
+        raise UsageError(f"'{source}' is a name of the catalog and not a file", hint=hint)
     hardware = None if invocation.platform is None else read_platform()
     if hardware is None:
         for option in given(*_OF_PLATFORMS):
@@ -383,7 +389,7 @@ def _checked(file: str, *, wide: bool) -> Checked:
     from hetsim.hardware.files.yaml_source import read_yaml
 
     try:
-        keys = read_yaml(Path(file), file).data.keys()
+        keys = read_yaml(Path(file), file, holds=HOLDS).data.keys()
     except InvalidInput as error:
         return Checked(file, None, (error,))
     if keys & {"kinds", "hosts"}:

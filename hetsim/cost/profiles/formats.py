@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, NoReturn
 
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import InvalidInput
 
 LIMIT_BYTES = 2**26
@@ -114,6 +114,8 @@ def load_profile(source: str | os.PathLike[str]) -> Profile:
     try:
         data = read_regular(source, LIMIT_BYTES)
         text = data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise no_such_file(InvalidInput, source, where) from None
     except UnicodeDecodeError:
         raise InvalidInput("not a text file", where=where, hint=_READ) from None
     except (OSError, ValueError) as error:
