@@ -1,4 +1,4 @@
-"""What-if answers beside the present one, and sensitivities: as tables and as records."""
+"""Tables and records of what-if answers beside the present one, and of sensitivities."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def side_record(side: Side) -> Record:
 
 
 def difference(was: float, now: float) -> str:
-    """Return ``-25 %``; ``same`` where there is none, a dash where it is no number."""
+    """Return a difference such as ``-25 %``; ``same`` where equal, a dash where undefined."""
     share = relative_change(was, now)
     if share is None:
         return "same" if was == now else ABSENT
@@ -135,7 +135,7 @@ def difference(was: float, now: float) -> str:
 
 
 def change_text(share: float) -> str:
-    """Return a relative change; ``same`` where there is none, a dash where it is no number."""
+    """Return a relative change; ``same`` where there is none, a dash where undefined."""
     if math.isnan(share):
         return ABSENT
     return "same" if abs(share) < SAME else percent(share, sign=True)

@@ -70,7 +70,7 @@ def relative_change(was: float, now: float) -> float | None:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return seconds with a fitting unit; a dash where they are no number."""
+    """Return seconds with a fitting unit; a dash where they are undefined."""
     return ABSENT if math.isnan(seconds) else format_seconds(seconds)
 
 
