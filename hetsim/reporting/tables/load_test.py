@@ -115,7 +115,7 @@ def _figures(told: StreamService, real: StreamService) -> list[tuple[str, Cell, 
         told_of, real_of = (
             (on_time_text(side.on_time), side.verdict.answer) for side in (one, other)
         )
-        points = f"{100 * (other.on_time - one.on_time):+.2g} points"
+        points = f"{100 * (other.on_time - one.on_time):+.3g} points"
         rows.append((f"within {format_seconds(one.slo.latency_s)}", told_of, real_of, points))
     return rows
 

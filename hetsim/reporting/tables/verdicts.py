@@ -130,7 +130,7 @@ def _load_test(record: Found) -> str:
             beyond = "" if share is None else f", {difference_text(share)} against the simulation"
             found.append(f"the measured p99{of} is {latency_text(known[99])}{beyond}")
         else:
-            found.append(f"{stream['name']} has no p99, as the service is {real['state']}")
+            found.append(f"stream {stream['name']} has no p99: the service is {real['state']}")
     text = "; ".join([*found, outputs_text(record["outputs"])])
     return f"{text[:1].upper()}{text[1:]}."
 
