@@ -27,7 +27,7 @@ from hetsim.reporting.words.text import (
     number_text,
     percent,
     relative_change,
-    seconds_text,
+    time_text,
 )
 from hetsim.simulation.service.service import Service
 
@@ -271,7 +271,7 @@ def sensitivities_report(found: Sensitivities) -> RenderableType:
         ((one.change, change_text(one.kept), change_text(one.anew)) for one in moving),
     )
     still = len(found.changes) - len(moving)
-    value = seconds_text(found.value_s)
+    value = time_text(found.value_s)
     told = f"The {plain(found.figure)} is {value}. "
     told += f"{count(still, 'other change')} {'has' if still == 1 else 'have'} no effect."
     return Stack(made, Text(told)) if moving else Text(told)

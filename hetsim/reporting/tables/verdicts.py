@@ -7,7 +7,7 @@ from typing import Any
 
 from hetsim.core.text import tally
 from hetsim.reporting.tables.plan import outputs_line
-from hetsim.reporting.words.text import big, count, listed, more_text, percent, time_text
+from hetsim.reporting.words.text import between, big, count, listed, more_text, percent, time_text
 from hetsim.workload.workload import percentile_of
 
 Found = Mapping[str, Any]
@@ -63,7 +63,7 @@ def interval_text(one: Found) -> str:
     """Return both ends of a percentile's interval; empty where a run is too short for one."""
     if not one["enough"] or one["high_s"] is None:
         return ""
-    return f"{time_text(one['low_s'])} to {time_text(one['high_s'])}"
+    return between(time_text(one["low_s"]), time_text(one["high_s"]))
 
 
 def _simulation(record: Found) -> str:
