@@ -104,7 +104,8 @@ def _service(record: Found) -> str:
         answered = sum(one["answered"] for one in record["streams"])
         came = f"{big(answered)} of {big(record['requests'])} requests"
         return f"{came} were answered; the service is {record['state']}."
-    answers = {each["verdict"] for row in record["streams"] for each in row["objectives"]}
+    objectives = [each for row in record["streams"] for each in row["objectives"]]
+    answers = {each["verdict"] for each in objectives}
     head = "It is undecided whether every objective is met"
     if answers == {"meets"}:
         head = "Every objective is met"
@@ -115,7 +116,11 @@ def _service(record: Found) -> str:
         return f"{head}: more requests arrive than are answered, and latency grows without limit."
     of = f"p{percentile_of(float(objective['share_on_time'])):g} of {name}"
     limit = f"with a limit of {time_text(objective['latency_s'])}"
-    return f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."
+    text = f"{head}: {of} is {'unknown' if one is None else latency_text(one)}, {limit}."
+    more = [each["more_requests"] for each in objectives if each["verdict"] == "undecided"]
+    if head.startswith("It is undecided") and more:
+        text += f" Simulate about {big(max(more))} more requests to decide it."
+    return text
 
 
 def _load_test(record: Found) -> str:
