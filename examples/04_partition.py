@@ -2,11 +2,12 @@
 
 import hetsim
 from hetsim.partitioning.affinity import Exclusion
+from hetsim.partitioning.regions import annotate
 
 model, platform = hetsim.load_model("zoo:inception_v2"), hetsim.load_platform("rock-5b")
 problem = hetsim.Problem.of(model, platform)
 
-regions = hetsim.annotate(problem)
+regions = annotate(problem)
 for device in problem.devices:
     print(f"{device} offers to take {len(list(regions.of_device(device)))} of {problem.n} nodes")
 

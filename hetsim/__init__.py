@@ -28,17 +28,14 @@ if TYPE_CHECKING:
     from hetsim.execution.session import Session
     from hetsim.graph.loading import load_model, model_of
     from hetsim.graph.model import Model
-    from hetsim.graph.reading.extension import load_extension
     from hetsim.hardware.catalog import load_device, load_platform
     from hetsim.hardware.spec import DeviceSpec, Platform
     from hetsim.hardware.what_if import what_if
     from hetsim.partitioning.affinity import Affinity
     from hetsim.partitioning.affinity_file import load_affinity
-    from hetsim.partitioning.deconflict import deconflict
     from hetsim.partitioning.flow import partition
     from hetsim.partitioning.methods.registry import methods
     from hetsim.partitioning.partition import Partition
-    from hetsim.partitioning.regions import annotate
     from hetsim.placement.bounds.lower_bound import lower_bound
     from hetsim.placement.planning import plan
     from hetsim.placement.registry import strategies
@@ -84,17 +81,14 @@ _NAMES = {
     "hetsim.execution.session": "Session",
     "hetsim.graph.loading": "load_model model_of",
     "hetsim.graph.model": "Model",
-    "hetsim.graph.reading.extension": "load_extension",
     "hetsim.hardware.catalog": "load_device load_platform",
     "hetsim.hardware.spec": "DeviceSpec Platform",
     "hetsim.hardware.what_if": "what_if",
     "hetsim.partitioning.affinity": "Affinity",
     "hetsim.partitioning.affinity_file": "load_affinity",
-    "hetsim.partitioning.deconflict": "deconflict",
     "hetsim.partitioning.flow": "partition",
     "hetsim.partitioning.methods.registry": "methods",
     "hetsim.partitioning.partition": "Partition",
-    "hetsim.partitioning.regions": "annotate",
     "hetsim.placement.bounds.lower_bound": "lower_bound",
     "hetsim.placement.planning": "plan",
     "hetsim.placement.registry": "strategies",
@@ -126,10 +120,12 @@ _MOVED = {
     "hetsim.analysis.comparison": "Row",
     "hetsim.analysis.lint.lint": "Finding",
     "hetsim.core.plugins": "Entry Option",
-    "hetsim.graph.reading.extension": "Extension",
+    "hetsim.graph.reading.extension": "Extension load_extension",
     "hetsim.hardware.spec": "Link",
     "hetsim.partitioning.affinity": "Exclusion affinity_of_model",
+    "hetsim.partitioning.deconflict": "deconflict",
     "hetsim.partitioning.housekeeping": "Housekeeping",
+    "hetsim.partitioning.regions": "annotate",
     "hetsim.partitioning.sizes": "SizeRules",
     "hetsim.placement.objective": "max_load",
     "hetsim.problem.parts": "Staging",
@@ -173,20 +169,17 @@ __all__ = [
     "Timeline",
     "Workload",
     "__version__",
-    "annotate",
     "availability",
     "capacity",
     "check_timeline",
     "compare",
     "compare_platforms",
-    "deconflict",
     "explain",
     "lint",
     "load_affinity",
     "load_catalog",
     "load_deployment",
     "load_device",
-    "load_extension",
     "load_grid",
     "load_model",
     "load_plan",

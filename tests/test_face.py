@@ -57,6 +57,14 @@ def test_a_name_that_left_the_face_says_where_it_is() -> None:
         _ = hetsim.nearest
 
 
+def test_the_reference_has_a_page_for_every_name() -> None:
+    pages = [page.read_text() for page in (ROOT / "docs/reference/python").glob("*.md")]
+    told = {line.split()[1] for page in pages for line in page.splitlines() if line[:3] == ":::"}
+    homes = {f"{home}.{name}" for home, names in hetsim._NAMES.items() for name in names.split()}
+    assert {name for name in homes - told if not name.startswith("hetsim.errors.")} == set()
+    assert {"hetsim.errors", "hetsim.core.result.Result"} <= told
+
+
 def named(value: object, part: str) -> object:
     """What `part` of a package or a class is; raises where there is none."""
     if hasattr(value, part):

@@ -137,7 +137,7 @@ class Comparison(Result):
         By cost, then in the order asked for; those without a plan last.
     bound_s : float or None
         ``lower_bound`` under the constraints that all rows obey; inf where a node runs nowhere,
-        None where a node is not priced.
+        None where a node is not priced, or none was asked for.
     best_single : str or None
         The device that is fastest alone.
     single_s : mapping of str to float
@@ -257,6 +257,7 @@ class _Attempt:
     samples=checks.whole(0, MOST_DRAWS),
     draw_seed=checks.whole(0),
     sustained=checks.flag,
+    bounded=checks.flag,
 )
 def compare(
     problem: Problem,
@@ -267,6 +268,7 @@ def compare(
     samples: int = DRAWS,
     draw_seed: int = 0,
     sustained: bool = False,
+    bounded: bool = True,
     **options: Any,
 ) -> Comparison:
     """Plan and simulate one request by each strategy.
@@ -291,6 +293,9 @@ def compare(
         ``power_w`` and the ``memories`` of the platform; see ``hetsim.analysis.sustaining``. Plans
         are made for devices as fast as alone; requests are dealt out again at the speeds that
         come of it, where that is better. The bound is that of devices alone, so it holds.
+    bounded : bool
+        Whether the lower bound is computed, which may take longer than all plans; without it
+        ``bound_s`` and the gaps are None.
     **options
         Of ``Constrained``: pins, exclusions and memory hold for every plan, the devices alone
         and the bound included. Others go to the strategies that have them; one must.
@@ -351,7 +356,7 @@ def compare(
     if objective == "latency" and sustaining is None:
         costs = [tried.cost_s for tried in attempts.values()]
         met_s = min((cost_s for cost_s in costs if cost_s is not None), default=met_s)
-    bound_s = stated_bound(problem, objective, limits, met_s)
+    bound_s = stated_bound(problem, objective, limits, met_s) if bounded else None
     costs_s: dict[str, NDArray[np.float64]] = {}
     if drawn:
         with part(PLANNING, 1.0, f"{drawn} samples"):

@@ -20,6 +20,7 @@ from hetsim.analysis.sureness import (
 )
 from hetsim.core import checks
 from hetsim.core.progress import each, part
+from hetsim.core.result import Result
 from hetsim.cost import DEFAULT_COST
 from hetsim.cost.kernels.as_floats import executed_dtype, mostly_integers
 from hetsim.errors import UsageError, all_refused, nearest
@@ -136,8 +137,8 @@ class PlatformRow:
         return next((one for one in self.offers if one.price.rented == rented), None)
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlatformComparison(Result):
     """Platforms by the cost of the best plan of one model, best first.
 
     Attributes
@@ -166,7 +167,10 @@ class PlatformComparison:
 
     @property
     def peers(self) -> tuple[PlatformRow, ...]:
-        """Feasible rows that are compared for the fastest: platforms, else devices alone."""
+        """Feasible rows that are compared for the fastest.
+
+        Boards and machines, where there are several; else all, devices alone among them.
+        """
         return _peers(self.feasible)
 
     @property
@@ -220,7 +224,8 @@ class PlatformComparison:
 
 
 def _peers(feasible: Sequence[PlatformRow]) -> tuple[PlatformRow, ...]:
-    return tuple(row for row in feasible if not row.alone) or tuple(feasible)
+    whole = tuple(row for row in feasible if not row.alone)
+    return whole if len(whole) > 1 else tuple(feasible)
 
 
 @checks.takes(
@@ -287,6 +292,12 @@ def compare_platforms(
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
     names = tuple(dict.fromkeys(STRATEGIES[objective] if strategies is None else strategies))
+    for name in names:
+        if ":" in name:
+            raise UsageError(
+                f"strategy '{name}' names devices of one platform",
+                hint=f"name one platform, or write {name.partition(':')[0]}",
+            )
     execute, runtime = execute or {}, runtime or {}
     _check_that_some_can(asked, execute, runtime)
     rows: list[PlatformRow] = []
@@ -302,7 +313,13 @@ def compare_platforms(
                 pessimistic=pessimistic,
             )
             lone = len(problem.devices) == 1
-            found = compare(problem, ("single",) if lone else names, objective=objective, samples=0)
+            found = compare(
+                problem,
+                ("single",) if lone else names,
+                objective=objective,
+                samples=0,
+                bounded=False,
+            )
             rows.append(_row(found))
     with part(PLANNING, 1.0, f"{samples} samples"):
         rows = _sampled(rows, objective, 0 if pessimistic else samples, seed)

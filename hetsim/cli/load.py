@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hetsim.workload.workload import Slo, Workload
 
 
+Value = TypeVar("Value")
 Place = tuple[str, "YamlPath"]
 """A file, and the keys from its top down to the place."""
 
@@ -207,7 +208,19 @@ def said(**others: Any) -> Load:
     params, invocation = click.get_current_context().params, current()
     kept = {"strategy": invocation.strategy, "dims": invocation.dims}
     found = {one.name: params[one.name] for one in fields(Load) if one.name in params}
+    if "batching" not in others:
+        found["batching"] = only("--batching", params.get("batchings", ()))
     return Load(**(kept | found | others))
+
+
+def only(option: str, values: Sequence[Value]) -> Value | None:
+    """Value of an option that some forms of a verb take several times, here at most once."""
+    if len(values) > 1:
+        raise UsageError(
+            f"{option} is given {len(values)} times",
+            hint="give one; `hetsim compare` and `hetsim simulate --max-rate` compare several",
+        )
+    return values[0] if values else None
 
 
 def _failing(load: Load) -> Failing | None:
@@ -249,7 +262,7 @@ def check_form(
     """
     for name, forms in belongs.items():
         for option in given(name) if form not in forms else ():
-            has = " and ".join(f"'{one}'" for one in forms)
+            has = " or ".join(f"'{one}'" for one in forms[:2])
             fix = (fixes or {}).get(name, f"leave {option} out")
             raise UsageError(f"{option} belongs to {has}, not to '{form}'", hint=fix)
 

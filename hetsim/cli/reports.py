@@ -1,4 +1,4 @@
-"""``--report`` of answers under load: what a page's pictures are made of."""
+"""Pages of answers under load (``--report``)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from hetsim.workload.workload import Workload
 
 MOST_ROWS = 4
-"""Deployments of a capacity that a page shows at other rates, those that carry most."""
+"""Most deployments that a page shows at other rates, those with the highest first."""
 
 CHOSEN = "chosen"
-"""The folder of a recommendation's files in commands, where none was named."""
+"""Folder of a recommendation's files in commands, without --out."""
 
 OF_SEARCH = (
     "--catalog", "--max-devices", "--objective", "--price", "--tariff", "--depreciation",
@@ -39,13 +39,13 @@ OF_SEARCH = (
 """Options of a search for hardware that ``simulate`` lacks or reads from its answer."""
 
 PLACED = "placed.yaml"
-"""The file of a placement in commands, where none was named."""
+"""File of a placement in commands, without --out."""
 
 OF_PLACING = ("--strategy", "--placements", "--batching", "--routing", "--out", "--speedup")
 """Options of a search for a placement that ``simulate`` lacks or reads from its answer."""
 
 OUTAGES = ("--survive", "--availability", "--available")
-"""Options that ask more of a deployment than one run says."""
+"""Options about lost devices, which one simulation does not answer."""
 
 
 def report_of_service(
@@ -55,16 +55,16 @@ def report_of_service(
     record: Mapping[str, Any],
     printed: RenderableType,
 ) -> None:
-    """Write the page of a workload that was simulated."""
+    """Write the page of a simulated workload."""
     from hetsim.reporting.pages.alternatives import rates_picture
 
     invocation = current()
     from_file = load.workload is not None
-    # A command says a factor on the file, or the rate itself.
+    # A command has a factor on the file's rates, or the rate itself.
     workload = workload_of(replace(load, speedup=None if from_file else load.speedup))
 
     def pictures() -> Record:
-        with invocation.progress("playing other rates") as tell:
+        with invocation.progress("simulating other rates") as tell:
             row = rates_picture(
                 invocation.command,
                 "simulate",
@@ -94,7 +94,7 @@ def report_of_load_test(found: LoadTest, record: Mapping[str, Any]) -> None:
 
 
 def _requests(service: Service, simulated: Service | None = None) -> list[Record]:
-    """The requests that were kept, as timelines; none where none were."""
+    """Timelines of the requests that were kept."""
     from hetsim.reporting.pages.timeline_of_trace import timelines_of_requests
     from hetsim.reporting.service_trace import service_trace
 
@@ -104,7 +104,7 @@ def _requests(service: Service, simulated: Service | None = None) -> list[Record
 
 
 def _with_service(report: RenderableType, service: Service | None) -> RenderableType:
-    """What a terminal prints of an answer, and of the service that it found."""
+    """Report of an answer, with that of the service that it found."""
     from hetsim.reporting.tables.service import service_report
     from hetsim.reporting.words.console import stack
 
@@ -118,7 +118,7 @@ def report_of_capacity(
     platform: Platform,
     record: Mapping[str, Any],
 ) -> None:
-    """Write the page of which rates a platform carries."""
+    """Write the page of the highest rates."""
     from hetsim.reporting.pages.alternatives import MOST, rates_picture
     from hetsim.reporting.tables.capacity import capacity_report
 
@@ -127,7 +127,7 @@ def report_of_capacity(
     workload = found.workload if from_file else replace(found.workload, requests=MOST // 2)
 
     def pictures() -> Record:
-        with invocation.progress("playing other rates") as tell:
+        with invocation.progress("simulating other rates") as tell:
             rows = [
                 rates_picture(
                     invocation.command,
@@ -150,13 +150,13 @@ def report_of_capacity(
 
 
 def _start(row: Carried) -> float:
-    """Rate at which the slider starts: the highest that meets, or half of the ceiling."""
+    """Start of the rate slider: the highest rate that meets, or half of the ceiling."""
     highest = row.highest_per_s
     return highest if 0 < highest < float("inf") else row.ceiling_per_s / 2
 
 
 def _options(load: Load, named: Mapping[str, Deployment], row: Carried) -> list[str]:
-    """The options of ``simulate`` that serve a row as it was served."""
+    """Options of ``simulate`` for the deployment of a row."""
     if load.deployment is not None:
         return []
     served = named[row.name].models[0]
@@ -176,22 +176,24 @@ def report_of_recommendation(
     out: Path | None,
     budget: int,
 ) -> None:
-    """Write the page of the cheapest platform; `comes` is the workload as its file says it."""
+    """Write the page of the cheapest platform; `comes` is the workload of the file."""
     from hetsim.reporting.pages.alternatives import vectors_picture
     from hetsim.reporting.tables.recommendation import recommendation_report
 
     best = found.best
 
     def pictures() -> Record:
-        with current().progress("trying platforms for other prices") as tell:
+        with current().progress("simulating platforms for other prices") as tell:
             vectors = vectors_picture(found, budget=budget, tell=tell)
         if best is None:
             return {"vectors": vectors}
         folder = out or Path(CHOSEN)
         files = ["--platform", str(folder / "platform.yaml")]
         files += ["--deployment", str(folder / "deployment.yaml")]
-        rates = _at_other_rates(comes, best.service, best.platform, speedup or 1.0,
-                                files, OF_SEARCH, folder)  # fmt: skip
+        rates = _at_other_rates(
+            comes, best.service, best.platform, speedup or 1.0, files, OF_SEARCH, folder,
+            from_file=found.purchase is None,
+        )  # fmt: skip
         return {"vectors": vectors, "rates": [rates]}
 
     service = None if best is None else best.service
@@ -201,7 +203,7 @@ def report_of_recommendation(
 def report_of_placement(
     found: Placement, load: Load, record: Mapping[str, Any], *, out: Path | None
 ) -> None:
-    """Write the page of where models are placed."""
+    """Write the page of a placement."""
     from hetsim.reporting.tables.place import place_report
 
     service = found.rows[0].service if found.rows else None
@@ -228,20 +230,22 @@ def _at_other_rates(
     files: Sequence[str],
     gone: Sequence[str],
     out: Path,
+    *,
+    from_file: bool = True,
 ) -> Record:
-    """Requests of an answer at other rates, and the command that leaves the answer's files."""
+    """An answer at other rates, with the command that writes its files."""
     from hetsim.core.text import plain
     from hetsim.reporting.pages.alternatives import rates_picture, without
 
     invocation = current()
-    with invocation.progress("playing other rates") as tell:
+    with invocation.progress("simulating other rates") as tell:
         row = rates_picture(
             invocation.command,
             "simulate",
             comes,
             service.resolved,
             platform,
-            from_file=True,
+            from_file=from_file,
             options=files,
             gone=gone,
             own=start,
@@ -253,7 +257,7 @@ def _at_other_rates(
 
 
 def report_of_sweep(found: Swept) -> None:
-    """Write the page of a grid's points."""
+    """Write the page of a sweep."""
     from hetsim.reporting.pages.views import rows_picture
     from hetsim.reporting.tables.sweep import sweep_record, sweep_report
 

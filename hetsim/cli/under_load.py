@@ -248,14 +248,20 @@ def _compared(
 def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
     """Platform, and how models are read and priced; those of a saved plan where one is given."""
     from hetsim.cli.question import read_plan, read_platform
+
+    if load.source is not None and load.source.endswith(".json") and load.workload is None:
+        saved = read_plan(load.source, load.strategy, plays=True)
+        return _of_plan(load, saved)
+    return load, read_platform(), settings()
+
+
+def settings() -> Asked:
+    """How models are read, priced and planned, by the options."""
     from hetsim.cost import DEFAULT_COST
     from hetsim.simulation.service.resolution import Asked
 
     invocation = current()
-    if load.source is not None and load.source.endswith(".json") and load.workload is None:
-        saved = read_plan(load.source, load.strategy, plays=True)
-        return _of_plan(load, saved)
-    asked = Asked(
+    return Asked(
         canonical=invocation.canonical,
         extensions=invocation.extensions,
         freeze=invocation.frozen,
@@ -268,7 +274,6 @@ def asked_of(load: Load) -> tuple[Load, Platform, Asked]:
         profiles=invocation.profiles,
         objective=invocation.objective,
     )
-    return load, read_platform(), asked
 
 
 def with_options(asked: Asked, deployments: Sequence[Deployment]) -> Asked:

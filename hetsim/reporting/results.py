@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 COMMAND = ("hetsim", "in", "Python")
 """What a page names as the command that made it."""
 
-DRAWN = ("strategies", "findings", "units", "placed", "front", "uses")
+DRAWN = ("platforms", "strategies", "findings", "units", "placed", "front", "uses")
 """Pictures of plotly's, by the view that a page has them in; the first that there is is drawn."""
 
 
@@ -260,6 +260,11 @@ VIEWS: Mapping[str, View] = {
         _lazy("tables.place:place_record"), _lazy("tables.place:place_report"), "rows"
     ),
     "Plan": View(_plan_record, _plan_printed, "groups", _plan_pictures, lambda plan: _cut(plan)),
+    "PlatformComparison": View(
+        _lazy("tables.platforms:platforms_record"),
+        _lazy("tables.platforms:platforms_report"),
+        "rows",
+    ),
     "Recommendation": View(
         _lazy("tables.recommendation:recommendation_record"),
         _lazy("tables.recommendation:recommendation_report"),

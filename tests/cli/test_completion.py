@@ -111,7 +111,7 @@ def test_bash_takes_a_colon_and_an_equals_sign_for_the_end_of_a_word(
     monkeypatch.setenv("COMP_WORDBREAKS", " \t\n\"'><=;|&(:")
     for typed, offered in (
         ("inspect zoo:incep", ["inception_v1", "inception_v2"]),
-        ("compare --platform=rock-", ["rock-5b"]),
+        ("compare --platform=rock-5", ["rock-5b"]),
         ("compare --platform laptop --strategy=single:n", ["npu"]),
         ("compare --platform laptop --execute npu=i", ["int8"]),
     ):

@@ -44,7 +44,7 @@ MISTAKES = (
     ("devices calibrate cpuu", "cpu"),
     ("recommend --workload v.yaml --catalog rock-5bb", "rock-5b"),
     ("recommend --workload v.yaml --catalog rock-5b --objective costs", "cost"),
-    ("place --workload v.yaml --platform laptopp", "laptop"),
+    ("recommend --workload v.yaml --platform laptopp", "laptop"),
     ("--completion bsh", "bash"),
 )
 

@@ -90,7 +90,7 @@ def test_a_compiled_plan_has_its_prices(cli, words, tmp_path):
     assert cli("compile", *words, "-o", folder).exit_code == 0
     refused = cli("run", folder, "--executor", "threads", "--profile", "npu=x.json")
     assert refused.exit_code == 2
-    assert "--profile cannot go with a compiled plan" in refused.stderr
+    assert "--profile belongs to 'hetsim run MODEL'" in refused.stderr
 
 
 def test_two_devices_have_a_profile_each(cli, words, tmp_path):

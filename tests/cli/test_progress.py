@@ -137,6 +137,6 @@ def test_a_search_says_on_a_terminal_up_to_which_cost_it_is(tmp_path: Path) -> N
         "--catalog", str(tmp_path / "catalog.yaml"), "--tariff", "0.3", out=False, at_once=True,
     )  # fmt: skip
     assert done.code == 0
-    found = re.findall(r"looking for the cheapest platform: (\d) board of those up to ", done.line)
+    found = re.findall(r"the cheapest platform: (\d) board of those up to ", done.line)
     # As the line stood when it ended.
     assert found[-1] == "4"

@@ -87,7 +87,8 @@ ANSWERS = (
     "--inject 'kill npu at 2s for 500ms'",
     "simulate zoo:squeezenet --platform laptop --rate 100 --slo p99=20ms --requests 2000 "
     "--what-if 'npu.speed x2'",
-    "capacity zoo:squeezenet --platform laptop --slo p99=20ms --strategy single --requests 5000",
+    "simulate --max-rate zoo:squeezenet --platform laptop --slo p99=20ms --strategy single "
+    "--requests 5000",
     "run zoo:squeezenet --platform laptop --executor threads",
 )
 """Of each verb; those of README and of the greeting have tests of their own."""

@@ -14,8 +14,11 @@ import hetsim
 from hetsim import backend
 from hetsim.analysis import what_if
 from hetsim.errors import HetsimError, InvalidInput
+from hetsim.graph.reading.extension import load_extension
 from hetsim.partitioning.affinity import Exclusion, affinity_of_model
+from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.housekeeping import Housekeeping
+from hetsim.partitioning.regions import annotate
 from hetsim.partitioning.sizes import SizeRules
 from hetsim.placement.objective import max_load
 from hetsim.problem.parts import Staging
@@ -52,7 +55,7 @@ PROBLEM = Problem.of(MODEL, LAPTOP)
 PLAN = hetsim.plan(SMALL, "heft")
 REAL = hetsim.plan(PROBLEM, "heft")
 PART = hetsim.partition(SMALL)
-REGIONS = hetsim.annotate(SMALL)
+REGIONS = annotate(SMALL)
 
 BAD: tuple[Any, ...] = (
     None, -1, 99, 1.5, NAN, INF, True, "", "zzz", "a\0b", b"x", (), [], {}, {"a": 1}, {99}, [99],
@@ -67,8 +70,8 @@ BAD: tuple[Any, ...] = (
 MORE: dict[str, tuple[Any, ...]] = {
     "plan": (hetsim.plan(OTHER, "heft"), hetsim.Plan(SMALL, "s", (hetsim.Group("cpu", (0,)),))),
     "problem": (OTHER, PROBLEM),
-    "regions": (hetsim.annotate(OTHER),),
-    "resolution": (hetsim.deconflict(hetsim.annotate(OTHER)),),
+    "regions": (annotate(OTHER),),
+    "resolution": (deconflict(annotate(OTHER)),),
     "timeline": (hetsim.simulate(hetsim.plan(OTHER, "heft")),),
     "dims": ({"n": 0}, {"n": 1.5}, {1: 1}, {"n": None}),
     "shapes": ({"x": 3}, {"x": [1.5, 2]}, {"x": "ab"}, {1: [1]}, {"x": [None, None]}),
@@ -134,8 +137,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "housekeeping": None, "sizes": None, "rank": None,
         },
     ),
-    "annotate": (hetsim.annotate, {"problem": SMALL}),
-    "deconflict": (hetsim.deconflict, {"regions": REGIONS, "priority": None}),
+    "annotate": (annotate, {"problem": SMALL}),
+    "deconflict": (deconflict, {"regions": REGIONS, "priority": None}),
     "plan": (
         hetsim.plan,
         {"problem": SMALL, "strategy": "heft", "objective": "latency", "affinity": None, **LIMITS},
@@ -183,7 +186,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load_device": (hetsim.load_device, {"source": "/none"}),
     "load_plan": (hetsim.load_plan, {"source": "/none", "problem": SMALL}),
     "load_affinity": (hetsim.load_affinity, {"source": "/none"}),
-    "load_extension": (hetsim.load_extension, {"source": "/none"}),
+    "load_extension": (load_extension, {"source": "/none"}),
     "affinity_of_model": (affinity_of_model, {"problem": PROBLEM, "configuration": None}),
     "run": (
         hetsim.run,
@@ -288,12 +291,12 @@ def from_arrays(**given: Any) -> Callable[[], object]:
             "is -1, not a whole number",
         ),
         (of_partition(rank=[1.0]), "rank has 1 entries for 3 nodes"),
-        (of_partition(regions=hetsim.annotate(OTHER)), "the regions are of another problem"),
-        (of_partition(resolution=hetsim.deconflict(hetsim.annotate(OTHER))), "has 4 entries"),
+        (of_partition(regions=annotate(OTHER)), "the regions belong to another problem"),
+        (of_partition(resolution=deconflict(annotate(OTHER))), "has 4 entries"),
         (of_partition(affinity={}), "affinity is {}, not an Affinity"),
         (of_partition(method=None), "method is None, not a text"),
-        (of_partition(priority=""), "'' is no list of different devices"),
-        (of_partition(priority=()), "'' is no list of different devices"),
+        (of_partition(priority=""), "'' is not a list of different devices"),
+        (of_partition(priority=()), "'' is not a list of different devices"),
         (from_arrays(edges=[(0, 1)]), r"edges\[0\] is \(0, 1\), not \(from, to, bytes\)"),
         (from_arrays(capacity_bytes=[INF, 1]), "the capacity of d0 is inf"),
         (from_arrays(capacity_bytes=[-1, 1]), "the capacity of d0 is -1"),

@@ -18,6 +18,7 @@ from hetsim.graph.loading import model_of
 from hetsim.graph.work import node_work
 from hetsim.hardware.catalog import device_names
 from hetsim.hardware.spec import DeviceSpec, Platform
+from hetsim.partitioning.regions import annotate
 from hetsim.placement.bounds.lower_bound import lower_bound
 from hetsim.problem.problem import Problem
 from loaded_devices import loaded_device
@@ -178,7 +179,7 @@ def test_int8_alone_takes_whole_units_and_says_why_not_the_rest(tmp_path: Path) 
     proto = make_model(
         nodes, [value(f"x{i}", (1, 4), "UINT8") for i in range(3)], [value("e")], scale("x")
     )
-    support = hetsim.annotate(problem_of(proto, tmp_path, spec))
+    support = annotate(problem_of(proto, tmp_path, spec))
     assert [kernel.nodes for kernel in support.composites] == [(0, 1, 2, 3, 4)]
     problem = problem_of(proto, tmp_path, spec)
     assert "DequantizeLinear" in problem.refusals[0][5]

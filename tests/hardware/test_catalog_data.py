@@ -71,8 +71,8 @@ def test_platforms_are_those_that_are_promised() -> None:
     members = {
         ("cpu",): "raspberry-pi-4",
         ("cpu", "gpu"): "desktop desktop-rtx-3060-ti desktop-rtx-3090 khadas-vim3 khadas-vim4 "
-        "laptop-i7-1185g7 laptop-i7-1360p odroid-n2-plus server-a100 server-h100 server-h200 server-l4 server-l40s "
-        "server-t4 snapdragon-888-phone workstation",
+        "laptop-i7-1185g7 laptop-i7-1360p odroid-n2-plus server-a100 server-h100 server-h200 "
+        "server-l4 server-l40s server-t4 snapdragon-888-phone workstation",
         ("cpu", "gpu", "npu"): "iq-9075 laptop rb3-gen-2 snapdragon-8-elite-phone "
         "snapdragon-8-gen-2-phone snapdragon-laptop snapdragon-phone",
         ("cpu", "npu"): "pi-5-hailo-10h pi-5-hailo-8 pi-5-hailo-8l",

@@ -214,15 +214,13 @@ def test_the_command_tells_of_points_failures_and_the_front(
     counts = [record[name] for name in ("points", "answered", "known", "failed")]
     assert counts == [16, 0, 16, 8]
     assert {row["workload"] for row in record["front"]} == {"even"}
-    schema = json.loads(cli("sweep", "--schema").stdout)
-    assert schema["title"] == "hetsim sweep"
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "GRID.yaml is missing"),
-        (("g.yaml",), "--out is missing"),
+        ((), "Missing argument 'GRID.yaml'"),
+        (("g.yaml",), "Missing option '-o' / '--out'"),
         (("g.yaml", "-o", "x"), "g.yaml: no such file"),
     ],
 )

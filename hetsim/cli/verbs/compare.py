@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 @click.command(
     cls=Command,
     examples=(
+        ("hetsim compare zoo:resnet50",
+         "Which board or machine is fastest, and what does each cost?"),
+        ("hetsim compare zoo:resnet50 --platform rock-5b,jetson-orin-nano --execute int8",
+         "Which of two boards is faster in int8?"),
         ("hetsim compare zoo:inception_v1 --platform rock-5b",
-         "Does splitting the model pay, and which strategy is fastest?"),
-        ("hetsim compare zoo:resnet50 --platform laptop --execute npu=int8,gpu=fp16",
-         "How fast is it with int8 on the NPU and fp16 on the GPU?"),
-        ("hetsim compare zoo:resnet50 --platform dual-gpu --objective throughput",
-         "Which strategy serves most requests a second?"),
+         "Which strategy is fastest on one board, and does splitting the model pay?"),
     ),
 )  # fmt: skip
 @click.argument("model")
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     "strategies",
     multiple=True,
     metavar="NAME",
-    help="Strategy to compare; repeatable.  [default: single, hetero, heft, auto; for "
-    "throughput multi too]",
+    help="Strategy to compare; repeatable.  [default: single, hetero, heft; on one platform auto, "
+    "too; for throughput multi, too]",
 )
 @limit_options
 @click.option(
@@ -98,12 +98,11 @@ def compare(
     precision: Literal["graph", "device"],
     wide: bool,
 ) -> None:
-    """Compare platforms for MODEL; with one --platform, compare strategies on it.
+    """Compare boards and machines for MODEL, or strategies on one --platform.
 
-    Without --platform: all boards, machines and devices of the catalog, best first, each with the
-    latency of its best plan, an 80 % interval, price and power. With one platform the first
-    sentence says whether splitting pays, by the Monte Carlo samples (--samples), and which plan to
-    take; ``single`` stands for each device alone; --trace and --out keep the plan of the first row.
+    Without --platform: all boards, machines and devices of the catalog, each with the latency of
+    its best plan, an 80 % interval, price and power. With one platform: strategies, the best first;
+    --trace and --out keep the plan of the first row.
     """
     several = _several_platforms()
     if several is not None:

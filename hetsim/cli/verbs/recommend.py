@@ -32,8 +32,11 @@ from hetsim.errors import UsageError
 
 if TYPE_CHECKING:
     from hetsim.hardware.price import Price
+    from hetsim.provisioning.platforms.answer import Recommendation
+    from hetsim.provisioning.platforms.catalog import Catalog
     from hetsim.provisioning.platforms.question import Aim
     from hetsim.workload.deployment import DynamicBatching, Routing
+    from hetsim.workload.workload import Slo, Workload
 
 BUY = "hetsim recommend MODEL --rate RATE"
 SEARCH = "hetsim recommend --workload FILE"
@@ -48,10 +51,9 @@ FORMS = {
          "batchings", "routing", "profiles"),
         (PLACE,),
     ),
-    **dict.fromkeys(("demand", "certificate_file"), (SEARCH,)),
+    **dict.fromkeys(("aim", "survive", "demand", "certificate_file"), (SEARCH,)),
     **dict.fromkeys(
-        ("catalog", "max_devices", "aim", "prices", "tariff", "lifetime", "survive", "draws"),
-        (BUY, SEARCH),
+        ("catalog", "max_devices", "prices", "tariff", "lifetime", "draws"), (BUY, SEARCH)
     ),
     **dict.fromkeys(("workload", "speedup"), (SEARCH, PLACE)),
     **dict.fromkeys(
@@ -69,7 +71,7 @@ FORMS = {
     examples=(
         ("hetsim recommend zoo:resnet50 --rate 500/s --slo p99=50ms",
          "What should I buy or rent for this rate?"),
-        ("hetsim recommend --workload workload.yaml --catalog rock-5b,laptop",
+        ("hetsim recommend --workload workload.yaml --catalog rock-5b,jetson-orin-nano",
          "How many of which board serve several models at the least cost?"),
         ("hetsim recommend --workload workload.yaml --platform rock-5b",
          "Which model should run on which device of one platform?"),
@@ -93,9 +95,8 @@ FORMS = {
 @click.option(
     "--max-devices",
     type=click.IntRange(min=1, max=1024),
-    default=8,
-    show_default=True,
-    help="Most devices of a platform, hosts not counted.",
+    help="Most devices of a platform, or most boards and machines for MODEL; hosts not counted.  "
+    "[default: 8; for MODEL 64]",
 )
 @click.option(
     "--objective",
@@ -205,7 +206,7 @@ def recommend(source: str | None, **given: Any) -> None:
     answer: Mapping[str, Callable[..., None]] = {
         BUY: _buy, SEARCH: _search, PLACE: _place, VERIFY: _verify
     }  # fmt: skip
-    answer[form](**given)
+    answer[form](source=source, **given)
 
 
 def _verify(*, verify: str, events: int | None, **_: object) -> None:
@@ -229,7 +230,7 @@ def _search(
     *,
     workload: str,
     catalog: str | None,
-    max_devices: int,
+    max_devices: int | None,
     aim: Aim,
     speedup: float | None,
     prices: Mapping[str, Price],
@@ -245,17 +246,15 @@ def _search(
 ) -> None:
     """The cheapest platform of a catalog for a workload."""
     from hetsim.cli.files import check_targets
-    from hetsim.cli.reports import report_of_recommendation
-    from hetsim.cost import DEFAULT_COST
+    from hetsim.cli.under_load import settings
     from hetsim.provisioning.platforms.catalog import load_catalog
     from hetsim.provisioning.platforms.certificate import certificate, digests_of
     from hetsim.provisioning.platforms.doubt import AS_SAID, demand_of_text
-    from hetsim.provisioning.platforms.recommend import recommended
+    from hetsim.provisioning.platforms.priced import TARIFF_USD_PER_KWH
+    from hetsim.provisioning.platforms.recommend import MAX_DEVICES, recommended
     from hetsim.provisioning.platforms.search import BUDGET
     from hetsim.reporting.output import check_file, write_file
-    from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
     from hetsim.simulation.service.cost import Prices
-    from hetsim.simulation.service.resolution import Asked
     from hetsim.workload.files.reader import load_workload
 
     invocation = current()
@@ -273,37 +272,65 @@ def _search(
     if catalog is None:
         raise UsageError("--catalog is missing", hint="give a YAML file, or names of boards")
     on_offer = load_catalog(catalog)
-    asked = Asked(
-        contention=invocation.contention or "fifo",
-        cost=invocation.cost or DEFAULT_COST,
-        pessimistic=invocation.pessimistic,
-    )
+    if aim == "cost" and not on_offer.sha256:
+        on_offer = _with_listed_prices(on_offer)
+        tariff = TARIFF_USD_PER_KWH if tariff is None else tariff
     with invocation.progress("searching for the cheapest platform"):
         found = recommended(
             comes,
             on_offer,
             aim=aim,
-            max_devices=max_devices,
+            max_devices=max_devices or MAX_DEVICES,
             terms=Prices(prices, tariff, lifetime),
-            asked=asked,
+            asked=settings(),
             budget=most_requests or BUDGET,
             samples=draws,
             demand=factors,
             losses=survive or 0,
         )
-    record = recommendation_record(found)
     if certificate_file is not None:
         files = {"workload": workload, **({"catalog": catalog} if on_offer.sha256 else {})}
         digests = digests_of(files, found.found.question.models)
         text = certificate(found.found, comes, digests)
         write_file(certificate_file, text, force=force, option="--certificate")
         invocation.note(f"wrote {certificate_file}")
+    _answer(found, as_said, speedup=speedup, out=out, budget=most_requests or BUDGET)
+
+
+def _with_listed_prices(catalog: Catalog) -> Catalog:
+    """Catalog with the cheapest listed purchase, else rent, of each kind that has one."""
+    from dataclasses import replace
+
+    from hetsim.hardware.catalog import offers
+    from hetsim.provisioning.platforms.priced import LIFETIME_YEARS
+
+    kinds = []
+    for kind in catalog.kinds:
+        listed = [one.price for one in offers(kind.source)]
+        best = min(listed, key=lambda one: (one.rented, one.usd or one.usd_per_hour), default=None)
+        if best is not None and not best.rented:
+            best = replace(best, years=LIFETIME_YEARS)
+        kinds.append(replace(kind, price=kind.price or best))
+    return replace(catalog, kinds=tuple(kinds))
+
+
+def _answer(
+    found: Recommendation,
+    comes: Workload,
+    *,
+    speedup: float | None = None,
+    out: Path | None,
+    budget: int,
+) -> None:
+    """Print a recommendation, and write its folder and page."""
+    from hetsim.cli.reports import report_of_recommendation
+    from hetsim.reporting.tables.recommendation import recommendation_record, recommendation_report
+
+    record = recommendation_record(found)
     if out is not None:
-        _leave(record, out, force=force)
-    report_of_recommendation(
-        found, as_said, record, speedup=speedup, out=out, budget=most_requests or BUDGET
-    )
-    invocation.answer(lambda: record, lambda: recommendation_report(found))
+        _leave(record, out, force=current().force)
+    report_of_recommendation(found, comes, record, speedup=speedup, out=out, budget=budget)
+    current().answer(lambda: record, lambda: recommendation_report(found))
     found.require()
 
 
@@ -354,7 +381,7 @@ def _place(
     if out is not None:
         check_file(out, force=invocation.force, option="--out")
     check_targets()
-    load, hardware, asked = asked_of(said())
+    load, hardware, asked = asked_of(said(batching=None))
     comes = workload_of(load)
     splits = tuple(dict.fromkeys(strategies)) or SPLITS
     planners = tuple(Instances(strategy=name) for name in splits)
@@ -393,6 +420,45 @@ def _place(
     found.require()
 
 
-def _buy(**_: object) -> None:
-    """The cheapest hardware of a catalog for one model at a rate."""
-    raise UsageError("no workload is given", hint="give --workload FILE")
+def _buy(
+    *,
+    source: str | None,
+    rate: float | None,
+    slos: tuple[Slo, ...],
+    catalog: str | None,
+    max_devices: int | None,
+    prices: Mapping[str, Price],
+    tariff: float | None,
+    lifetime: float | None,
+    most_requests: int | None,
+    draws: int | None,
+    out: Path | None,
+    **_: object,
+) -> None:
+    """The cheapest hardware to buy or rent for one model at a rate."""
+    from hetsim.cli.files import check_targets
+    from hetsim.cli.under_load import settings
+    from hetsim.provisioning.platforms.purchase import MAX_DEVICES, REQUESTS, purchased
+    from hetsim.simulation.service.cost import Prices
+
+    invocation = current()
+    if source is None:
+        raise UsageError("no model is given", hint=f"write '{BUY}' or '{SEARCH}'")
+    if rate is None or not slos:
+        lacks = "--rate" if rate is None else "--slo"
+        raise UsageError(f"'{BUY}' needs {lacks}", hint="give e.g. --rate 500/s --slo p99=50ms")
+    check_targets(out)
+    with invocation.progress("searching for the cheapest hardware"):
+        found = purchased(
+            source,
+            rate_per_s=rate,
+            slos=slos,
+            catalog=catalog,
+            dims=invocation.dims,
+            prices=Prices(prices, tariff, lifetime),
+            asked=settings(),
+            max_devices=max_devices or MAX_DEVICES,
+            budget=most_requests or REQUESTS,
+            draws=draws,
+        )
+    _answer(found, found.workload, out=out, budget=most_requests or REQUESTS)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hetsim.core.text import Record
     from hetsim.execution.run import Run
     from hetsim.problem.plan import Plan
-    from hetsim.workload.deployment import DynamicBatching
     from hetsim.workload.failure import Failure
 
 ONE = "hetsim run MODEL"
@@ -100,7 +99,6 @@ def run(
     precision: Literal["graph", "device"],
     plain: bool,
     failures: tuple[Failure, ...],
-    batchings: tuple[DynamicBatching, ...],
     emulate: bool,
     time_scale: float | None,
     requests: int | None,
@@ -136,10 +134,7 @@ def run(
     check_form(form, FORMS)
     how = Executor(executor, address, seed, timeout_s, precision, failures, plain)
     if loaded:
-        if len(batchings) > 1:
-            raise UsageError("--batching is given twice", hint="leave one out")
-        load = said(batching=batchings[0] if batchings else None)
-        serve(load, how, emulate=emulate, time_scale=time_scale)
+        serve(said(), how, emulate=emulate, time_scale=time_scale)
         return
     if source is None:
         raise UsageError(

@@ -155,7 +155,7 @@ def simulate(
     from hetsim.analysis.sureness import spread
     from hetsim.analysis.sustaining import Sustaining
     from hetsim.cli.files import check_targets, leave, leave_report
-    from hetsim.cli.load import OF_LOAD, check_form, given, said
+    from hetsim.cli.load import OF_LOAD, check_form, given, only, said
     from hetsim.cli.question import (
         kept_as_supposed,
         plan_beside,
@@ -176,18 +176,13 @@ def simulate(
     search = max_rate or target_rate is not None
     form = SEARCH if search else LOAD if given(*OF_LOAD) else ONE
     check_form(form, FORMS, FIXES)
-    invocation.strategy = strategies[0] if strategies else None
     if search:
-        find_rates(said(), strategies, batchings, target_rate)
+        load = said(strategy=strategies[0] if strategies else None, batching=None)
+        find_rates(load, strategies, batchings, target_rate)
         return
-    for name, many in (("--strategy", strategies), ("--batching", batchings)):
-        if len(many) > 1:
-            raise UsageError(
-                f"{name} is given {len(many)} times",
-                hint="add --max-rate, which compares them; `hetsim compare` compares strategies",
-            )
+    invocation.strategy = only("--strategy", strategies)
     if form == LOAD:
-        under_load(said(batching=batchings[0] if batchings else None))
+        under_load(said())
         return
     if source is None:
         raise UsageError("no model is given", hint="give MODEL, PLAN.json, or --workload FILE")

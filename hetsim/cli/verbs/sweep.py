@@ -11,25 +11,25 @@ from hetsim.cli.commands import Command
 from hetsim.cli.invocation import current
 from hetsim.cli.options.common import common_options, json_option, report_options
 from hetsim.cli.options.question import address_option
-from hetsim.errors import UsageError
 
 
 @click.command(
     cls=Command,
     examples=(
         ("hetsim sweep grid.yaml -o answers",
-         "Answer every point; run again, it goes on where it ended."),
+         "Answer every point; the same command continues an interrupted sweep."),
         ("hetsim sweep grid.yaml -o answers --front p99_s,energy_per_1000_j",
          "Which points are on the Pareto front of P99 and energy?"),
-        ("hetsim sweep --schema",
-         "Print the JSON Schema of a grid's file."),
+        ("hetsim inspect --schema grid",
+         "What may a grid file contain?"),
     ),
 )  # fmt: skip
-@click.argument("file", metavar="GRID.yaml", required=False)
+@click.argument("file", metavar="GRID.yaml")
 @click.option(
     "-o",
     "--out",
     "folder",
+    required=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="Folder of the rows; points that it holds are not answered again.",
@@ -47,17 +47,15 @@ from hetsim.errors import UsageError
     metavar="COLUMN[:min|max],...",
     help="Show the Pareto front of these columns in place of all rows, e.g. p99_s,energy_j.",
 )
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of grid files.")
 @report_options
 @json_option
 @common_options
 def sweep(
-    file: str | None,
-    folder: Path | None,
+    file: str,
+    folder: Path,
     executor: Literal["ray", "threads"],
     address: str | None,
     front: str | None,
-    schema: bool,
 ) -> None:
     """Answer every point of a grid of models, platforms, strategies, precisions and workloads.
 
@@ -67,19 +65,10 @@ def sweep(
     from hetsim.cli.files import check_targets
     from hetsim.cli.reports import report_of_sweep
     from hetsim.reporting.tables.sweep import progress_text, sweep_record, sweep_report
-    from hetsim.sweeping.files.reader import grid_schema, load_grid
+    from hetsim.sweeping.files.reader import load_grid
     from hetsim.sweeping.verb import sweep as answer_all
 
     invocation = current()
-    if schema:
-        invocation.show_json(grid_schema())
-        return
-    if file is None:
-        raise UsageError(
-            "GRID.yaml is missing", hint="give a grid file; --schema prints its format"
-        )
-    if folder is None:
-        raise UsageError("--out is missing", hint="give the folder for the rows, -o DIR")
     check_targets()
     wishes = [] if front is None else front.split(",")
     grid = load_grid(file)

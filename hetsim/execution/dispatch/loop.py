@@ -357,7 +357,9 @@ class SessionLoop:
     def _work(self) -> None:
         error: HetsimError = UsageError("the session is closed")
         # Made while there is memory: a session that cannot say how it ended would never end.
-        short: HetsimError = OutOfRoom("the memory is used up", hint="ask for less at a time")
+        short: HetsimError = OutOfRoom(
+            "out of memory", hint="use smaller inputs or fewer requests in flight"
+        )
         closed = False
         try:
             self._devices.open()

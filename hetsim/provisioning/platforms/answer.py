@@ -16,6 +16,7 @@ from hetsim.provisioning.platforms.bounds.bound import Bound, bound_of, choices,
 from hetsim.provisioning.platforms.doubt import Doubt
 from hetsim.provisioning.platforms.pieces import Pieces
 from hetsim.provisioning.platforms.policies import Placed, Policy, strategies
+from hetsim.provisioning.platforms.priced import Purchase
 from hetsim.provisioning.platforms.question import SLACK, UNIT, UNITS, Counts, Question, Split
 from hetsim.provisioning.platforms.search import Found, Run, Tried
 from hetsim.provisioning.platforms.vectors import survey
@@ -125,6 +126,8 @@ class Recommendation(Result):
     found : Found
         The search, in numbers.
     pieces : tuple of Pieces
+    purchase : Purchase or None
+        Of one model at a rate: kinds alone, prices, and what is proved.
     """
 
     workload: Workload = field(repr=False)
@@ -141,6 +144,7 @@ class Recommendation(Result):
     found: Found = field(repr=False)
     pieces: tuple[Pieces, ...] = field(repr=False)
     doubt: Doubt | None = None
+    purchase: Purchase | None = field(default=None, repr=False)
 
     @property
     def plans(self) -> str:

@@ -49,7 +49,8 @@ class Entry:
     Its devices are called after its `name`: ``l4.0``, ``l4.1``; of a board ``rock-npu.0``. `source`
     names what the catalog of hardware has, or a path: a device in a slot of a host where `on_link`,
     else a platform, of which each is a node of its own. `link` is what joins it to its host, as an
-    entry of ``links:`` of a platform without ends; empty where requests come at no cost.
+    entry of ``links:`` of a platform without ends; empty where requests come at no cost. A card
+    whose own `host` is a device stands in it by the link `inside`, both together a node.
     """
 
     name: str
@@ -58,6 +59,8 @@ class Entry:
     on_link: bool = False
     most: int | None = None
     price: Price | None = None
+    host: str = ""
+    inside: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ are not looked for one by one, so it may meet more often than is said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 
@@ -163,12 +163,20 @@ def doubt_of(
     return _told(found, vectors, meets, weight, draws, demand)
 
 
-def chance_of(found: Found, workload: Workload, *, seed: int = 0) -> Doubt | None:
+def chance_of(
+    found: Found,
+    workload: Workload,
+    *,
+    seed: int = 0,
+    samples: int | None = None,
+    over: Callable[[], bool] = lambda: False,
+) -> Doubt | None:
     """Share of samples in which the answer meets every objective, with its deployment as it is.
 
-    None where nothing is recommended, or all figures are exact. SAMPLES are played, or fewer of
-    many requests; of drawn ones the first FIRST_LOOK, whose percentiles decide where no verdict
-    is sure yet. Complexity: of that many runs of one deployment.
+    None where nothing is recommended, or all figures are exact. `samples` are played; absent:
+    SAMPLES, or fewer of many requests; of drawn ones the first FIRST_LOOK, whose percentiles decide
+    where no verdict is sure yet. Where `over` is true after one of them, the others are not.
+    Complexity: of that many runs of one deployment.
     """
     sources = found.question.sources
     if found.answer is None or not sources:
@@ -178,12 +186,17 @@ def chance_of(found: Found, workload: Workload, *, seed: int = 0) -> Doubt | Non
     assert isinstance(best.placed, Placed)
     policy, arrivals = found.policies[best.policies[0]], found.question.arrivals
     requests = FIRST_LOOK if arrivals is None else len(arrivals)
-    samples = min(max(MOST_REQUESTS // max(requests, 1), LEAST_SAMPLES), SAMPLES)
+    if samples is None:
+        samples = min(max(MOST_REQUESTS // max(requests, 1), LEAST_SAMPLES), SAMPLES)
     meets = np.zeros((samples, 1), dtype=np.bool_)
     for at, row in enumerate(normals(samples, len(sources), seed).tolist()):
         say(at / samples, f"sample {at + 1} of {samples}")
         question = drawn(found.question, dict(zip(sources, row, strict=True)), 1.0)
         meets[at] = _holds(question, workload, best.placed, policy, samples)
+        if over():
+            meets = meets[: at + 1]
+            break
+    samples = len(meets)
     weight = np.full(samples, 1 / samples)
     counts = [found.answer.counts]
     return replace(_told(found, counts, meets, weight, samples, AS_SAID), near=False)

@@ -93,6 +93,10 @@ def _of_entry(entry: Entry | HostEntry, folder: Path) -> Pieces:
         named = link.get("link")
         if isinstance(named, str):
             link = {**link, "link": _absolute(named, folder)}
+        if entry.host:
+            inside = {"between": ["cpu", "card"], "link": entry.inside}
+            both = {"cpu": entry.host, "card": entry.source}
+            return Pieces(entry.name, both, (inside,), (), "cpu", link)
     lone = entry.source in names("device")
     if lone or (isinstance(entry, Entry) and entry.on_link):
         return Pieces(

@@ -16,7 +16,9 @@ from hetsim.provisioning.instances.replicas import balanced
 from hetsim.provisioning.platforms.question import Counts, Instance, Place, Question, Split, Way
 
 Routing = Literal["least_finish", "shortest_queue"]
-Placement = Literal["all", "together", "apart", "suited", "fitting", "split", "beside", "each"]
+Placement = Literal[
+    "all", "together", "apart", "suited", "fitting", "split", "beside", "each", "quick"
+]
 
 MOST_MODELS = 4
 """Of which every placement is tried."""
@@ -38,7 +40,8 @@ class Policy:
     ("fitting"). A model is split over devices by `strategy`, and whole on those that are left over
     ("split"), or whole where it can be, and split beside that ("beside"); sets come first that
     carry most, or most for each device (`by_device`). "each" is every placement of whole models,
-    where bounds leave few, and no other policy meets.
+    where bounds leave few, and no other policy meets. "quick": the devices that run two full
+    batches one after another within the limit.
 
     With `max_batch` 1 each request goes at once. Else requests that wait run as batches of up to so
     many, and an instance has one under way for each of its devices. In `line` they wait for an
@@ -68,6 +71,7 @@ class Policy:
             "split": f", split by {self.strategy}",
             "beside": f", split by {self.strategy} beside whole",
             "each": ", every placement where few are left",
+            "quick": ", on devices quick enough for two batches",
         }
         first = ", most for each device first" if self.by_device else ""
         line = ", in one line" if self.line else ""
@@ -148,6 +152,23 @@ def policies_of(question: Question) -> tuple[Policy, ...]:
     return tuple(found)
 
 
+def policies_for_one(question: Question) -> tuple[Policy, ...]:
+    """Policies that are tried for one model at a rate: of ``policies_of`` the quickest to play.
+
+    By least finish alone, without every placement, and on quick devices.
+    """
+    known = [
+        policy
+        for policy in policies_of(question)
+        if policy.routing == "least_finish" and policy.placement != "each"
+    ]
+    found = []
+    for batch in dict.fromkeys(policy.max_batch for policy in known):
+        found.append(Policy("quick", "least_finish", batch))
+        found += [policy for policy in known if policy.max_batch == batch]
+    return tuple(found)
+
+
 def _never_fails(question: Question, *, line: bool = False) -> bool:
     """Whether all devices for all models is a deployment on each vector that bounds leave."""
     classes = range(len(question.classes))
@@ -199,6 +220,8 @@ def placed(question: Question, counts: Counts, policy: Policy) -> Placed | str:
         able = apart(question, places, able)
     elif policy.placement == "suited":
         able = suited(question, places, able)
+    elif policy.placement == "quick":
+        able = quick(question, places, able, policy.max_batch)
     elif policy.placement == "fitting":
         able = fitting(question, places, able, apart(question, places, able), policy.max_batch)
     if policy.strategy:
@@ -315,6 +338,20 @@ def apart(question: Question, places: Sequence[Place], able: Devices) -> list[li
     ]
     holds = [dict.fromkeys(mine, 1) for mine in able]
     return _dealt(question, speed, [[] for _ in able], [1] * len(places), holds)
+
+
+def quick(question: Question, places: Sequence[Place], able: Devices, most: int) -> list[list[int]]:
+    """By model the devices that run two batches of `most` one after another within the limit."""
+
+    def holds(of_type: int, model: int) -> bool:
+        return all(
+            2 * up_to(question.ways[of_type, of_class], most)[-1].alone_s <= question.limit_s(model)
+            for of_class in question.classes_of(model)
+        )
+
+    return [
+        [at for at in mine if holds(places[at].of_type, model)] for model, mine in enumerate(able)
+    ]
 
 
 def fitting(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
+from typing import NamedTuple
 
 from hetsim.analysis.sureness import MOST_DRAWS
 from hetsim.core import checks
@@ -12,6 +14,7 @@ from hetsim.core.progress import each, part, stage
 from hetsim.errors import UsageError
 from hetsim.hardware.price import Price, parse_price
 from hetsim.hardware.routes import build_routes
+from hetsim.hardware.spec import Platform
 from hetsim.provisioning.platforms.answer import (
     Chosen,
     Recommendation,
@@ -33,9 +36,11 @@ from hetsim.provisioning.platforms.pieces import (
 from hetsim.provisioning.platforms.policies import Placed
 from hetsim.provisioning.platforms.question import (
     AIMS,
+    BATCHES,
     Aim,
     Ask,
     Class,
+    Counts,
     DeviceType,
     Kind,
     Question,
@@ -50,7 +55,7 @@ from hetsim.provisioning.rates.answer import Loss
 from hetsim.provisioning.rates.ceiling import rates_of
 from hetsim.provisioning.rates.redundancy import survive
 from hetsim.simulation.service.cost import Prices
-from hetsim.simulation.service.resolution import Asked
+from hetsim.simulation.service.resolution import Asked, Made
 from hetsim.simulation.service.run import expected
 from hetsim.simulation.service.serving import serve
 from hetsim.workload.workload import Workload
@@ -205,7 +210,7 @@ def recommended(
             doubt = chance_of(found, workload)
     return Recommendation(
         workload,
-        None if answer is None else _chosen(found, pieces, answer, workload, asked, budget),
+        None if answer is None else chosen_of(found, pieces, answer, workload, asked, budget),
         None if second is None else question.named(second.counts),
         None if second is None else question.amount(second.counts),
         tuple(question.named(counts) for counts in found.undecided),
@@ -221,15 +226,19 @@ def recommended(
     )
 
 
-def _chosen(
+def chosen_of(
     found: Found,
     pieces: tuple[Pieces, ...],
     one: Tried,
     workload: Workload,
     asked: Asked | None,
     budget: int,
+    made: Made | None = None,
 ) -> Chosen:
-    """A vector that meets, with what becomes of the workload on its platform."""
+    """A vector that meets, with what becomes of the workload on its platform.
+
+    `made` has models that are loaded.
+    """
     question = found.question
     best = one.best(question)
     assert best is not None
@@ -239,7 +248,7 @@ def _chosen(
     deployment = deployment_of(question, pieces, best.placed, policy)
     drawn = not question.given
     comes = replace(workload, duration_s=None, requests=budget) if drawn else workload
-    service = serve(deployment, comes, platform, asked=asked, until_answered=drawn)
+    service = serve(deployment, comes, platform, asked=asked, made=made, until_answered=drawn)
     survived = None
     if question.losses:
         survived = survive(
@@ -283,6 +292,33 @@ def _counted(loss: Loss) -> Loss:
 # From files to numbers
 
 
+class Draft(NamedTuple):
+    """A question whose models are not priced yet, and what pricing them takes.
+
+    By kind: what it brings to a platform, the platform of one of it alone, and the names of its
+    devices there.
+    """
+
+    question: Question
+    planner: Planner
+    pieces: tuple[Pieces, ...]
+    alone: tuple[Platform, ...]
+    names: tuple[tuple[str, ...], ...]
+
+    def priced(self, k: int, counts: Counts, within_s: float = inf) -> None:
+        """Price the models on the devices of a kind, on the platform of `counts`."""
+        kind = self.question.kinds[k]
+        self.planner.add(counts, self.alone[k], self.names[k], kind.devices, within_s)
+
+    @property
+    def so_far(self) -> Question:
+        """The question with what is priced."""
+        planner = self.planner
+        return replace(
+            self.question, ways=dict(planner.ways), off=dict(planner.off), priced=planner.priced
+        )
+
+
 def question_of(
     workload: Workload,
     catalog: Catalog,
@@ -298,11 +334,56 @@ def question_of(
     Each model is planned for on each device alone, in each batch size that it takes, and on sets of
     devices. Raises what ``recommend`` does.
     """
+    draft = draft_of(
+        workload,
+        catalog,
+        aim=aim,
+        max_devices=max_devices,
+        terms=terms,
+        asked=asked,
+        losses=losses,
+    )
+    nodes, kinds = len(catalog.hosts), draft.question.kinds
+    together = tuple(int(k >= nodes) for k in range(len(kinds)))
+    for k in each(
+        (*range(nodes, len(kinds)), *range(nodes)),
+        lambda k: kinds[k].name,
+        lambda k: len(draft.names[k]) or 1,
+        high=0.8,
+    ):
+        draft.priced(k, together if k >= nodes else one_of_kind(k, len(kinds)))
+    question = replace(draft.so_far, free=draft.planner.free())
+    with part(0.8, 1.0, "splits"):
+        splits, off = splits_of(question, draft.pieces, draft.planner)
+    return replace(question, splits=splits, off={**off, **question.off}), draft.pieces
+
+
+def one_of_kind(k: int, kinds: int) -> Counts:
+    """The vector of one of a kind."""
+    return tuple(int(at == k) for at in range(kinds))
+
+
+def draft_of(
+    workload: Workload,
+    catalog: Catalog,
+    *,
+    aim: Aim,
+    max_devices: int,
+    terms: Prices,
+    asked: Asked | None = None,
+    losses: int = 0,
+    batches: Sequence[int] = BATCHES,
+    apart: bool = False,
+) -> Draft:
+    """What is asked and what can be had, before any model is priced.
+
+    `batches` and `apart` as of ``Planner``. Raises what ``recommend`` does.
+    """
     _check(workload)
     asked = Asked() if asked is None else asked
     pieces = pieces_of(catalog)
     entries: tuple[Entry | HostEntry, ...] = (*catalog.hosts, *catalog.kinds)
-    ones = [tuple(int(at == k) for at in range(len(pieces))) for k in range(len(pieces))]
+    ones = [one_of_kind(k, len(pieces)) for k in range(len(pieces))]
     alone = [
         replace(composed(pieces, row, one.name), price=one.price)
         for one, row in zip(pieces, ones, strict=True)
@@ -345,16 +426,7 @@ def question_of(
         for dims in stream.variants
     ]
     classes = [one for k, one in enumerate(every) if one not in every[:k]]
-    planner = Planner(models, classes, asked, pieces)
-    together = tuple(int(k >= nodes) for k in range(len(pieces)))
-    for k in each(
-        (*range(nodes, len(pieces)), *range(nodes)),
-        lambda k: kinds[k].name,
-        lambda k: len(names[k]) or 1,
-        high=0.8,
-    ):
-        counts = together if k >= nodes else ones[k]
-        planner.add(counts, alone[k], names[k], kinds[k].devices)
+    planner = Planner(models, classes, asked, pieces, batches=batches, apart=apart)
     given = not workload.drawn
     if given and expected(workload) > MOST_GIVEN:
         raise UsageError(
@@ -380,18 +452,13 @@ def question_of(
         tuple(classes),
         tuple(Stream(one.name, models.index(one.model), one.slos) for one in workload.streams),
         tuple(asks),
-        planner.ways,
+        {},
         given,
         workload.warm_up_s,
         arrivals_of(workload) if given else None,
-        free=planner.free(),
-        off=planner.off,
-        priced=planner.priced,
         losses=losses,
     )
-    with part(0.8, 1.0, "splits"):
-        splits, off = splits_of(question, pieces, planner)
-    return replace(question, splits=splits, off={**off, **question.off}), pieces
+    return Draft(question, planner, pieces, tuple(alone), tuple(names))
 
 
 def _check(workload: Workload) -> None:

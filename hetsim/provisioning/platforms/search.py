@@ -155,7 +155,9 @@ class Search:
     """One search, and what it has found so far.
 
     Runs on drawn requests of `workload` end undecided after `budget` of them. With `sampled` drawn
-    requests are asked for bounds, too.
+    requests are asked for bounds, too; with `cut` prices are made for each vector that these leave.
+    The error of verdicts is spent over the runs, of which so many were `before`. `policies` are
+    tried; absent: those of ``policies_of``.
     """
 
     def __init__(
@@ -165,9 +167,12 @@ class Search:
         *,
         budget: int = BUDGET,
         sampled: bool = True,
+        cut: bool = True,
+        before: int = 0,
+        policies: tuple[Policy, ...] | None = None,
     ) -> None:
         self.question, self._workload, self._budget = question, workload, budget
-        self.policies = policies_of(question)
+        self.policies = policies_of(question) if policies is None else policies
         self.bounds = list(bounds_of(question))
         if sampled and workload is not None and not question.given:
             # By the requests that are played, at rates that others from another seed suggest.
@@ -180,13 +185,13 @@ class Search:
         self._demands = {
             slo: each
             for slo, each in demands.items()
-            if np.count_nonzero(each > 0) > 1 or matters(question)
+            if cut and (np.count_nonzero(each > 0) > 1 or matters(question))
         }
         self.tests = [bound.test(question) for bound in self.bounds]
         self.tried: list[Tried] = []
         self._under = Under(question, self.bounds)
         self._placements = Placements(question, self._under)
-        self._runs = self._played = 0
+        self.runs, self._played = before, 0
 
     def found(self) -> Found:
         """Look for the answer, and the runner-up."""
@@ -212,14 +217,17 @@ class Search:
             second,
         )
 
-    def left(self, question: Question) -> Iterator[Counts]:
-        """Vectors that no bound excludes, in order, of the question or the same at other prices."""
-        for level, at in self._places(question):
+    def left(self, question: Question, most: int | None = None) -> Iterator[Counts]:
+        """Vectors that no bound excludes, in order, of the question or the same at other prices.
+
+        Up to the cost `most`; absent: all.
+        """
+        for level, at in self._places(question, most):
             yield level.counts[at]
 
-    def _places(self, question: Question) -> Iterator[tuple[Level, int]]:
+    def _places(self, question: Question, most: int | None = None) -> Iterator[tuple[Level, int]]:
         """In which level, and where in it, each vector is that no bound excludes."""
-        for level in levels(question, self.tests):
+        for level in levels(question, self.tests, most):
             for at, counts in enumerate(level.counts):
                 if any(counts) and not excludes(self.tests, counts) and not self._cut(counts):
                     yield level, at
@@ -349,12 +357,12 @@ class Search:
             self._played += 1
             # After so many there are as many more to come, as far as one knows.
             return play_given(self.question, where, policy, max(RUNS, self._played))
-        self._runs += 1
+        self.runs += 1
         return play_drawn(
             self.question,
             self._workload,
             where,
             policy,
-            error=(ERROR - OF_BOUNDS) / (self._runs * (self._runs + 1)),
+            error=(ERROR - OF_BOUNDS) / (self.runs * (self.runs + 1)),
             budget=self._budget,
         )

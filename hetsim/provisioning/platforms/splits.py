@@ -37,12 +37,8 @@ def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
     Every two devices of a board or host, and all; then each device of a host with each of every
     other kind; then of each two kinds; then two alike, of two of a kind.
     """
-    for k, kind in enumerate(kinds):
-        slots = range(len(kind.devices))
-        for pair in combinations(slots, 2):
-            yield (k,), tuple((0, slot) for slot in pair)
-        if len(slots) > 2:
-            yield (k,), tuple((0, slot) for slot in slots)
+    for k in range(len(kinds)):
+        yield from sets_within(kinds, k)
     pairs = sorted(combinations(range(len(kinds)), 2), key=lambda pair: not kinds[pair[0]].slots)
     for a, b in [*pairs, *((k, k) for k in range(len(kinds)))]:
         if not _together(kinds, (a, b), max_devices):
@@ -51,6 +47,15 @@ def sets_of(kinds: Sequence[Kind], max_devices: int) -> Iterator[Set]:
             for other in range(len(kinds[b].devices)):
                 if a != b or one == other:
                     yield (a, b), ((0, one), (1, other))
+
+
+def sets_within(kinds: Sequence[Kind], k: int) -> Iterator[Set]:
+    """Sets of devices of one of a kind: every two, and all."""
+    slots = range(len(kinds[k].devices))
+    for pair in combinations(slots, 2):
+        yield (k,), tuple((0, slot) for slot in pair)
+    if len(slots) > 2:
+        yield (k,), tuple((0, slot) for slot in slots)
 
 
 def _together(kinds: Sequence[Kind], which: Sequence[int], max_devices: int) -> bool:
@@ -96,22 +101,26 @@ def _in_order(own: Sequence[int], devices: Sequence[tuple[int, int]]) -> Set:
 
 
 def splits_of(
-    question: Question, pieces: Sequence[Pieces], planner: Planner
+    question: Question, pieces: Sequence[Pieces], planner: Planner, within: int | None = None
 ) -> tuple[tuple[Split, ...], dict[tuple[int, int], Off]]:
     """Plans over several devices that are looked at, those that carry most first.
 
     Beside them what is left open of their devices, by (type, model). `question` says what devices
-    do alone. Up to 2 * ``MOST_SETS`` plans of a model, of those that are kept in each batch size.
+    do alone; `within` a kind: only sets of devices of one of it. Up to 2 * ``MOST_SETS`` plans of a
+    model, of those that are kept in each batch size.
     """
     found: list[Split] = []
     off: dict[tuple[int, int], Off] = {}
-    sets = tuple(sets_of(question.kinds, question.max_devices))
+    if within is None:
+        sets = tuple(sets_of(question.kinds, question.max_devices))
+    else:
+        sets = tuple(sets_within(question.kinds, within))
     for model in range(len(question.models)):
         mine: list[tuple[float, Split]] = []
         helped: set[int] = set()
         # What was looked at, and what it carries at most by any strategy.
         looked: dict[Set, float] = {}
-        for kinds, devices in _in_turn(question, sets, looked):
+        for kinds, devices in sets if within is not None else _in_turn(question, sets, looked):
             types = _types(question, (kinds, devices))
             lacking = [one for one in types if np.isinf(_whole_s(question, one, model))]
             if not set(lacking) - (helped if len(kinds) > 1 else set()):
@@ -233,7 +242,7 @@ def _planned(
 
     None where the model does not fit the set, or its plan is several replicas.
     """
-    counts = _counts(question, bare.kinds)
+    counts = _counts(question, bare.kinds, apart=planner.apart)
     copies = bare.copies
     called = [pieces[kind].names(copy) for kind, copy in zip(bare.kinds, copies, strict=True)]
     names = tuple(list(called[unit].values())[slot] for unit, slot in bare.devices)
@@ -258,9 +267,9 @@ def _planned(
     return replace(bare, ways=dict(zip(classes, ways, strict=True))), off
 
 
-def _counts(question: Question, kinds: Sequence[int]) -> Counts:
+def _counts(question: Question, kinds: Sequence[int], *, apart: bool) -> Counts:
     """The platform on which a set is planned for: few platforms, as each prices models anew."""
     hosts = [kind for kind in kinds if question.kinds[kind].slots]
-    if len(set(kinds)) < len(kinds) or len(kinds) == len(hosts):
+    if apart or len(set(kinds)) < len(kinds) or len(kinds) == len(hosts):
         return tuple(kinds.count(k) for k in range(len(question.kinds)))
     return tuple(int(k in hosts or not one.slots) for k, one in enumerate(question.kinds))

@@ -130,19 +130,31 @@ def all_vectors(question: Question) -> int:
     return sum(shelf.count(0, shelf.devices, shelf.slots) for shelf in _shelves(question))
 
 
-def survey(question: Question, tests: Sequence[Test], most_cost: int) -> Survey:
+def survey(
+    question: Question,
+    tests: Sequence[Test],
+    most_cost: int,
+    *,
+    counted: bool = True,
+    at_once: int = MOST_AT_ONCE,
+) -> Survey:
     """Vectors up to a cost that no test excludes, and what became of the others.
 
-    Raises UsageError where they are too many to be looked at.
+    Unless `counted` boxes are left out uncounted where what a test needs still costs too much: no
+    kind adds a unit for less than the cheapest of those that are open. Raises UsageError where
+    vectors are more than `at_once`, too many to be looked at.
 
     Complexity: of the boxes that are neither excluded nor dearer, times the tests; in arrays.
     """
-    each = [_of_shelf(question, shelf, tests, most_cost) for shelf in _shelves(question)]
+    each = [
+        _of_shelf(question, shelf, tests, most_cost, counted, at_once)
+        for shelf in _shelves(question)
+    ]
     rows = np.concatenate([one.left for one in each])
-    counted = np.array([kind.counted for kind in question.kinds])
+    devices = np.array([kind.counted for kind in question.kinds])
     columns = [rows[:, k] for k in reversed(range(rows.shape[1]))]
     # By cost, then fewer devices, then counts.
-    order = np.lexsort([*columns, rows @ counted, rows @ _costs(question)])
+    order = np.lexsort([*columns, rows @ devices, rows @ _costs(question)])
     excluded = tuple(map(sum, zip(*(one.excluded for one in each), strict=True)))
     return Survey(rows[order], excluded, sum(one.dearer for one in each))
 
@@ -154,7 +166,14 @@ def _costs(question: Question) -> Ints:
     return np.array(costs, dtype=np.int64)
 
 
-def _of_shelf(question: Question, shelf: _Shelf, tests: Sequence[Test], most_cost: int) -> Survey:
+def _of_shelf(
+    question: Question,
+    shelf: _Shelf,
+    tests: Sequence[Test],
+    most_cost: int,
+    counted: bool,
+    at_once: int,
+) -> Survey:
     kinds = len(question.kinds)
     costs = _costs(question)
     capacity = np.array([test.capacity for test in tests]).reshape(len(tests), kinds)
@@ -174,6 +193,11 @@ def _of_shelf(question: Question, shelf: _Shelf, tests: Sequence[Test], most_cos
             unmet = np.stack([test.excludes(rows + shelf.base) for test in tests], axis=1)
         out = unmet.any(axis=1)
         over = ~out & (cost > most_cost)
+        if not counted and k < kinds:
+            open_kinds = [at for at in range(k, kinds) if shelf.most[at]]
+            missing = np.maximum(edges - has, 0.0)
+            least = cost + _least_cost(missing, capacity, costs, open_kinds)
+            over = ~out & (least > most_cost)
         if out.any() or over.any():
             # By the first test that excludes, -1 of what is dearer, and by the room that is left.
             first = np.where(out, unmet.argmax(axis=1) if len(tests) else -1, -1)
@@ -203,9 +227,9 @@ def _of_shelf(question: Question, shelf: _Shelf, tests: Sequence[Test], most_cos
                 dearer += many * (shelf.count(k, free, own) - listed)
             room = np.minimum(room, enough)
         times = room + 1
-        if int(times.sum()) > MOST_AT_ONCE:
+        if int(times.sum()) > at_once:
             raise UsageError(
-                f"more than {MOST_AT_ONCE} vectors up to the cost that is looked at, and no bound "
+                f"more than {at_once} vectors up to the cost that is looked at, and no bound "
                 "excludes them",
                 hint="give fewer --max-devices, fewer kinds, or most: of them",
             )
@@ -216,6 +240,19 @@ def _of_shelf(question: Question, shelf: _Shelf, tests: Sequence[Test], most_cos
         devices = np.repeat(devices, times) - number
         slots = np.repeat(slots, times) - number * shelf.in_slot[k]
     return Survey(rows + shelf.base, tuple(excluded), dearer)
+
+
+def _least_cost(missing: Floats, capacity: Floats, costs: Ints, kinds: Sequence[int]) -> Floats:
+    """By row: what open kinds cost at least that add what tests miss [rows, tests].
+
+    What adds nothing to a test is left out of it; what no kind adds to is excluded elsewhere.
+    """
+    per_unit = np.zeros(len(capacity))
+    for test, row in enumerate(capacity):
+        each = [costs[k] / row[k] for k in kinds if row[k] > 0]
+        per_unit[test] = min(each, default=0.0)
+    found: Floats = (missing * per_unit).max(axis=1, initial=0.0) * (1 - SLACK)
+    return found
 
 
 def _alike(rows: Ints) -> Iterator[tuple[list[int], int]]:
@@ -245,12 +282,13 @@ class Level(NamedTuple):
     counts: tuple[Counts, ...]
 
 
-def levels(question: Question, tests: Sequence[Test]) -> Iterator[Level]:
-    """Vectors that no test excludes, in order, level by level.
+def levels(question: Question, tests: Sequence[Test], most: int | None = None) -> Iterator[Level]:
+    """Vectors that no test excludes, in order, level by level, up to the cost `most`.
 
     Those up to the least cost that tests leave are looked at, then up to an eighth more, and so on:
     `tests` may grow meanwhile, and is asked again for each level.
     """
+    dearest = question.dearest if most is None else most
     costs = _costs(question)
     rest = costs[costs > 0]
     below, cap = -1, int(rest.min()) if len(rest) else 0
@@ -260,10 +298,11 @@ def levels(question: Question, tests: Sequence[Test]) -> Iterator[Level]:
         if earns.any() and test.edge > 0:
             per_unit = float((costs[earns] / test.capacity[earns]).min())
             cap = max(cap, int(test.edge * per_unit * (1 - SLACK)))
+    cap = min(cap, dearest)
     while True:
-        found = survey(question, tests, cap).left
+        found = survey(question, tests, cap, counted=False).left
         total = found @ costs
         yield Level(cap, tuple(map(tuple, found[total > below].tolist())))
-        if cap >= question.dearest:
+        if cap >= dearest:
             return
-        below, cap = cap, min(cap + cap // 8 + 1, question.dearest)
+        below, cap = cap, min(cap + cap // 8 + 1, dearest)

@@ -39,8 +39,9 @@ from hetsim.workload.workload import Stream, Workload
 class Planner:
     """Plans of a question's models on platforms of so many of each kind, and what they take.
 
-    `sizes` of batches are by model; `ways`, `off` and `priced` as of ``Question``, of the devices
-    that were added.
+    `sizes` of batches are by model, at most those of `batches`; `ways`, `off` and `priced` as of
+    ``Question``, of the devices that were added. With `apart` each kind is priced on a platform of
+    its own, else all on one. Models are loaded once for all of them, and are in `common`.
     """
 
     def __init__(
@@ -49,20 +50,25 @@ class Planner:
         classes: Sequence[Class],
         asked: Asked,
         pieces: Sequence[Pieces],
+        *,
+        batches: Sequence[int] = BATCHES,
+        apart: bool = False,
     ) -> None:
         self._models, self._classes, self._asked, self._pieces = models, classes, asked, pieces
+        self._batches, self.apart = tuple(batches), apart
         self.sizes = [self._sizes_of(model) for model in range(len(models))]
         self.ways: dict[tuple[int, int], tuple[Way, ...]] = {}
         self.off: dict[tuple[int, int], Off] = {}
         self.priced: dict[tuple[int, int], Priced] = {}
         self._made: dict[Counts, tuple[Platform, Made]] = {}
+        self.common = Made()
 
     def _sizes_of(self, model: int) -> tuple[int, ...]:
         """The sizes of batches that a model takes: one alone, where its file fixes it."""
         served = Served(
             self._models[model],
-            batch_sizes=BATCHES,
-            dynamic_batching=DynamicBatching(BATCHES[-1]),
+            batch_sizes=self._batches,
+            dynamic_batching=DynamicBatching(self._batches[-1]),
         )
         try:
             for one in self._classes:
@@ -70,7 +76,7 @@ class Planner:
                     batch_dims(served, dict(one.variant), shaped=self._asked.shaped)
         except WorkloadError:
             return (1,)
-        return BATCHES
+        return self._batches
 
     def platform(self, counts: Counts) -> Platform:
         """The platform of so many of each kind."""
@@ -78,15 +84,22 @@ class Planner:
 
     def _on(self, counts: Counts) -> tuple[Platform, Made]:
         if counts not in self._made:
-            self._made[counts] = (composed(self._pieces, counts, "kinds"), Made())
+            made = Made(inputs=self.common.inputs, models=self.common.models)
+            self._made[counts] = (composed(self._pieces, counts, "kinds"), made)
         return self._made[counts]
 
     def resolved(
-        self, counts: Counts, model: int, by: Instances, sizes: Sequence[int]
+        self,
+        counts: Counts,
+        model: int,
+        by: Instances,
+        sizes: Sequence[int],
+        within_s: float = np.inf,
     ) -> Resolved | None:
         """A model as one instance serves it, in as many of these sizes as it has memory for.
 
-        None where it cannot serve it at all, one by one.
+        One by one alone, where that takes longer than `within_s` already. None where it cannot
+        serve it at all, one by one.
         """
         platform, made = self._on(counts)
         name = self._models[model]
@@ -115,19 +128,28 @@ class Planner:
             if count > 1:
                 return one
             alone = one
+            if min(row[0] for rows in one.seconds for row in rows) > within_s:
+                break
         return alone
 
     def add(
-        self, counts: Counts, unit: Platform, names: Sequence[str], types: Sequence[int]
+        self,
+        counts: Counts,
+        unit: Platform,
+        names: Sequence[str],
+        types: Sequence[int],
+        within_s: float = np.inf,
     ) -> None:
         """Plan for each device of one kind, which stands on the platform of so many of each.
 
-        `unit` is the platform of that kind alone, which says what its links are.
+        `unit` is the platform of that kind alone, which says what its links are; `within_s` as of
+        ``resolved``.
         """
         links = {link: at for at, link in enumerate(build_routes(unit)[0])}
         for name, of_type in zip(names, types, strict=True):
             for model in range(len(self._models)):
-                one = self.resolved(counts, model, Instances(1, (name,)), self.sizes[model])
+                by = Instances(1, (name,))
+                one = self.resolved(counts, model, by, self.sizes[model], within_s)
                 if one is None:
                     # A device that cannot serve a model has no way for its classes.
                     continue

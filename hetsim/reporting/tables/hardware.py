@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from math import exp
 from typing import Any
@@ -11,12 +12,14 @@ from rich.table import Table
 
 from hetsim.core.text import fields
 from hetsim.core.units import GIGA, format_bytes, format_seconds
+from hetsim.hardware.catalog import offers
 from hetsim.hardware.files.checking import Checked
 from hetsim.hardware.files.device_schema import MICROSECONDS
 from hetsim.hardware.files.kernels_schema import FittedModel, KinModel
 from hetsim.hardware.files.platform_schema import LinkModel
 from hetsim.hardware.files.prices_schema import PricesModel
 from hetsim.hardware.files.schema import Figure
+from hetsim.hardware.price import Offer
 from hetsim.hardware.spec import DeviceSpec, Platform
 from hetsim.hardware.variants import executed
 from hetsim.problem.of_model import float_evidence, link_evidence
@@ -57,24 +60,31 @@ def devices_report(
 ) -> RenderableType:
     """Return the catalog: devices, links, and the platforms that they make up.
 
-    `wide` adds the full names, and which figures of kernels are measured.
+    `wide` adds full names, prices of devices, links of platforms, and which figures of kernels
+    are measured.
     """
     return stack(
         _devices_table(devices, wide=wide),
         links_table(links, wide=wide),
-        _platforms_table(platforms),
+        _platforms_table(platforms, wide=wide),
     )
 
 
 def _devices_table(devices: Sequence[tuple[str, DeviceSpec]], *, wide: bool) -> Table:
     folded_rows = fold_rows(devices, lambda row: row[0], lambda row: _figures(row[1]))
     shown = devices if wide else [(name, row[1]) for name, row in folded_rows]
-    more = ("|kernels\nmeasured", "|kind", Heading("full name", 24)) if wide else ()
+    more = (
+        ("#price", "#rent", "|kernels\nmeasured", "|kind", Heading("full name", 24)) if wide else ()
+    )
     rates = (f"#{dtype}\nFLOP/s" for dtype in SHOWN_DTYPES)
     return table(
         ("|device", *rates, "#memory\nbandwidth", "#memory", *more),
         (
-            (name, *_figures(spec), *((_measured(spec), spec.kind, spec.full_name) if wide else ()))
+            (
+                name,
+                *_figures(spec),
+                *((*_prices(name), _measured(spec), spec.kind, spec.full_name) if wide else ()),
+            )
             for name, spec in shown
         ),
     )
@@ -97,9 +107,54 @@ def _measured(spec: DeviceSpec) -> str:
     return " ".join(stand) or ABSENT
 
 
-def _platforms_table(platforms: Sequence[tuple[str, Platform]]) -> Table:
-    rows = ((name, _members(platform), _joined(platform)) for name, platform in platforms)
-    return table(("|platform", "devices", "links"), rows)
+def _platforms_table(platforms: Sequence[tuple[str, Platform]], *, wide: bool) -> Table:
+    if wide:
+        headings = ("|platform", "#price", "#rent", "devices", "links")
+        rows = (
+            (name, *_prices(name), _members(platform), _joined(platform))
+            for name, platform in platforms
+        )
+        return table(headings, rows)
+    firsts = (
+        (name, price_text(known[0]) if (known := offers(name)) else ABSENT, _members(platform))
+        for name, platform in platforms
+    )
+    return table(("|platform", "#price", "devices"), firsts)
+
+
+def price_text(offer: Offer) -> str:
+    """Return the price of an offer.
+
+    >>> from hetsim.hardware.catalog import offers
+    >>> price_text(offers("jetson-orin-nano")[0]), price_text(offers("server-t4")[0])
+    ('$249', '$0.526/h')
+    """
+    if offer.usd_per_hour is not None:
+        return f"${offer.usd_per_hour:.4g}/h"
+    return f"${offer.usd:,.2f}".removesuffix(".00")
+
+
+def _prices(name: str) -> tuple[str, str]:
+    """The first purchase price and the first rent of a name."""
+    known = offers(name)
+    bought = next((price_text(one) for one in known if one.usd is not None), ABSENT)
+    rented = next((price_text(one) for one in known if one.usd is None), ABSENT)
+    return bought, rented
+
+
+def _offers_table(name: str) -> Table | None:
+    rows = [
+        (
+            price_text(one),
+            f"{one.machine}: {one.what}" if one.machine else one.what,
+            one.month,
+            one.kind,
+            one.source if one.checked == "page" else f"{one.source} (not read)",
+        )
+        for one in offers(name)
+    ]
+    headings = ("#price", Heading("offer", 20), "|month", "|kind", "source")
+    return table(headings, rows) if rows else None
 
 
 def _joined(platform: Platform) -> list[str]:
@@ -184,6 +239,7 @@ def device_report(name: str, spec: DeviceSpec, *, wide: bool = False) -> Rendera
         standing_table(kernels) if kernels else None,
         errors_table(kernels) if kernels else None,
         parameters_table(kernels) if kernels and wide else None,
+        _offers_table(name),
         provenance_table(spec.provenance) if spec.provenance else None,
     )
 
@@ -218,7 +274,7 @@ def platform_report(name: str, platform: Platform, *, wide: bool = False) -> Ren
             for one, text, within in evidence_lines(*_evidence(platform))
         ),
     )
-    return stack(pairs(header), devices, links, evidence)
+    return stack(pairs(header), devices, links, evidence, _offers_table(name))
 
 
 def _directions(*, duplex: bool) -> str:
@@ -280,6 +336,7 @@ def device_record(name: str, spec: DeviceSpec) -> dict[str, Any]:
         "runtimes": sorted(spec.runtimes),
         "kernels": kernels_record(spec.kernels),
         "figures": evidence_record(float_evidence(name, spec)),
+        "offers": [dataclasses.asdict(one) for one in offers(name)],
     }
 
 
@@ -309,6 +366,7 @@ def platform_record(name: str, platform: Platform) -> dict[str, Any]:
             for memory in platform.memories
         ],
         "figures": figures_record(*_evidence(platform)),
+        "offers": [dataclasses.asdict(one) for one in offers(name)],
     }
 
 

@@ -44,7 +44,7 @@ NAMED = 3
 def platforms_report(found: PlatformComparison, *, wide: bool = False) -> RenderableType:
     """Return the verdict, platforms and devices alone best first, what fails, and what was asked.
 
-    `wide` lists all devices alone, and adds strategy, gap, energy and the weakest figure.
+    `wide` lists all devices alone, and adds strategy, energy and the least certain figure.
     """
     whole = [row for row in found.feasible if not row.alone]
     lone = [row for row in found.feasible if row.alone]
@@ -72,45 +72,48 @@ def platforms_verdict(found: PlatformComparison) -> str:
     best = found.best
     if best is None:
         return f"None of {count(len(found.rows), 'platform')} runs the model."
-    among = [row for row in found.rows if row.alone == best.alone]
-    kind = "device" if best.alone else "board or machine"
-    kinds = "devices alone" if best.alone else "boards and machines"
-    first = f"Of {len(among)} {kinds}, {best.name} is fastest: " if len(among) > 1 else (
-        f"{best.name}, the only {kind} compared: "
-    )  # fmt: skip
+    kinds = {row.alone for row in found.peers}
+    among = [row for row in found.rows if row.alone in kinds]
+    which = "platforms"
+    if len(kinds) == 1:
+        which = "devices alone" if best.alone else "boards and machines"
+    first = f"Of {len(among)} {which}, {best.name} is fastest: "
+    if len(among) == 1:
+        first = f"{best.name}: "
     told = [f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}."]
     if len(found.peers) > 1 and best.fastest is not None:
         told.append(
             f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
             f"{percent(best.fastest)}."
         )
-    told += _cheapest(found, best)
-    faster = [row for row in found.feasible if row.alone and not best.alone
+    told += _cheapest(found)
+    if best.alone:
+        told.append("Hosts and links of devices alone are not counted.")
+    faster = [row for row in found.feasible if row.alone not in kinds
               and (row.cost_s or 0.0) < (best.cost_s or 0.0)]  # fmt: skip
     if faster:
-        names = more_text(
-            ", ".join(f"{row.name} ({time_text(row.cost_s)})" for row in faster[:1]),
-            len(faster) - 1,
+        first = f"{faster[0].name} ({_cost(found, faster[0])})"
+        told.append(
+            f"Faster as a device alone, host and links not counted: "
+            f"{more_text(first, len(faster) - 1)}."
         )
-        told.append(f"Faster as a device alone, without host and links: {names}.")
     return plain(" ".join(told))
 
 
-def _cheapest(found: PlatformComparison, best: PlatformRow) -> list[str]:
-    """Sentences on the cheapest peers, to buy and to rent."""
-    told = []
-    for rented in (False, True):
-        near = found.cheapest(rented=rented, within=NEAR)
+def _cheapest(found: PlatformComparison) -> list[str]:
+    """A sentence on the cheapest peers, near the best and of all, to buy and to rent."""
+    parts: list[str] = []
+    known = ""
+    for rented, do in ((False, "buy"), (True, "rent")):
         least = found.cheapest(rented=rented)
-        of = "rent" if rented else "buy"
-        if near is not None:
-            who = "it" if near is best else f"{near.name}, {time_text(near.cost_s)}"
-            price = price_text(near.offer(rented=rented))
-            told.append(f"Cheapest to {of} within {percent(NEAR)}: {who}, for {price}.")
-        if least is not None and least is not near:
-            price = price_text(least.offer(rented=rented))
-            told.append(f"Cheapest to {of} of all: {least.name}, {price}, {_cost(found, least)}.")
-    return told
+        near = found.cheapest(rented=rented, within=NEAR)
+        for row, how in ((near, f" within {percent(NEAR)} of it"), (least, "")):
+            if row is not None and (row is least) == (not how):
+                price = price_text(row.offer(rented=rented))
+                parts.append(f"to {do}{how}, {row.name} ({price}, {_cost(found, row)})")
+    if any(not row.offers for row in found.peers):
+        known = " with a known price"
+    return [f"Cheapest{known}: {'; '.join(parts)}."] if parts else []
 
 
 def _cost(found: PlatformComparison, row: PlatformRow) -> str:
@@ -185,7 +188,7 @@ def _table(
         *([Heading("best\nsingle", 7)] if several else []),
         "#price",
         "#busy\nW",
-        *(["strategy", "#gap to\nbound", "#energy a\nrequest", "weakest\nfigure"] if wide else []),
+        *(["strategy", "#energy a\nrequest", "least certain\nfigure"] if wide else []),
     )
 
     def cells(row: PlatformRow) -> Iterable[Cell]:
@@ -203,7 +206,6 @@ def _table(
         yield ABSENT if row.busy_w is None else watts_text(row.busy_w)
         if wide:
             yield plan_name(row.taken.strategy)
-            yield percent(row.taken.gap, sign=True)
             yield joules(row.energy_j) if row.energy_j else ABSENT
             yield weakest_of(row.comparison.problem.evidence, row.comparison.problem.link_evidence)
 
@@ -238,7 +240,7 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     lines.append(("tried", f"{', '.join(found.strategies)}{searched}"))
     if any(row.alone for row in rows):
         lines.append(("alone", "a device by itself: host and links are not counted"))
-    if any(row.fastest is not None for row in rows):
+    if len(found.peers) > 1 and any(row.fastest is not None for row in rows):
         lines.append(("wins", f"share of {found.samples} Monte Carlo samples in which none of "
                       f"the {len(found.peers)} is faster"))  # fmt: skip
     as_if = _named(
@@ -322,8 +324,6 @@ def _row_record(row: PlatformRow) -> Record:
         "best_single": row.comparison.best_single,
         "best_single_s": row.comparison.single_s.get(row.comparison.best_single or ""),
         "speedup_over_best_single": row.speedup,
-        "lower_bound_s": row.comparison.bound_s,
-        "gap": None if taken is None else taken.gap,
         "offers": [fields(offer) for offer in row.offers],
         **fields(row, "busy_w energy_j integer_only"),
         "weakest": weakest_of(problem.evidence, problem.link_evidence),

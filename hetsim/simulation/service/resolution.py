@@ -20,6 +20,7 @@ from hetsim.errors import (
     nearest,
 )
 from hetsim.graph.loading import load_model, read_source
+from hetsim.graph.model import Model
 from hetsim.graph.shapes.observed import Observed
 from hetsim.hardware.spec import Platform
 from hetsim.placement.constraints import check_runnable, only_devices
@@ -237,11 +238,15 @@ def devices_of(rows: Sequence[Sequence[Plan]]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """Problems, plans and inputs of models that deployments on one platform have in common."""
+    """Problems, plans and inputs of models that deployments on one platform have in common.
+
+    Loaded `models` do not depend on the platform, and may be those of other platforms, too.
+    """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
     plans: dict[Any, list[tuple[Plan, float]]] = field(default_factory=dict)
     inputs: dict[str, Inputs] = field(default_factory=dict)
+    models: dict[Any, Model] = field(default_factory=dict)
 
 
 def resolve(
@@ -363,25 +368,29 @@ def _problems(
         bound = {**dims, **batch}
         key = (served.model, size, tuple(sorted(bound.items())))
         if key not in made.problems:
-            made.problems[key] = _problem(served, bound, size, platform, asked)
+            made.problems[key] = _problem(served, bound, size, platform, asked, made)
         found.append(made.problems[key])
     return found
 
 
-def _problem(served: Served, bound: Dims, size: int, platform: Platform, asked: Asked) -> Problem:
+def _problem(
+    served: Served, bound: Dims, size: int, platform: Platform, asked: Asked, made: Made
+) -> Problem:
+    key = (served.model, tuple(sorted(bound.items())))
     try:
-        model = load_model(
-            served.model,
-            dims=bound,
-            shapes=asked.shapes,
-            inputs=asked.inputs,
-            observed=asked.observed,
-            freeze=asked.freeze,
-            canonical=asked.canonical,
-            extensions=asked.extensions,
-        )
+        if key not in made.models:
+            made.models[key] = load_model(
+                served.model,
+                dims=bound,
+                shapes=asked.shapes,
+                inputs=asked.inputs,
+                observed=asked.observed,
+                freeze=asked.freeze,
+                canonical=asked.canonical,
+                extensions=asked.extensions,
+            )
         return Problem.of(
-            model,
+            made.models[key],
             platform,
             cost=asked.cost,
             contention=asked.contention,

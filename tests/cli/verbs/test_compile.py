@@ -95,7 +95,7 @@ def test_a_folder_takes_arrays(cli: Cli, folder: Path, tmp_path: Path) -> None:
 def test_what_a_folder_fixes_cannot_be_given(cli: Cli, folder: Path, words: list[str]) -> None:
     done = cli("run", folder, "--executor", "threads", *words)
     assert done.exit_code == 2
-    assert f"{words[0]} cannot go with a compiled plan" in done.stderr
+    assert f"{words[0]} belongs to 'hetsim run MODEL'" in done.stderr
 
 
 def test_a_damaged_folder_is_one_line_and_exit_code_3(cli: Cli, folder: Path) -> None:

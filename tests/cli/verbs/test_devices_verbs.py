@@ -321,9 +321,19 @@ def test_list_and_show_have_links(cli: Cli) -> None:
 
 
 def test_list_stays_short_where_every_pair_has_a_link(cli: Cli) -> None:
-    assert "gpu.0-7, each to each" in cli("devices", "list").stdout
+    assert "gpu.0-7, each to each" in cli("devices", "list", "--wide").stdout
     assert "gpu.0-7, each to each" in cli("devices", "show", "gpu-server-8").stdout
     assert "gpu.6-gpu.7" in cli("devices", "show", "gpu-server-8", "--wide").stdout
+
+
+def test_list_and_show_have_prices_with_month_and_source(cli: Cli) -> None:
+    row = next(r for r in cli("devices", "list").stdout.splitlines() if r.startswith("rock-5b "))
+    assert "$149 " in row
+    shown = cli("devices", "show", "rock-5b").stdout
+    (first, *_) = told(cli("devices", "show", "rock-5b", "--json"))["offers"]
+    assert (first["usd"], first["month"], first["month"] in shown) == (149, "2022-01", True)
+    rent = next(r for r in cli("devices", "list", "--wide").stdout.splitlines() if "nvidia-t4" in r)
+    assert "$0.526/h" in rent
 
 
 def test_show_takes_files_of_each_sort(cli: Cli, platform: Path) -> None:

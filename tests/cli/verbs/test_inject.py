@@ -47,7 +47,7 @@ def test_no_device_is_left(cli: Cli, model: Path, platform: Path) -> None:
     words = ["simulate", model, "--platform", platform, "--strategy", "hetero:npu,cpu"]
     result = cli(*words, "--inject", "kill cpu at 0s")
     assert result.exit_code == 4
-    assert "no device is left that can run it" in result.stderr
+    assert "no remaining device can run it" in result.stderr
 
 
 def test_text_that_is_no_failure(cli: Cli, model: Path, platform: Path) -> None:

@@ -226,7 +226,7 @@ def test_prices_and_the_bad_end(cli: Cli, model: Path, platform: Path) -> None:
     ("words", "said"),
     [
         (("--price", "cpu"), "is not NAME=PRICE"),
-        (("--price", "cpu=1/w"), "'1/w' is no price"),
+        (("--price", "cpu=1/w"), "'1/w' is not a price"),
         (("--price", "xpu=1/h"), "a price of 'xpu', which the platform does not have"),
         (("--tariff", "0"), "is not a finite number above 0"),
     ],

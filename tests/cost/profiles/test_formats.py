@@ -376,7 +376,7 @@ def test_hostile_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(InvalidInput, match="cannot read"):
         load_profile(tmp_path / "none.json")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InvalidInput, match="no regular file"):
+    with pytest.raises(InvalidInput, match="not a regular file"):
         load_profile(tmp_path / "pipe")
     monkeypatch.setattr(formats, "LIMIT_BYTES", 100)
     with pytest.raises(InvalidInput, match="larger than 100 bytes"):

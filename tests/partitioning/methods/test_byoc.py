@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import hetsim
 from builders import dags
 from hetsim.graph.dag import Dag
+from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.methods import byoc
+from hetsim.partitioning.regions import annotate
 from hetsim.problem.problem import Problem
 
 INF = float("inf")
@@ -48,7 +50,7 @@ def test_a_budget_that_runs_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(byoc, "VISITS_PER_EDGE", 0)
     labels, notes = byoc.merge_with_notes(Dag.from_edges(3, [(0, 1), (1, 2)]), [0, 0, 0])
     assert len(labels) == 3
-    assert notes == ("the search budget ran out before all regions were visited",)
+    assert notes == ("the search budget ended before all regions were visited",)
 
 
 def two_targets() -> Problem:
@@ -72,9 +74,9 @@ def test_several_targets_and_the_default() -> None:
 
 def test_steps_can_be_run_apart() -> None:
     problem = two_targets()
-    regions = hetsim.annotate(problem)
+    regions = annotate(problem)
     assert [r.nodes for r in regions.of_device("dnnl")] == [(1,), (2,)]
-    solved = hetsim.deconflict(regions, "dnnl >> acl >> tvm")
+    solved = deconflict(regions, "dnnl >> acl >> tvm")
     assert solved.assignment == (0, 1, 1, 2)
     whole = hetsim.partition(problem, "byoc", priority="dnnl >> acl >> tvm")
     assert hetsim.partition(problem, "byoc", resolution=solved).groups == whole.groups

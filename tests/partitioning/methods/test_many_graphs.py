@@ -12,7 +12,9 @@ import hetsim
 from builders import random_composites
 from hetsim.graph.dag import Dag
 from hetsim.partitioning.borders import borders
+from hetsim.partitioning.deconflict import deconflict
 from hetsim.partitioning.methods.registry import methods
+from hetsim.partitioning.regions import annotate
 from hetsim.problem.groups import owners
 from hetsim.problem.parts import Constant
 from hetsim.problem.problem import Problem
@@ -60,7 +62,7 @@ def random_problems(batch: int) -> Iterator[Problem]:
 def test_valid_every_time(batch: int) -> None:
     kept = dropped = 0
     for problem in random_problems(batch):
-        solved = hetsim.deconflict(hetsim.annotate(problem), problem.devices)
+        solved = deconflict(annotate(problem), problem.devices)
         kept += len(solved.atoms)
         dropped += len(solved.dropped)
         composites = [(kernel.device, kernel.nodes) for kernel in problem.composites]

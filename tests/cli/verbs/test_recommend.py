@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from certificate_parts import certified, left
 from cli_calls import Cli
+from hetsim.hardware.catalog import offers
 from hetsim.reporting.pages.answers import island_of
 from hetsim.reporting.pages.reading import read_left
 
@@ -142,3 +144,71 @@ def test_faster_and_what_its_slider_names(
     played = cli(*command[1:], "--json")
     assert json.loads(played.stdout)["streams"] == record["service"]["streams"]
     assert "--speedup" in row["leave"]
+
+
+def test_a_certificate_is_checked(cli: Cli, tmp_path: Path) -> None:
+    certificate = certified(11)
+    path = left(certificate, tmp_path)
+    told = cli("recommend", "--verify", path)
+    assert told.exit_code == 0
+    assert told.stdout.startswith("certificate holds: ")
+    assert "\nverified  stream " in told.stdout
+    assert "\non trust  seconds of devices and links: " in told.stdout
+    assert json.loads(cli("recommend", "--verify", path, "--json").stdout)["runs"] == len(
+        certificate["runs"]
+    )
+    few = cli("recommend", "--verify", path, "--events", "10")
+    assert few.exit_code == 3
+    assert "--events" in few.stderr
+    certificate["answer"]["cost"] += 1
+    false = cli("recommend", "--verify", left(certificate, tmp_path))
+    assert false.exit_code == 5
+    assert "/answer/cost: its kinds cost" in false.stderr
+    assert cli("recommend", "--verify", tmp_path / "none.json").exit_code == 3
+
+
+def test_one_model_at_a_rate(cli: Cli, asked: Path, dynamic_model: Path, platform: Path) -> None:
+    """What is bought for a model meets its objective where it is simulated."""
+    price = "{usd: 100, years: 3, of: 2024-06, source: an offer}"
+    kind = f"{{platform: {platform}, link: eth1, price: {price}}}"
+    (asked / "c.yaml").write_text(f"kinds: {{board: {kind}}}\n")
+    rate = ("--rate", "600/min", "--slo", "p90=50ms")
+    words = (dynamic_model.name, *rate, "--catalog", "c.yaml", "--samples", 0)
+    bought = cli(*words, "--out", "chosen", "--json")
+    assert bought.exit_code == 0, bought.stderr
+    record = json.loads(bought.stdout)
+    assert record["answer"]["counts"] == {"board": 1}
+    files = ("--platform", "chosen/platform.yaml", "--deployment", "chosen/deployment.yaml")
+    played = cli("simulate", dynamic_model.name, *files, *rate)
+    assert played.exit_code == 0, played.stderr
+    assert "meets" in played.stdout
+
+
+def test_named_boards_have_listed_prices(cli: Cli, asked: Path, dynamic_model: Path) -> None:
+    words = ("recommend", "--workload", written(asked, dynamic_model), "--catalog", "rock-5b")
+    found = cli(*words, "--max-devices", 1, "--samples", 0, "--json")
+    assert found.exit_code == 0, found.stderr
+    usd = min(one.usd for one in offers("rock-5b") if one.usd is not None)
+    again = cli(
+        *words, "--max-devices", 1, "--samples", 0, "--price", f"rock-5b={usd}/3y", "--json"
+    )
+    assert json.loads(again.stdout)["kinds"] == json.loads(found.stdout)["kinds"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "no model is given; write 'hetsim recommend MODEL --rate RATE'"),
+        (("x.onnx",), "'hetsim recommend MODEL --rate RATE' needs --rate"),
+        (("x.onnx", "--rate", 5), "'hetsim recommend MODEL --rate RATE' needs --slo"),
+        (("x.onnx", "--workload", "w"), "MODEL belongs to 'hetsim recommend MODEL --rate RATE'"),
+        (("x.onnx", "--demand", "1"), "--demand belongs to 'hetsim recommend --workload FILE'"),
+        (("--verify", "c", "--rate", 5), "--rate belongs to 'hetsim recommend MODEL --rate RATE'"),
+        (("--workload", "w", "--dim", "n=1"), "--dim belongs to 'hetsim recommend MODEL --rate"),
+        (("--workload", "w", "--placements", 1), "--placements belongs to 'hetsim recommend --wor"),
+    ],
+)
+def test_options_of_other_forms(cli: Cli, words: tuple[object, ...], says: str) -> None:
+    refused = cli("recommend", *words)
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert says in refused.stderr

@@ -1,0 +1,298 @@
+"""Catalog of priced offers: boards and machines for sale, cards in a host, machines for rent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from hetsim.errors import UsageError, nearest
+from hetsim.hardware.catalog import (
+    device_names,
+    load_device,
+    load_platform,
+    offers,
+    platform_names,
+)
+from hetsim.hardware.files.prices_schema import listed_offers
+from hetsim.hardware.price import Offer, Price
+from hetsim.provisioning.platforms.catalog import Catalog, Entry
+
+LIFETIME_YEARS = 3.0
+"""Depreciation period of purchased hardware, where none is given."""
+
+TARIFF_USD_PER_KWH = 0.127
+TARIFF_OF = "US average of all sectors, 2023"
+TARIFF_SOURCE = "https://www.eia.gov/electricity/annual/secrev-map.php"
+"""Price of electricity where none is given: the Electric Power Annual of the EIA, October 2024."""
+
+HOST_PARTS_USD = 600.0
+HOST_PARTS = "board, 32 GiB of memory, disk, case and power supply of a host: assumed"
+"""What a processor that is sold alone needs to be a machine: an assumption."""
+
+BOARD_LINK = "eth1"
+MACHINE_LINK = "eth10"
+CARD_LINK = "pcie4-x16"
+MACHINE_W = 60.0
+"""Devices that draw this much or more together are a machine, less is a board."""
+
+
+class Had(NamedTuple):
+    """A kind of the priced catalog: the offer that it comes by, and the host of a card."""
+
+    offer: Offer
+    host: Offer | None = None
+
+    @property
+    def rented(self) -> bool:
+        """Whether it is paid for by the hour."""
+        return self.offer.usd_per_hour is not None
+
+    @property
+    def month(self) -> str:
+        """Month of its price: the oldest."""
+        return min(one.month for one in (self.offer, self.host) if one is not None)
+
+    @property
+    def what(self) -> str:
+        """Product as sold, or the rented machine."""
+        product = self.offer.machine or self.offer.what
+        return product if self.host is None else f"{product}, in a host with {self.host.what}"
+
+
+Standing = Literal["meets", "misses", "slow", "refused", "many", "weak", "dearer", "open"]
+"""What became of a kind alone: see ``Single``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """One kind alone, as the answer to a rate.
+
+    Attributes
+    ----------
+    kind : str
+    hourly_usd, usd : float
+        What one costs an hour, with depreciation and electricity; and to buy, None of rent.
+    standing : Standing
+        "meets" with `copies` in simulation; "misses" in simulation with any number that was played;
+        "slow": no plan answers one request in time; "refused": no device runs the model; "many":
+        more copies are needed than allowed; "weak": by the bound the copies needed cost no less
+        than the answer; "dearer": one costs no less than the answer, so it was not priced; "open":
+        the time was over before.
+    least : int or None
+        Copies that are needed at least, by the bound.
+    copies : int or None
+        Copies that meet.
+    figure : float or None
+        Of what is slow, the shortest latency of a request in seconds.
+    """
+
+    kind: str
+    hourly_usd: float
+    usd: float | None
+    standing: Standing
+    least: int | None = None
+    copies: int | None = None
+    figure: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """What a recommendation for one model at a rate adds to the platform.
+
+    Attributes
+    ----------
+    had : mapping of str to Had
+        Offer of each kind; empty of a catalog file.
+    singles : tuple of Single
+        Every kind, the cheapest first.
+    unpriced : tuple of str
+        Hardware of the catalog without a price.
+    lifetime_years, tariff_usd_per_kwh : float
+    least_hourly_usd : float
+        Lower bound on what any mix that meets costs an hour.
+    cheaper : int or None
+        Mixes of priced kinds that cost less than the answer; None: too many to count.
+    missed : int
+        Of these, missed in simulation by every policy that was played.
+    unplayed : tuple of mapping of str to int
+        Of these, the first that were neither excluded nor played when the time was over.
+    left_open : int
+        How many these are, and mixes that no run decided.
+    bought, rented : Single or None
+        Cheapest kind of either sort that meets alone, as far as was looked.
+    seconds : float
+        By the wall.
+    """
+
+    had: Mapping[str, Had]
+    singles: tuple[Single, ...]
+    unpriced: tuple[str, ...]
+    lifetime_years: float
+    tariff_usd_per_kwh: float
+    least_hourly_usd: float
+    cheaper: int | None
+    missed: int
+    unplayed: tuple[Mapping[str, int], ...]
+    left_open: int
+    bought: Single | None
+    rented: Single | None
+    seconds: float
+
+    @property
+    def proved(self) -> int | None:
+        """Mixes that cost less and are excluded by bounds; None: too many to count."""
+        return None if self.cheaper is None else self.cheaper - self.missed - self.left_open
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCatalog:
+    """Kinds that can be bought or rented, the cheapest of each sort once.
+
+    Attributes
+    ----------
+    catalog : Catalog
+    had : mapping of str to Had
+        By kind.
+    unpriced : tuple of str
+        Devices and platforms of the catalog of hardware without an offer that can be used.
+    """
+
+    catalog: Catalog
+    had: Mapping[str, Had]
+    unpriced: tuple[str, ...] = ()
+
+
+def priced_catalog(only: Sequence[str] = ()) -> PricedCatalog:
+    """Catalog of the dated price lists; `only` restricts it to hardware or machines by name.
+
+    - A platform for sale, or a device that is sold as a board: a node, behind 1 Gbit/s Ethernet.
+      From ``MACHINE_W`` on it is a machine, behind 10 Gbit/s.
+    - A card for sale stands in a host of its own: the cheapest processor that is sold alone, with
+      ``HOST_PARTS_USD`` for the rest of the machine.
+    - A machine for rent: a node behind 10 Gbit/s. Of a device its processor is not counted.
+    - Of several offers of the same hardware the cheapest for sale and the cheapest for rent.
+
+    Raises UsageError where a name of `only` is none of the catalog or has no price, and
+    PlatformError where a price list is broken.
+    """
+    found = _every()
+    if not only:
+        return found
+    chosen: dict[str, Entry] = {}
+    for name in only:
+        mine = [
+            one for one in found.catalog.kinds if name in (one.name, found.had[one.name].offer.name)
+        ]
+        if not mine:
+            every = [*platform_names(), *device_names()]
+            if name in every:
+                raise UsageError(
+                    f"'{name}' has no price in the catalog",
+                    hint=f"give --price {name}=0.53/h or {name}=1600 with a catalog file, or leave "
+                    "it out",
+                )
+            known = [*(one.name for one in found.catalog.kinds), *every]
+            raise UsageError(f"no hardware or machine '{name}'", hint=nearest(name, known))
+        chosen |= {one.name: one for one in mine}
+    kinds = tuple(chosen.values())
+    had = {one.name: found.had[one.name] for one in kinds}
+    return PricedCatalog(replace(found.catalog, kinds=kinds, source=",".join(only)), had)
+
+
+def _every() -> PricedCatalog:
+    platforms, devices = platform_names(), device_names()
+    listed = listed_offers()
+    host = _host(listed)
+    cheapest: dict[tuple[str, bool], Offer] = {}
+    parts = [one for name in platforms for one in offers(name) if one.kind == "parts"]
+    for one in (*listed, *parts):
+        key = (one.name, one.usd is None)
+        if key not in cheapest or _amount(one) < _amount(cheapest[key]):
+            cheapest[key] = one
+    kinds: list[Entry] = []
+    had: dict[str, Had] = {}
+    for one in cheapest.values():
+        entry, way = _entry(one, platforms, host)
+        if entry is not None:
+            kinds.append(entry)
+            had[entry.name] = way
+    there = {way.offer.name for way in had.values()}
+    covered = {name for way in had.values() for name in way.offer.covers}
+    # A platform of parts that is a host with a card is that card in its host.
+    pairs = {frozenset(_parts(one.name)) for one in parts}
+    kinds = [one for one in kinds if not one.host or frozenset({one.host, one.source}) not in pairs]
+    within = {name for one in there & set(platforms) for name in _parts(one)}
+    unpriced = tuple(
+        name for name in (*platforms, *devices) if name not in there | covered | within
+    )
+    source = "priced offers of the catalog"
+    return PricedCatalog(Catalog(tuple(kinds), folder=Path(), source=source), had, unpriced)
+
+
+def _parts(platform: str) -> list[str]:
+    return [spec.name for spec in load_platform(platform).devices.values()]
+
+
+def _amount(offer: Offer) -> float:
+    return offer.usd_per_hour if offer.usd_per_hour is not None else offer.usd or 0.0
+
+
+def _host(listed: Sequence[Offer]) -> Offer | None:
+    """The cheapest processor that is sold alone; None: there is none."""
+    alone = [one for one in listed if _is_processor(one)]
+    return min(alone, key=_amount, default=None)
+
+
+def _is_processor(offer: Offer) -> bool:
+    if offer.usd is None or offer.covers or offer.name not in device_names():
+        return False
+    spec = load_device(offer.name)
+    return spec.kind == "cpu" and spec.busy_w >= MACHINE_W
+
+
+def _entry(offer: Offer, platforms: Sequence[str], host: Offer | None) -> tuple[Entry | None, Had]:
+    """The kind that an offer is, and how it is had; None: it cannot be used."""
+    if offer.usd_per_hour is not None:
+        name = machine_name(offer.machine or offer.name)
+        price = Price(usd_per_hour=offer.usd_per_hour, of=offer.month, source=offer.source)
+        return Entry(name, offer.name, {"link": MACHINE_LINK}, price=price), Had(offer)
+    price = Price(usd=offer.usd, of=offer.month, source=offer.source)
+    if offer.name in platforms:
+        specs = load_platform(offer.name).devices.values()
+        machine = sum(spec.busy_w for spec in specs) >= MACHINE_W
+        if machine and offer.kind == "parts":
+            price = replace(price, usd=(offer.usd or 0.0) + HOST_PARTS_USD)
+        link = MACHINE_LINK if machine else BOARD_LINK
+        return Entry(offer.name, offer.name, {"link": link}, price=price), Had(offer)
+    spec = load_device(offer.name)
+    if _is_processor(offer):
+        price = replace(price, usd=(offer.usd or 0.0) + HOST_PARTS_USD)
+        return Entry(offer.name, offer.name, {"link": MACHINE_LINK}, price=price), Had(offer)
+    if spec.kind == "cpu" or offer.covers:
+        return Entry(offer.name, offer.name, {"link": BOARD_LINK}, price=price), Had(offer)
+    if host is None:
+        return None, Had(offer)
+    usd = (offer.usd or 0.0) + (host.usd or 0.0) + HOST_PARTS_USD
+    month = min(offer.month, host.month)
+    price = Price(usd=usd, of=month, source=f"{offer.source} {host.source} {HOST_PARTS}")
+    entry = Entry(
+        offer.name,
+        offer.name,
+        {"link": MACHINE_LINK},
+        price=price,
+        host=host.name,
+        inside=CARD_LINK,
+    )
+    return entry, Had(offer, host)
+
+
+def machine_name(machine: str) -> str:
+    """Name of a kind for a rented machine: ``aws-g4dn.xlarge`` of ``AWS g4dn.xlarge, us-east-1``.
+
+    >>> machine_name("Lambda 1x H100 SXM, on demand")
+    'lambda-1x-h100-sxm'
+    """
+    return re.sub(r"[^a-z0-9_.]+", "-", machine.partition(",")[0].lower()).strip("-")

@@ -1,0 +1,618 @@
+"""Cheapest purchase or rent for one model at a rate, over all priced kinds of a catalog.
+
+Kinds are priced from the cheapest on. The first answer is of one kind alone; what it costs ends
+the list, for one of a dearer kind costs more by itself. Then every mix that costs less is excluded
+by bounds or played, in order of cost, until one meets or the time is over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import ceil, inf
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+
+from hetsim.core.progress import part, say
+from hetsim.errors import UsageError
+from hetsim.hardware.files.catalog_files import is_path
+from hetsim.provisioning.platforms.answer import Excuse, Recommendation, binding_of, missed
+from hetsim.provisioning.platforms.bounds.bound import choices, in_the_long_run
+from hetsim.provisioning.platforms.bounds.prices import alike, usable
+from hetsim.provisioning.platforms.catalog import Catalog, load_catalog
+from hetsim.provisioning.platforms.doubt import chance_of
+from hetsim.provisioning.platforms.policies import Policy, policies_for_one
+from hetsim.provisioning.platforms.priced import (
+    LIFETIME_YEARS,
+    TARIFF_USD_PER_KWH,
+    Had,
+    Purchase,
+    Single,
+    Standing,
+    priced_catalog,
+)
+from hetsim.provisioning.platforms.question import SLACK, UNIT, Counts, Off, Question, Split
+from hetsim.provisioning.platforms.recommend import Draft, chosen_of, draft_of, one_of_kind
+from hetsim.provisioning.platforms.search import Found, Search, Tried
+from hetsim.provisioning.platforms.splits import splits_of
+from hetsim.provisioning.platforms.vectors import survey
+from hetsim.simulation.service.cost import Prices
+from hetsim.simulation.service.resolution import Asked
+from hetsim.statistics.verdict import FIRST_LOOK
+from hetsim.workload.arrivals import Poisson
+from hetsim.workload.workload import Slo, Stream, Workload
+
+SIZES = (1, 4, 16)
+"""Batch sizes that are planned for."""
+
+TIME_LIMIT_S = 55.0
+MAX_DEVICES = 64
+REQUESTS = 2**16
+"""Requests after which a run ends undecided."""
+
+OF_ALONE, OF_OTHERS, OF_MIXES, OF_NEXT = 0.5, 0.55, 0.75, 0.8
+"""Parts of the time after which kinds alone, the other sort, mixes, and the next end.
+
+The answer is made in the rest.
+"""
+
+LONGER = 8
+"""Times the requests that are played of a mix that was undecided."""
+
+BEFORE = 1000
+"""Runs after which the error of such longer runs is spent: the others are fewer."""
+
+AT_ONCE = 2**18
+"""Mixes that are listed at a time."""
+
+MOST_NAMED = 8
+"""Mixes that are named where they are undecided."""
+
+NEXT = 1.5
+"""Up to how many times the answer's cost the next best is looked for."""
+
+
+def purchased(
+    model: str,
+    *,
+    rate_per_s: float,
+    slos: Sequence[Slo],
+    catalog: str | os.PathLike[str] | Catalog | None = None,
+    dims: Mapping[str, int] | None = None,
+    prices: Prices | None = None,
+    asked: Asked | None = None,
+    max_devices: int = MAX_DEVICES,
+    budget: int = REQUESTS,
+    draws: int | None = None,
+    seed: int = 0,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Recommendation:
+    """Return the cheapest purchase or rent that sustains `rate_per_s` within every objective.
+
+    Plans: the model whole on one device, or split over devices of one board or machine, in batches
+    of ``SIZES``. Requests come at random (Poisson) and reach each node by its network link.
+
+    *Why nothing cheaper meets.* By prices of the time of devices and links (``bound_of``) one of
+    kind k sustains at most s_k requests a second within the limit, and r = share x rate must be on
+    time. So a mix n needs ``sum n_k s_k >= r``. With e the least cost per request ``c_k / s_k`` of
+    all kinds, a mix costs ``sum n_k c_k >= e r + sum n_k (c_k - e s_k)``, and no term is below 0.
+    Hence a mix that costs less than the best known answer C has ``n_k (c_k - e s_k) < C - e r`` of
+    each kind: a kind for which one is too many can be in no cheaper mix, and others are limited.
+    What is dearer by itself than C need not even be priced: one of it costs more. A kind with
+    ``s_k = 0`` answers no request in time, and a mix with it is late with what it serves: without
+    it the mix is cheaper and does as much. All mixes that are left are excluded by the bounds of
+    the search or played by every policy, in order of cost, until one meets.
+
+    Parameters
+    ----------
+    model : str
+        Path of an ONNX file, or ``zoo:NAME``.
+    rate_per_s : float
+        Mean number of requests a second.
+    slos : sequence of Slo
+        Each must hold.
+    catalog : str, path or Catalog, optional
+        Names of hardware or rented machines with commas between them, or a catalog file without
+        hosts; absent: every priced offer of the catalog.
+    dims : mapping of str to int, optional
+        Open dimensions of the model, but that of the batch.
+    prices : Prices, optional
+        Prices by kind or pattern, which go before those of the catalog; the depreciation period of
+        purchased hardware in years (absent: ``LIFETIME_YEARS``) and the tariff in US dollars per
+        kWh (absent: ``TARIFF_USD_PER_KWH``).
+    asked : Asked, optional
+        How the model is read, priced and planned: shapes, precision, cost model.
+    max_devices : int
+        Boards and machines at most.
+    budget : int
+        Requests after which a run ends undecided.
+    draws : int, optional
+        Monte Carlo samples of cost-model error for the answer; 0: none. Absent: as many as the
+        time allows, up to 30.
+    seed : int
+        Of the random arrivals.
+    time_limit_s : float
+        By the wall; the best answer so far is given then, with what is undecided named.
+
+    Raises
+    ------
+    UsageError, WorkloadError, PlatformError, ModelError
+        Where a name has no price, or what is read cannot be used.
+
+    Complexity: a plan of each kind that costs less than the answer, and the runs of mixes that
+    cost less and are not excluded.
+    """
+    began_s = monotonic()
+    terms = Prices() if prices is None else prices
+    terms = replace(
+        terms,
+        tariff_usd_per_kwh=TARIFF_USD_PER_KWH
+        if terms.tariff_usd_per_kwh is None
+        else terms.tariff_usd_per_kwh,
+        depreciation_years=LIFETIME_YEARS
+        if terms.depreciation_years is None
+        else terms.depreciation_years,
+    )
+    can_be_had, had, unpriced = _catalog(catalog)
+    stream = Stream(
+        _label(model), model, Poisson(rate_per_s), slos=tuple(slos), dims=dict(dims or {})
+    )
+    workload = Workload((stream,), requests=budget, seed=seed)
+    with part(0.0, 0.05, "prices"):
+        draft = draft_of(
+            workload,
+            can_be_had,
+            aim="cost",
+            max_devices=max_devices,
+            terms=terms,
+            asked=asked,
+            batches=SIZES,
+            apart=True,
+        )
+    market = _Market(draft, workload, budget, began_s, time_limit_s)
+    with part(0.05, 0.5):
+        market.alone()
+    with part(0.5, 0.8):
+        found, complete, rest = market.mixes()
+    with part(0.8, 1.0):
+        return _told(market, found, complete, rest, asked, draws, had, unpriced, terms)
+
+
+def _catalog(
+    given: str | os.PathLike[str] | Catalog | None,
+) -> tuple[Catalog, Mapping[str, Had], tuple[str, ...]]:
+    """Kinds that can be had, the offers they come by, and what has no price."""
+    if given is None or (not isinstance(given, Catalog) and not is_path(os.fspath(given))):
+        names = [] if given is None else [one.strip() for one in os.fspath(given).split(",")]
+        found = priced_catalog(names)
+        return found.catalog, found.had, found.unpriced
+    read = given if isinstance(given, Catalog) else load_catalog(given)
+    if read.hosts:
+        raise UsageError(
+            "a catalog file with hosts is for --workload",
+            hint="write the model and its rate in a workload file, or each host with its cards "
+            "as a platform of its own",
+        )
+    return read, {}, ()
+
+
+def _label(model: str) -> str:
+    return model.removeprefix("zoo:") if model.startswith("zoo:") else Path(model).stem
+
+
+class _Market:
+    """Kinds priced so far, what each does alone, and the cheapest answer known."""
+
+    def __init__(
+        self, draft: Draft, workload: Workload, budget: int, began_s: float, limit_s: float
+    ) -> None:
+        self.draft, self.workload, self.budget = draft, workload, budget
+        self.question = draft.question
+        self._began_s, self._limit_s = began_s, limit_s
+        self._within_s = max(slo.latency_s for slo in workload.streams[0].slos)
+        self._splits: list[Split] = []
+        self._off: dict[tuple[int, int], Off] = {}
+        self.singles: dict[int, Single] = {}
+        self.runs = 0
+        # What meets, with the policies that its runs name.
+        self.met: dict[Counts, tuple[Tried, tuple[Policy, ...]]] = {}
+
+    # Time, and what is known
+
+    def spent_s(self) -> float:
+        """Seconds since it began."""
+        return monotonic() - self._began_s
+
+    def over(self, share: float) -> bool:
+        """Whether this share of the time is over."""
+        return self.spent_s() > share * self._limit_s
+
+    @property
+    def best(self) -> Counts | None:
+        """The cheapest that is known to meet."""
+        return min(self.met, key=self.question.key, default=None)
+
+    @property
+    def best_cost(self) -> float:
+        """What it costs, in ``UNIT``; infinite where nothing is known."""
+        return inf if self.best is None else self.question.cost(self.best)
+
+    def say(self, share: float, what: str) -> None:
+        """Say what is worked on, and the best answer so far."""
+        best = self.best
+        if best is not None:
+            usd = float(self.question.cost(best) * UNIT["cost"])
+            what += f"; best so far: {self.question.told(best)} at ${usd:.3g}/h"
+        say(share, what)
+
+    # One kind alone
+
+    def alone(self) -> None:
+        """Price kinds from the cheapest on, and play each alone where that may be an answer."""
+        kinds = self.question.kinds
+        order = sorted(range(len(kinds)), key=lambda k: (kinds[k].cost, k))
+        for place, k in enumerate(order):
+            if kinds[k].cost >= self.best_cost:
+                self._stands(k, "dearer")
+            elif self.over(OF_ALONE):
+                self._stands(k, "open")
+            else:
+                self.say(place / len(order), kinds[k].name)
+                self._look_at(k, self.best_cost)
+        for rents in (False, True):
+            # The cheapest of the other sort, beside the answer.
+            least = inf
+            mine = [k for k in order if self._rents(k) == rents]
+            if any(self.singles[k].standing == "meets" for k in mine):
+                continue
+            for k in mine:
+                if self.singles[k].standing != "dearer" or kinds[k].cost >= least:
+                    continue
+                if self.over(OF_OTHERS):
+                    break
+                self.say(1.0, kinds[k].name)
+                self._look_at(k, least)
+                if (copies := self.singles[k].copies) is not None:
+                    least = min(least, copies * kinds[k].cost)
+
+    def _rents(self, k: int) -> bool:
+        price = self.question.kinds[k].price
+        return price is not None and price.rented
+
+    def _stands(
+        self,
+        k: int,
+        standing: Standing,
+        least: int | None = None,
+        copies: int | None = None,
+        figure: float | None = None,
+    ) -> None:
+        kind = self.question.kinds[k]
+        usd = None if kind.price is None else kind.price.usd
+        hourly = float(kind.cost * UNIT["cost"])
+        self.singles[k] = Single(kind.name, hourly, usd, standing, least, copies, figure)
+
+    def _look_at(self, k: int, below: float) -> None:
+        """Price a kind, and play it where it may cost less than `below`."""
+        kind = self.question.kinds[k]
+        self._price(k)
+        quickest = min(
+            [
+                *(way.alone_s for p in kind.devices for way in self.question.ways.get((p, 0), ())),
+                *(way.alone_s for one in self._splits if one.kinds == (k,) for way in one.ways[0]),
+            ],
+            default=inf,
+        )
+        if quickest > self._within_s:
+            refused = quickest == inf
+            self._stands(k, "refused" if refused else "slow", figure=None if refused else quickest)
+            return
+        sustained, needed = self.sustained()
+        least = max(ceil(needed / sustained[k] * (1 - SLACK)), 1)
+        most = min(kind.most, self.question.max_devices)
+        if least > most:
+            self._stands(k, "many", least)
+        elif least * kind.cost >= below:
+            self._stands(k, "weak", least)
+        else:
+            copies = self._played(k, least, most, below)
+            self._stands(k, "misses" if copies is None else "meets", least, copies)
+
+    def _price(self, k: int) -> None:
+        """Price the model on a kind: whole on each device, and split over several."""
+        draft = self.draft
+        draft.priced(k, one_of_kind(k, len(self.question.kinds)), self._within_s)
+        self.question = replace(draft.so_far, splits=tuple(self._splits))
+        splits, off = splits_of(self.question, draft.pieces, draft.planner, within=k)
+        self._splits += splits
+        self._off.update(off)
+        self.question = replace(
+            self.question, splits=tuple(self._splits), off={**self._off, **self.question.off}
+        )
+
+    def sustained(self) -> tuple[list[float], float]:
+        """By kind the most requests a second of one, and how many must be on time a second.
+
+        Of the prices of devices' and links' time those by which the cheapest mix costs most.
+        """
+        question = self.question
+        found: tuple[list[float], float] = ([0.0] * len(question.kinds), 1.0)
+        dearest = -1.0
+        for slo in choices(question):
+            for capacity, worth in usable(alike(question, slo)):
+                each = [
+                    float(capacity[question.resources_of(k)].sum())
+                    for k in range(len(question.kinds))
+                ]
+                needed = in_the_long_run(question, slo, worth)
+                least = min(
+                    needed * kind.cost / mine
+                    for kind, mine in zip(question.kinds, each, strict=True)
+                    if mine > 0
+                )
+                if least > dearest:
+                    found, dearest = (each, needed), least
+        return found
+
+    def _played(self, k: int, least: int, most: int, below: float) -> int | None:
+        """Fewest copies that were seen to meet and cost less than `below`; None: none were."""
+        search = Search(
+            self.question,
+            self.workload,
+            budget=min(self.budget, 2 * FIRST_LOOK),
+            sampled=False,
+            cut=False,
+            before=self.runs,
+            policies=policies_for_one(self.question),
+        )
+        cost = self.question.kinds[k].cost
+        misses, step = least - 1, max(1, least // 16)
+        number, found = least, None
+        while found is None and number <= most and number * cost < below:
+            if self._meets(search, k, number):
+                found = number
+            else:
+                misses, number, step = number, number + step, 2 * step
+        while found is not None and found - misses > 1:
+            middle = (misses + found) // 2
+            if self._meets(search, k, middle):
+                found = middle
+            else:
+                misses = middle
+        self.runs = search.runs
+        return found
+
+    def _meets(self, search: Search, k: int, number: int) -> bool:
+        counts = tuple(number * n for n in one_of_kind(k, len(self.question.kinds)))
+        one = search.play(counts)
+        if one.answer == "meets":
+            self.met[counts] = (one, search.policies)
+        return one.answer == "meets"
+
+    # Mixes
+
+    def _limited(self) -> Question:
+        """The question with as many of each kind as a mix that costs less may have."""
+        question = self.question
+        sustained, needed = self.sustained()
+        kinds = list(zip(question.kinds, sustained, strict=True))
+        unit = min((kind.cost / mine for kind, mine in kinds if mine > 0), default=0.0)
+        found = []
+        for kind, mine in kinds:
+            most = 0
+            if mine > 0 and self.best_cost < inf:
+                most = min(kind.most, ceil(self.best_cost / kind.cost) - 1)
+                more = kind.cost - unit * mine
+                gap = self.best_cost - unit * needed
+                if more > kind.cost * SLACK:
+                    most = min(most, int((gap + self.best_cost * SLACK) / (more * (1 - SLACK))))
+            elif mine > 0:
+                most = kind.most
+            found.append(replace(kind, most=max(most, 0)))
+        return replace(question, kinds=tuple(found))
+
+    def mixes(self) -> tuple[Found, bool, Sequence[Counts]]:
+        """Play mixes that cost less than the best, in order; whether all were, and which were not.
+
+        The first of them that meets is the answer.
+        """
+        limited = self._limited()
+        policies = policies_for_one(limited)
+        search, longer = (
+            Search(
+                limited,
+                self.workload,
+                budget=budget,
+                sampled=sampled,
+                cut=False,
+                before=self.runs + place * BEFORE,
+                policies=policies,
+            )
+            for place, (budget, sampled) in enumerate(
+                ((self.budget, True), (self.budget * LONGER, False))
+            )
+        )
+        tried: list[Tried] = []
+        rest: list[Counts] = []
+        complete = all(one.standing != "open" for one in self.singles.values())
+        below = self.best_cost
+        most = limited.dearest if below == inf else int(below) - 1
+        try:
+            rows = survey(limited, search.tests, most, counted=False, at_once=AT_ONCE).left
+            listed = [tuple(row) for row in rows.tolist() if any(row)]
+        except UsageError:
+            # Too many to be listed: as many as the time allows, the cheapest first.
+            listed, complete = [], False
+        for at, counts in enumerate(listed):
+            if self.over(OF_MIXES):
+                rest = listed[at:]
+                break
+            self.say(at / len(listed), f"mix {at + 1} of {len(listed)}")
+            one = search.play(counts)
+            if one.answer == "undecided" and not self.over(OF_MIXES):
+                one = longer.play(counts)
+            if one.answer == "meets":
+                self.met[counts] = (one, policies)
+                break
+            tried.append(one)
+        best = self.best
+        answer, policies = (None, policies) if best is None else self.met[best]
+        found = Found(
+            self.question,
+            policies,
+            tuple(search.bounds),
+            tuple(search.tests),
+            tuple(one for one in tried if one.counts != best),
+            answer,
+            self._next(search),
+        )
+        return found, complete, rest
+
+    def _next(self, search: Search) -> Tried | None:
+        """The next best that meets and is not the answer with something more; None: none is known.
+
+        Mixes that cost more are played in order while there is time.
+        """
+        best = self.best
+        if best is None:
+            return None
+
+        def other(counts: Counts) -> bool:
+            return any(n < mine for n, mine in zip(counts, best, strict=True))
+
+        def known() -> Counts | None:
+            mine = (counts for counts in self.met if other(counts))
+            return min(mine, key=self.question.key, default=None)
+
+        most = int(self.best_cost * NEXT)
+        second = known()
+        if second is not None:
+            most = min(most, self.question.cost(second) - 1)
+        kinds = tuple(
+            replace(kind, most=kind.most if mine > 0 else 0)
+            for kind, mine in zip(self.question.kinds, self.sustained()[0], strict=True)
+        )
+        try:
+            wide = replace(self.question, kinds=kinds)
+            rows = survey(wide, search.tests, most, counted=False, at_once=AT_ONCE).left
+        except UsageError:
+            rows = np.zeros((0, len(kinds)), dtype=np.int64)
+        after = self.question.key(best)
+        for row in rows.tolist():
+            counts = tuple(row)
+            if self.over(OF_NEXT):
+                break
+            if self.question.key(counts) <= after or not other(counts):
+                continue
+            self.say(1.0, f"next best: {self.question.told(counts)}")
+            one = search.play(counts)
+            if one.answer == "meets":
+                self.met[counts] = (one, search.policies)
+                break
+        second = known()
+        return None if second is None else self.met[second][0]
+
+    def cheaper(self) -> int | None:
+        """Mixes of priced kinds that cost less than the best; None: too many to count."""
+        below = self.best_cost
+        if below == inf:
+            return None
+        question = self.question
+        costs = sorted((kind.cost for kind in question.kinds if kind.cost < below), reverse=True)
+        rest = np.array([int(below) - 1])
+        room = np.array([question.max_devices])
+        for cost in costs:
+            times = np.minimum(rest // cost if cost else room, room) + 1
+            if int(times.sum()) > 8 * AT_ONCE:
+                return None
+            number = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)
+            rest = np.repeat(rest, times) - number * cost
+            room = np.repeat(room, times) - number
+        return len(rest) - 1
+
+
+def _told(
+    market: _Market,
+    found: Found,
+    complete: bool,
+    rest: Sequence[Counts],
+    asked: Asked | None,
+    draws: int | None,
+    had: Mapping[str, Had],
+    unpriced: tuple[str, ...],
+    terms: Prices,
+) -> Recommendation:
+    """The answer in full: what is proved, how it is served, and how sure it is."""
+    question, workload, budget = market.question, market.workload, market.budget
+    answer, second = found.answer, found.runner_up
+    made = market.draft.planner.common
+    best = None
+    if answer is not None:
+        market.say(0.0, "the answer")
+        best = chosen_of(found, market.draft.pieces, answer, workload, asked, budget, made)
+    doubt = None
+    if draws != 0 and answer is not None:
+        doubt = chance_of(found, workload, samples=draws, over=lambda: market.over(1.0))
+    left = [*found.undecided, *rest]
+    cheaper = market.cheaper()
+    wrong = sum(one.answer == "misses" for one in found.tried)
+    least = min((question.cost(counts) for counts in left), default=market.best_cost)
+    if not complete or least == inf:
+        sustained, needed = market.sustained()
+        unit = [
+            needed * kind.cost / mine
+            for kind, mine in zip(question.kinds, sustained, strict=True)
+            if mine > 0
+        ]
+        least = min([least, *unit], default=0.0) if answer is None or not complete else least
+    singles = tuple(
+        market.singles[k] for k in sorted(market.singles, key=lambda k: (question.kinds[k].cost, k))
+    )
+
+    def cheapest(*, rents: bool) -> Single | None:
+        mine = [single for single in singles if single.copies and (single.usd is None) == rents]
+        return min(mine, key=lambda one: one.hourly_usd * (one.copies or 0), default=None)
+
+    proved = None if cheaper is None else cheaper - wrong - len(left)
+    excuses = [Excuse(_BOUND, proved or 0, True)] if proved is None or proved else []
+    for one in found.tried:
+        open_ = one.answer == "undecided"
+        why = f"{'undecided: ' if open_ else ''}{missed(found, one)}"
+        excuses.append(Excuse(why, 1, False, question.named(one.counts), open_))
+    return Recommendation(
+        workload,
+        best,
+        None if second is None else question.named(second.counts),
+        None if second is None else question.amount(second.counts),
+        tuple(question.named(counts) for counts in left[:MOST_NAMED]),
+        tuple(excuses),
+        0,
+        (cheaper or 0) + int(answer is not None),
+        binding_of(found, None if answer is None else answer.counts) if found.ran() else None,
+        None,
+        found.policies,
+        found,
+        market.draft.pieces,
+        doubt,
+        Purchase(
+            had,
+            singles,
+            unpriced,
+            terms.depreciation_years or LIFETIME_YEARS,
+            TARIFF_USD_PER_KWH if terms.tariff_usd_per_kwh is None else terms.tariff_usd_per_kwh,
+            float(least * float(UNIT["cost"])),
+            cheaper,
+            wrong,
+            tuple(question.named(counts) for counts in rest[:MOST_NAMED]),
+            len(left),
+            cheapest(rents=False),
+            cheapest(rents=True),
+            market.spent_s(),
+        ),
+    )
+
+
+_BOUND = "the devices that are quick enough, with their links, sustain less than the rate"
