@@ -100,7 +100,7 @@ def remark(text: str, shade: str, **place: Any) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its value, and the value as text; None is not drawn.
+    """One bar: its value, and the value as text; None is left out.
 
     ``low`` and ``high`` are the ends of its interval; ``more`` is said where it is pointed at, in
     the place of its name.

@@ -84,7 +84,7 @@ class Left:
     trace: Path | None = None
 
     def timelines(self) -> Record:
-        """Return the pictures that its trace draws, ``timeline`` among them.
+        """Return the pictures of its trace, with ``timeline``.
 
         Nothing without a trace, or where that is too large. Raises InvalidInput where it cannot be
         read, or is none of hetsim's.

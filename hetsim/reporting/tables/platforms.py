@@ -19,8 +19,8 @@ from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, ta
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import (
     ABSENT,
+    between,
     count,
-    ends,
     joules,
     more_text,
     percent,
@@ -148,7 +148,7 @@ def _interval(row: PlatformRow) -> str:
     number, _, unit = high.partition(" ")
     if row.interval.high and row.interval.low / row.interval.high * float(number) >= LEAST:
         low = f"{three_digits(row.interval.low / row.interval.high * float(number))} {unit}"
-    return ends(low, high)
+    return between(low, high)
 
 
 def _used(row: PlatformRow) -> str:
