@@ -402,12 +402,10 @@ def _none_matches(
     """The error of a trace of which no request has the wanted values, with those that some have."""
     asked = " and ".join(f"'{name}' is {display(value)}" for name, value in where)
     if len(where) > 1:
-        return WorkloadError(
-            f"the trace has no request where {asked}", where=shown, hint="change 'where'"
-        )
+        return WorkloadError(f"no request where {asked}", where=shown, hint="change 'where'")
     seen = {value for (value,) in others}
     return WorkloadError(
-        (f"the trace has no request where {asked}"), where=shown, hint=nearest(where[0][1], seen)
+        (f"no request where {asked}"), where=shown, hint=nearest(where[0][1], seen)
     )
 
 

@@ -172,7 +172,7 @@ def test_a_file_says_which_devices_fail(tmp_path: Path) -> None:
     ("failing", "told"),
     [
         (Failing(mtbf_s={"gpx": 3.0}, mttr_s=1.0), "no device 'gpx'"),
-        (Failing(mtbf_s={"npu": 3.0}, mttr_s={"cpu": 1.0}), "how long 'npu' is down"),
+        (Failing(mtbf_s={"npu": 3.0}, mttr_s={"cpu": 1.0}), "'npu' has no repair time"),
         (Failing((Failure("gpx", 1.0),)), "there is no device 'gpx' to fail"),
     ],
 )

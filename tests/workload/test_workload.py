@@ -96,7 +96,7 @@ def test_sizes_that_a_model_is_planned_for() -> None:
         (lambda: Stream("", "m", Poisson(1)), "has no name"),
         (lambda: Stream("a", "m"), "neither arrivals and a share"),
         (lambda: Stream("a", "m", Poisson(1), share=0.5), "both arrivals and a share"),
-        (lambda: Stream("a", "m", "poisson"), "none of constant"),
+        (lambda: Stream("a", "m", "poisson"), "not one of constant"),
         (lambda: Stream("a", "m", Poisson(1), priority=0), "priority is 0"),
         (lambda: Stream("a", "m", Poisson(1), dims={"n": -1}), "dims['n'] is -1"),
         (lambda: Stream("a", "m", Poisson(1), dims={"n": Follows("c", (1,))}), "not a replay"),
@@ -132,7 +132,7 @@ def test_sizes_that_a_model_is_planned_for() -> None:
         (lambda: Served("m", batch_sizes=(1, 4), dynamic_batching=DynamicBatching(8)), "end at 4"),
         (lambda: Served("m", batch_sizes=(4, 1)), "do not ascend"),
         (lambda: Served("m", instances=()), "has no instance"),
-        (lambda: Served("m", priority_levels=2), "default_priority_level is 0 of 2 levels"),
+        (lambda: Served("m", priority_levels=2), "default_priority_level is 0"),
         (lambda: Served("m", default_priority_level=1), "add priority_levels:"),
         (lambda: Deployment((BATCHED,)).of("n.onnx"), "no model 'n.onnx' is served"),
         (lambda: Deployment((Served("m.onnx"),)).check(

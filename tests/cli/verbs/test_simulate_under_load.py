@@ -145,7 +145,7 @@ BAD = [
     (("--concurrency", "3"), 2, "give --requests or --duration"),
     (("--rate", "3", "--batching", "x"), 2, "is not MAX[:MICROSECONDS]"),
     (("--rate", "3", "--batching", "0"), 3, "max_batch_size is 0"),
-    (("--rate", "3", "--batching", "4"), 3, "cannot take batches of 1, 2, 4"),
+    (("--rate", "3", "--batching", "4"), 3, "cannot run batches of 1, 2, 4"),
     (("--rate", "3", "--draws", "3"), 2, "--draws is of one plan alone"),
     (("--rate", "3", "--inject", "kill gpu at 1ms"), 2, "there is no device 'gpu' to fail"),
     (("--rate", "3", "--mtbf", "2h"), 2, "--mtbf without --mttr"),
@@ -191,7 +191,7 @@ def test_bad_files(cli: Cli, files: tuple[Path, Path], platform: Path, model: Pa
     result = cli(*words, "--deployment", static)
     assert result.exit_code == 3
     assert f"{static}:2: " in result.stderr
-    assert "cannot take batches of 1, 4: the first dimension of input 'x' is 2" in result.stderr
+    assert "cannot run batches of 1, 4: the first dimension of input 'x' is 2" in result.stderr
     static.write_text(static.read_text().replace("{count: 2}", "{devices: [npv]}"))
     static.write_text(static.read_text().replace("    batch_sizes: [1, 4]\n", ""))
     result = cli("simulate", "--platform", platform)
@@ -223,7 +223,7 @@ def test_prices_and_the_bad_end(cli: Cli, model: Path, platform: Path) -> None:
     [
         (("--price", "cpu"), "is not NAME=PRICE"),
         (("--price", "cpu=1/w"), "'1/w' is not a price"),
-        (("--price", "xpu=1/h"), "a price of 'xpu', which the platform does not have"),
+        (("--price", "xpu=1/h"), "a price for 'xpu', which the platform does not have"),
         (("--tariff", "0"), "is not a finite number above 0"),
     ],
 )

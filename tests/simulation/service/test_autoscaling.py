@@ -302,7 +302,7 @@ def test_what_replicas_that_come_and_go_are_not_played_with(
         with pytest.raises(UsageError, match="autoscaled") as error:
             verb(deployment, workload, platform=platform)
         assert "remove autoscaling: from" in str(error.value.hint)
-    with pytest.raises(UsageError, match="not served for real"):
+    with pytest.raises(UsageError, match="only simulated"):
         hetsim.serve(deployment, workload, platform)
 
 
