@@ -50,8 +50,8 @@ STRATEGIES: Mapping[Objective, tuple[str, ...]] = {
 }
 """Strategies that are tried on each platform where none is named: those that search nothing."""
 
-PLANNING = 0.9
-"""About the part of the time in which platforms are priced and planned for."""
+READ, PLANNED = 0.2, 0.9
+"""About the parts of the time after which platforms are read, and planned for."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -298,7 +298,8 @@ def compare_platforms(
     Complexity: one ``Problem.of`` and one ``compare`` a platform.
     """
     check_objective(objective)
-    asked = load_catalog_platforms() if platforms is None else tuple(map(_loaded, platforms))
+    with part(0.0, READ, "reading the catalog" if platforms is None else ""):
+        asked = load_catalog_platforms() if platforms is None else tuple(map(_loaded, platforms))
     if not asked:
         raise UsageError("no platform to compare", hint="name one, e.g. rock-5b")
     names = tuple(dict.fromkeys(STRATEGIES[objective] if strategies is None else strategies))
@@ -311,7 +312,7 @@ def compare_platforms(
     execute, runtime = execute or {}, runtime or {}
     _check_that_some_can(asked, execute, runtime)
     rows: list[PlatformRow] = []
-    with part(0.0, PLANNING):
+    with part(READ, PLANNED):
         for platform in each(asked, lambda platform: platform.name):
             chosen = that_can(platform, runtime, has_runtime)
             problem = Problem.of(
@@ -331,7 +332,7 @@ def compare_platforms(
                 bounded=False,
             )
             rows.append(_row(found))
-    with part(PLANNING, 1.0, f"{samples} samples"):
+    with part(PLANNED, 1.0, f"{samples} samples"):
         rows = _sampled(rows, objective, 0 if pessimistic else samples, seed)
     rows.sort(key=lambda row: np.inf if row.cost_s is None else row.cost_s)
     drawn = samples if any(row.interval is not None for row in rows) else 0
