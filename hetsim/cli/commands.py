@@ -87,8 +87,7 @@ class _Helped(click.Command):
         """The rank of an option, its group, and whether it is common."""
         if not isinstance(param, click.Option):
             return -1, "", True
-        option = max(param.opts, key=len)
-        name = RENAMED.get(option, option).removeprefix("--")
+        name = max(param.opts, key=len).removeprefix("--")
         rank, title, common = _PLACES[name]
         return rank, title, common and name not in self.rare
 
