@@ -62,6 +62,7 @@ def sort_of(path: Path) -> Sort:
         return next(sort for sort in SORTS if sort == named)
     folders: dict[str, Sort] = {
         "links": "link", "platforms": "platform", "fitted": "fitted", "kin": "kin",
+        "prices": "prices",
     }  # fmt: skip
     return folders.get(path.parent.name, "device")
 

@@ -122,7 +122,10 @@ def test_a_price_of_the_users_own_goes_before_the_list(tmp_path: Path) -> None:
     assert listed == offers("google-edge-tpu")[0].price
 
 
-OFFER = "{name: rock-5b, usd: 9, what: a board, month: 2024-06, kind: launch, checked: no, source: https://x}"
+OFFER = (
+    "{name: rock-5b, usd: 9, what: a board, month: 2024-06, kind: launch, checked: page, "
+    "source: https://x}"
+)
 
 
 @pytest.mark.parametrize(
