@@ -15,6 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from hetsim import load_affinity, load_platform
+from hetsim.cli.invocation import Invocation
 from hetsim.cli.main import main
 from onnx_builders import make_model, op, value
 from page_blocks import blocks_of
@@ -65,12 +66,16 @@ def test_readme_shows_what_is_printed(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_a_page_is_accepted(command: str) -> None:
+def test_a_command_of_a_page_is_accepted(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The verb is there, and takes each option."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "detector.onnx").touch()
     words = shlex.split(command, comments=True)[1:]
-    with click.Context(main, info_name="hetsim") as ctx:
+    with click.Context(main, info_name="hetsim", obj=Invocation(("hetsim", *words))) as ctx:
         verb: click.Command = main
-        while isinstance(verb, click.Group) and words:
+        while isinstance(verb, click.Group) and words and words != ["--help"]:
             _, found, words = verb.resolve_command(ctx, words)
             assert found is not None, command
             verb = found
