@@ -1,4 +1,4 @@
-"""The one tree of errors: each says what is wrong, where, and what to do."""
+"""Tree of errors: each says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ def _rebuild(kind: type[HetsimError], what: str, known: dict[str, Any]) -> Hetsi
 
 
 class UsageError(HetsimError):
-    """An option or a name that does not exist, or options that contradict each other."""
+    """Unknown option or name, or options that contradict each other."""
 
     exit_code = 2
 
 
 class PluginError(UsageError):
-    """What another package adds cannot be used, or two packages add the same."""
+    """Plugin that cannot be used, or two plugins of the same name."""
 
 
 @dataclass(eq=False, repr=False)
 class NotInstalled(UsageError):
-    """A package that an option needs is not on this machine.
+    """Package that an option needs and that is not installed.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class NotInstalled(UsageError):
 
 @dataclass(eq=False, repr=False)
 class DeviceUnavailable(UsageError):
-    """What a device needs is not on this machine.
+    """Driver, library or hardware that a device needs and this machine lacks.
 
     Attributes
     ----------
@@ -88,23 +88,37 @@ class DeviceUnavailable(UsageError):
     device: str = field(default="", kw_only=True)
 
 
+@dataclass(eq=False, repr=False)
 class InvalidInput(HetsimError):
-    """A file or a value given by the user cannot be used."""
+    """File or value from the user that cannot be used.
+
+    Attributes
+    ----------
+    missing : bool
+        The file or the name does not exist: then the exit code is that of ``UsageError``.
+    """
 
     exit_code = 3
 
+    missing: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        HetsimError.__post_init__(self)
+        if self.missing:
+            vars(self)["exit_code"] = UsageError.exit_code
+
 
 class ModelError(InvalidInput):
-    """The model file is missing, broken, or outside what the installed runtime can read."""
+    """Model file that is missing, broken, or not readable by the installed runtime."""
 
 
 class NoKernel(ModelError):
-    """ONNX Runtime's CPU has no kernel for an op of the model in these types."""
+    """Op of the model without a CPU kernel in ONNX Runtime for these types."""
 
 
 @dataclass(eq=False, repr=False)
 class UnboundDimension(ModelError):
-    """A symbolic dimension is still unknown where a number is needed.
+    """Symbolic dimension without a value where a number is needed.
 
     Attributes
     ----------
@@ -116,28 +130,28 @@ class UnboundDimension(ModelError):
 
 
 class PlatformError(InvalidInput):
-    """A device or platform description is broken."""
+    """Broken description of a device or platform."""
 
 
 class WorkloadError(InvalidInput):
-    """A workload, a trace of requests or a deployment cannot be used."""
+    """Workload, request trace or deployment that cannot be used."""
 
 
 class SweepError(InvalidInput):
-    """The grid of a sweep, or the folder that its rows are in, cannot be used."""
+    """Grid or output folder of a sweep that cannot be used."""
 
 
 class RequestError(InvalidInput):
-    """The arrays given to ``run`` do not fit the model's inputs."""
+    """Input arrays that do not fit the model's inputs."""
 
 
 class PlanError(InvalidInput):
-    """A plan breaks a rule of its kind, cannot be read, or does not belong to the problem."""
+    """Plan that breaks a rule, cannot be read, or belongs to another problem."""
 
 
 @dataclass(eq=False, repr=False)
 class PartitionError(PlanError):
-    """Groups break a rule of partitions.
+    """Groups that break a rule of partitions.
 
     Attributes
     ----------
@@ -152,18 +166,18 @@ class PartitionError(PlanError):
 
 
 class ArtifactError(InvalidInput):
-    """A file of a compiled subgraph is damaged, not meant for this device, or not safe to open."""
+    """Compiled subgraph that is damaged, for another device, or unsafe to open."""
 
 
 class Infeasible(HetsimError):
-    """No plan exists, or none was found, under the stated conditions."""
+    """No plan exists, or none was found, under the given conditions."""
 
     exit_code = 4
 
 
 @dataclass(eq=False, repr=False)
 class UnsupportedNode(Infeasible):
-    """A node that must run somewhere runs nowhere that is allowed.
+    """Node that no allowed device can run.
 
     Attributes
     ----------
@@ -182,7 +196,7 @@ class UnsupportedNode(Infeasible):
 
 @dataclass(eq=False, repr=False)
 class OutOfMemory(Infeasible):
-    """Weights and live activations do not fit a device.
+    """Weights and live activations that exceed a device's memory.
 
     Attributes
     ----------
@@ -198,13 +212,13 @@ class OutOfMemory(Infeasible):
 
     @property
     def over_bytes(self) -> int:
-        """What is needed beyond what there is."""
+        """Bytes needed beyond the device's capacity."""
         return self.needed_bytes - self.held_bytes
 
 
 @dataclass(eq=False, repr=False)
 class NoRoute(Infeasible):
-    """No link joins two devices that a tensor would have to travel between.
+    """Two devices without a link between them that a tensor must move between.
 
     Attributes
     ----------
@@ -218,7 +232,7 @@ class NoRoute(Infeasible):
 
 @dataclass(eq=False, repr=False)
 class NoReplacement(Infeasible):
-    """A device was lost, and what it ran cannot be planned again.
+    """Lost device whose subgraphs cannot be planned on the remaining devices.
 
     Attributes
     ----------
@@ -230,7 +244,7 @@ class NoReplacement(Infeasible):
 
 @dataclass(eq=False, repr=False)
 class ObjectiveMissed(HetsimError):
-    """The plan is valid but misses the target that the user set.
+    """Valid plan that misses the user's target.
 
     Attributes
     ----------
@@ -247,24 +261,24 @@ class ObjectiveMissed(HetsimError):
 
 
 class Undecided(HetsimError):
-    """What was played says neither that an objective is met nor that it is missed."""
+    """Objective that the simulated requests show neither met nor missed."""
 
     exit_code = 6
 
 
 class CertificateRefuted(HetsimError):
-    """A certificate claims what is not so."""
+    """Certificate with a claim that does not hold."""
 
     exit_code = 5
 
 
 class ExecutionError(HetsimError):
-    """A device failed while it ran its part of a plan, or what it needs to run is not there."""
+    """Device failure during a run, or a missing resource that the run needs."""
 
 
 @dataclass(eq=False, repr=False)
 class OutOfRoom(ExecutionError):
-    """The disk or the memory of this machine ended: what was asked for may well be right.
+    """Disk or memory of this machine exhausted; the request itself may be valid.
 
     Attributes
     ----------
@@ -280,7 +294,7 @@ class OutOfRoom(ExecutionError):
 
 @dataclass(eq=False, repr=False)
 class DeviceLost(ExecutionError):
-    """A device died, with what it held, while it was needed.
+    """Device that died during a run, with the values it held.
 
     Attributes
     ----------
@@ -295,7 +309,7 @@ class DeviceLost(ExecutionError):
 
 @dataclass(eq=False, repr=False)
 class TimedOut(ExecutionError):
-    """What was asked for is not done in the time that was allowed.
+    """Operation that did not finish within its timeout.
 
     Attributes
     ----------
@@ -309,12 +323,12 @@ class TimedOut(ExecutionError):
 
 
 class Cancelled(ExecutionError):
-    """A request was given up by its caller."""
+    """Request that its caller cancelled."""
 
 
 @dataclass(eq=False, repr=False)
 class TooManyInFlight(ExecutionError):
-    """A session has as many requests under way as it may.
+    """More requests than a session may have in flight.
 
     Attributes
     ----------
@@ -326,7 +340,7 @@ class TooManyInFlight(ExecutionError):
 
 @dataclass(eq=False, repr=False)
 class OutputsDiffer(ExecutionError):
-    """Outputs of a run are not those of the whole model.
+    """Outputs of a run that differ from those of the whole model.
 
     Attributes
     ----------
@@ -338,12 +352,12 @@ class OutputsDiffer(ExecutionError):
 
 
 class ClusterError(ExecutionError):
-    """Ray cannot be started or joined, or its nodes do not fit this process."""
+    """Ray that cannot be started or joined, or whose nodes run other versions."""
 
 
 @dataclass(eq=False, repr=False)
 class NotOffered(Infeasible, ClusterError):
-    """No node of a cluster has a place for a device.
+    """Device that no node of the cluster offers.
 
     Attributes
     ----------
@@ -354,7 +368,7 @@ class NotOffered(Infeasible, ClusterError):
 
 
 class NonconformingDevice(HetsimError):
-    """A device breaks a rule that the rest of hetsim relies on."""
+    """Device that breaks a rule that the rest of hetsim relies on."""
 
 
 def all_refused(
@@ -364,7 +378,7 @@ def all_refused(
     where: str | None = None,
     hint: str | None = None,
 ) -> Infeasible:
-    """Return what to raise where each of `refusals` is why one way is closed.
+    """Return the error that stands for `refusals`, where each alternative failed with one of them.
 
     UnsupportedNode or OutOfMemory where all are, with what they say together: every node that
     is refused, or the device that lacks the fewest bytes. Else Infeasible.
@@ -427,7 +441,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     if meant:
         return meant
     if not ordered:
-        return "there is none to choose from"
+        return "no valid name exists"
     shown = ", ".join(ordered[:SHOWN])
     more = len(ordered) - SHOWN
     return f"choose from: {shown}" + (f" and {more} more" if more > 0 else "")

@@ -17,7 +17,7 @@ PRIVATE = {
     r"\bkin\b": "device family",
     r"\bdraws?\b(?! (its|idle|power)\b)|\bdrawn\b": "samples, sampled",
     r"\bunlike\b": "different, heterogeneous",
-    r"\bcarr(y|ies|ied)\b": "sustains, holds",
+    r"\bcarr(y|ies)\b|(?<!loop-)\bcarried\b": "sustains, holds",
     r"\babove (the )?(lower )?bound\b": "gap to the lower bound",
     r"\b(told|heard)\b": "reported",
     r"\bso (many|much|few)\b": "the number",

@@ -1,1 +1,1 @@
-"""What every other package may use: argument checks, texts, units, files, machine code."""
+"""Shared tools of all packages: argument checks, text, units, files, machine code."""

@@ -1,4 +1,4 @@
-"""Arguments of the public functions: of which kind they must be, said before anything is done.
+"""Checks of public functions' arguments, before any work starts.
 
 A rule takes an argument and its name, and raises InvalidInput where it does not fit.
 """
@@ -58,7 +58,7 @@ def takes(**rules: Rule) -> Callable[[Callable[Given, Gives]], Callable[Given, G
 
 
 def shown(value: object) -> str:
-    """Return `value` as a message shows it: short, and never with its own failure to print."""
+    """Return `value` as short text for a message, even where its own ``repr`` fails."""
     try:
         text = repr(value)
     except Exception:
@@ -90,13 +90,13 @@ def instance(*homes: str) -> Rule:
 
 
 def real(value: Any, name: str) -> None:
-    """Want a real number of whatever size; what takes it says which make sense."""
+    """Want a real number of any size; the caller checks its range."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise refused(name, value, "a number")
 
 
 def text(value: Any, name: str) -> None:
-    """Want a text."""
+    """Want a str."""
     if not isinstance(value, str):
         raise refused(name, value, "a text")
 
@@ -106,7 +106,7 @@ def path(value: Any, name: str) -> None:
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise refused(name, value, "a path")
     if "\0" in os.fspath(value):
-        raise refused(name, value, "a path: it has a null byte")
+        raise refused(name, value, "a path without a null byte")
 
 
 def function(value: Any, name: str) -> None:
@@ -219,7 +219,7 @@ def collection(each: Rule) -> Rule:
 
 
 def mapping(key: Rule, value: Rule | None = None) -> Rule:
-    """Want a mapping with such keys and values."""
+    """Want a mapping whose keys and values pass `key` and `value`."""
 
     def rule(given: Any, name: str) -> None:
         if not isinstance(given, Mapping):
@@ -233,7 +233,7 @@ def mapping(key: Rule, value: Rule | None = None) -> Rule:
 
 
 def either(rule: Rule, other: Rule) -> Rule:
-    """Want what passes one of two rules; the error is that of the second."""
+    """Want a value that passes one of two rules; the error is that of the second."""
 
     def both(value: Any, name: str) -> None:
         try:
@@ -245,7 +245,7 @@ def either(rule: Rule, other: Rule) -> Rule:
 
 
 def rows(given: Any, name: str, entries: str) -> list[tuple[Any, ...]]:
-    """Return an iterable's entries as tuples of as many parts as `entries` names.
+    """Return an iterable's entries as tuples with the parts that `entries` names.
 
     Raises InvalidInput where it is none, or an entry has more parts or fewer.
     """

@@ -1,4 +1,4 @@
-"""Deadline for the work of a block, by CPU time or the wall clock, which long loops look at."""
+"""Deadlines of a block of work, by CPU time or the wall clock, polled by long loops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLOCK: ContextVar[Callable[[], float]] = ContextVar("clock", default=time.proce
 
 
 class OutOfTime(Exception):
-    """The deadline has passed; whoever set it has a plan without what was under way."""
+    """Deadline passed: the caller that set it keeps the best plan found before."""
 
 
 def now_s() -> float:
@@ -30,7 +30,7 @@ def now_s() -> float:
 
 @contextmanager
 def by_wall_clock() -> Iterator[None]:
-    """Let all within the block go by the wall clock, a deadline that is set included."""
+    """Measure all time in the block, and a deadline already set, by the wall clock."""
     left = left_s()
     clock = _CLOCK.set(time.monotonic)
     end = _UNTIL.set(now_s() + left)
@@ -57,13 +57,13 @@ def is_set() -> bool:
 
 
 def left_s() -> float:
-    """Return the seconds that are left; infinite without a deadline."""
+    """Return the remaining seconds; infinite without a deadline."""
     end_s = _UNTIL.get()
     return end_s - now_s() if end_s < math.inf else math.inf
 
 
 def check(takes_s: float = 0.0) -> None:
-    """Raise OutOfTime where less than `takes_s` seconds are left, which come next."""
+    """Raise OutOfTime where less than the `takes_s` seconds of the next step remain."""
     if left_s() < takes_s or left_s() <= 0.0:
         raise OutOfTime
 

@@ -1,4 +1,4 @@
-"""Files that are written whole, locks, temporary folders, and folders of the user's own."""
+"""Atomic file writes, locks, temporary folders, and the user's private folders."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
-from hetsim.errors import UsageError, nearest
+from hetsim.errors import InvalidInput, UsageError, nearest
 
-THREADS = "run with the executor 'threads'"
+Invalid = TypeVar("Invalid", bound=InvalidInput)
+
+THREADS = "use --executor threads"
 
 
 def need(module: str, what: str, instead: str = "use Linux or macOS, or WSL on Windows") -> None:
@@ -32,9 +34,17 @@ def need(module: str, what: str, instead: str = "use Linux or macOS, or WSL on W
         importlib.import_module(module)
     except ImportError:
         raise UsageError(
-            f"{what} needs Python's module '{module}', which is not there on {sys.platform}",
-            hint=f"{instead}; docs/limits.md says what works where",
+            f"{what} needs Python's module '{module}', which does not exist on {sys.platform}",
+            hint=f"{instead}; docs/limits.md lists what works where",
         ) from None
+
+
+def no_such_file(
+    kind: Callable[..., Invalid], path: str | os.PathLike[str], where: str | None = None
+) -> Invalid:
+    """Return the error of this kind for a file that does not exist, with the nearest name."""
+    hint = siblings(Path(path))
+    return kind("no such file", where=where or os.fspath(path), hint=hint, missing=True)
 
 
 def siblings(path: Path, suffix: str = "") -> str:
@@ -42,24 +52,25 @@ def siblings(path: Path, suffix: str = "") -> str:
     folder = path if path.is_dir() else path.parent
     suffix = suffix or path.suffix
     try:
-        names = [entry.name for entry in folder.iterdir() if entry.suffix == suffix]
+        names = [one.name for one in folder.iterdir() if suffix in ("", one.suffix)]
     except OSError:
         return f"the folder '{folder}' does not exist"
-    return nearest(path.name, names) if names else f"there is no {suffix} file in '{folder}'"
+    kind = f"{suffix} file" if suffix else "file"
+    return nearest(path.name, names) if names else f"there is no {kind} in '{folder}'"
 
 
 def open_flags(*names: str) -> int:
-    """Return these flags of `os.open` together, of those that the system has."""
+    """Return those of these flags of `os.open` that the system has, combined."""
     return functools.reduce(operator.or_, (getattr(os, name, 0) for name in names), 0)
 
 
 def this_user() -> int:
-    """Return the owner of what this process makes, as `os.stat` has it: 0 for all on Windows."""
+    """Return the user id that owns files of this process, as `os.stat` reports it: 0 on Windows."""
     return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def try_lock(file: IO[Any] | int) -> bool:
-    """Take the lock on `file` if no process has it; it is let go when the file is closed.
+    """Lock `file` unless another process holds it; closing the file releases it.
 
     False where the system has no such locks, too: then nothing counts as left by its owner.
     """
@@ -75,7 +86,7 @@ def try_lock(file: IO[Any] | int) -> bool:
 
 
 def own_folders(base: Path, prefix: str) -> Iterator[Path]:
-    """Yield the folders in `base` that are named so and this user's, in order; no links to any."""
+    """Yield the folders in `base` with this prefix that belong to this user, in order; no links."""
     for folder in sorted(base.glob(f"{prefix}*")):
         try:
             found = folder.lstat()
@@ -87,7 +98,7 @@ def own_folders(base: Path, prefix: str) -> Iterator[Path]:
 
 @contextmanager
 def left_by_its_owner(lock: Path) -> Iterator[bool]:
-    """Say whether nobody holds a file that an owner locks, and hold it meanwhile if so.
+    """Say whether no process holds a file that its owner locks, and hold it meanwhile if so.
 
     Raises OSError where it cannot be opened, or is a link.
     """
@@ -98,7 +109,7 @@ def left_by_its_owner(lock: Path) -> Iterator[bool]:
         os.close(held)
 
 
-ROOM = "set HETSIM_CACHE_DIR to a folder that is writable and has room"
+ROOM = "set HETSIM_CACHE_DIR to a writable folder with free space"
 """What to do where something cannot be written there."""
 
 
@@ -146,7 +157,7 @@ _DRAFT_LIVES_S = 24 * 3600.0
 
 
 def temporary_place(kind: str) -> tuple[Path, str]:
-    """Return where temporary files are, and how names of this user's folders of a kind begin."""
+    """Return the folder of temporary files, and the prefix of this user's folders of a kind."""
     return Path(tempfile.gettempdir()), f"hetsim-{kind}-{this_user()}-"
 
 
@@ -202,7 +213,7 @@ _PIECE_BYTES = 2**20
 
 
 def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> BufferedReader:
-    """Open a file to read it, where it is one: no folder, device or pipe, which may never end.
+    """Open a regular file for reading; never a folder, device or pipe, which may never end.
 
     Parameters
     ----------
@@ -222,7 +233,7 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> Buffer
     descriptor = os.open(path, open_flags(*flags))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return os.fdopen(descriptor, "rb")
 
 
@@ -231,12 +242,12 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int = TEXT_LIMIT_BYT
     with open_regular(path) as stream:
         data = read_most(stream, limit_bytes + 1)
     if len(data) > limit_bytes:
-        raise OSError(errno.EINVAL, f"it is larger than {limit_bytes} bytes", os.fspath(path))
+        raise OSError(errno.EINVAL, f"larger than {limit_bytes} bytes", os.fspath(path))
     return data
 
 
 def read_most(stream: BufferedReader, nbytes: int) -> bytes:
-    """Return what is left of a file, up to `nbytes`.
+    """Return the rest of a file, up to `nbytes`.
 
     Memory is taken for what there is, not for `nbytes`. What a file system makes up as it is read
     has no size beforehand, and is read to its end.
@@ -271,7 +282,7 @@ def append(path: str | os.PathLike[str]) -> FileIO:
     descriptor = _unfollowed(path, open_flags("O_WRONLY", "O_APPEND", "O_CREAT", "O_CLOEXEC"))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return FileIO(descriptor, "ab")
 
 

@@ -1,4 +1,4 @@
-"""The one rule for what is compiled: work that takes plain Python a second in this process.
+"""Threshold for machine code: work that takes plain Python over a second in this process.
 
 Loading numba takes 0.5 CPU seconds in every process, and compiling a function 2 to 10 on the first
 use on a machine. So each caller states the work that takes plain Python about a second, as its
@@ -31,7 +31,7 @@ def pays(
     compile_from: float,
     others: Sequence[Compiled] = (),
 ) -> bool:
-    """Return whether so much work is for machine code; where it is not, it is left to Python.
+    """Return whether this amount of work justifies machine code; otherwise Python runs it.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def pays(
 def called(
     compiled: Compiled, first: Sequence[Any], columns: Sequence[Any], *, as_arrays: bool
 ) -> tuple[Any, Sequence[Any]]:
-    """Call machine code on arrays or plain Python on lists; return what it says, and those."""
+    """Call machine code on arrays or plain Python on lists; return its result, and those."""
     if as_arrays:
         return compiled(*first, *columns), columns
     rows = [column.tolist() for column in columns]

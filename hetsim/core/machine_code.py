@@ -1,4 +1,4 @@
-"""Functions on arrays as machine code, which numba makes once and keeps for this user."""
+"""Machine code of functions on arrays, compiled by numba once and cached per user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "machine-code"
 def folder_of(
     function: Callable[..., Any], *parts: Callable[..., Any], inline: bool = False
 ) -> Path | None:
-    """Return the folder of a function's machine code, which exists; None where there can be none.
+    """Return the cache folder of a function's machine code; None where it cannot be created.
 
     It lies where ``NUMBA_CACHE_DIR`` says, or else in ``files.private_folder``. Its name is a
     digest of all that the machine code depends on and numba does not look at: numba compares
@@ -79,7 +79,7 @@ def machine_code(
     inline: bool = False,
     forced: bool = True,
 ) -> Compiled:
-    """Return `function`, of the subset of Python that numba knows, as machine code.
+    """Return `function`, within the subset of Python that numba compiles, as machine code.
 
     numba is loaded at the first call, and compiles the function for arguments of their types where
     that is not kept.
@@ -98,7 +98,7 @@ def machine_code(
 
 
 class Compiled:
-    """A function as machine code, for arguments of any types that numba takes."""
+    """Machine code of a function, for arguments of any types that numba accepts."""
 
     def __init__(
         self,
@@ -114,12 +114,12 @@ class Compiled:
 
     @property
     def found(self) -> int:
-        """For how many types of arguments machine code was found where it is kept."""
+        """Number of argument types whose machine code was found in the cache."""
         return 0 if self._made is None else sum(self._made.stats.cache_hits.values())
 
     @property
     def plain(self) -> Callable[..., Any]:
-        """The function as it stands."""
+        """The uncompiled Python function."""
         return self._of[0]
 
     @property
@@ -129,7 +129,7 @@ class Compiled:
 
     @property
     def kept(self) -> bool:
-        """Whether it is most likely kept on disk; says so without loading numba.
+        """Whether it is most likely cached on disk; answers without loading numba.
 
         What was made by another numba, or for another processor, counts; then it is made anew.
         """
@@ -153,8 +153,8 @@ class Compiled:
                 from hetsim.core.records import Part, Records
             except (ImportError, AttributeError) as error:
                 warn(
-                    f"this numba is unlike those that hetsim knows ({error}): the first runs of "
-                    "large simulations take longer, and give the same answers",
+                    f"hetsim does not know this version of numba ({error}): the first runs of "
+                    "large simulations take longer; results are the same",
                     RuntimeWarning,
                     stacklevel=3,
                 )

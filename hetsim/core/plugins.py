@@ -1,4 +1,4 @@
-"""What packages and hetsim itself offer by name: entries, their options, and entry points."""
+"""Registry of entries by name: hetsim's own and those of other packages' entry points."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ OWN = "hetsim"
 """Who provides what is no package's."""
 
 PROMISES: Mapping[str, str] = {
-    "connected": "each group is weakly connected, constants left out",
-    "latency": "plans for the latency of one request",
-    "throughput": "plans for seconds a request, with many in flight",
-    "replicas": "may put the whole model on several devices, and deal requests out",
-    "proof": "says whether the plan is proven the best of its kind, or how far it may be from it",
+    "connected": "each group is weakly connected, ignoring constants",
+    "latency": "minimizes the latency of one request",
+    "throughput": "minimizes the time per request with many in flight",
+    "replicas": "may place replicas of the whole model on several devices and distribute requests",
+    "proof": "reports whether the plan is proven optimal of its kind, or its optimality gap",
 }
 """What an entry may promise beyond what all hold: no cycles, and memory that suffices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of an entry, as a user writes it.
+    """Option of an entry, as a user writes it.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A merge method or a strategy.
+    """Merge method or strategy.
 
     Attributes
     ----------
@@ -82,12 +82,12 @@ class Entry:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """Its options, those of its own first; read when asked for, with the code that has them."""
+        """Options of the entry, its own first; read on demand with the code that defines them."""
         return self._options()
 
 
 def meanings(kind: Any) -> dict[str, str]:
-    """Return what the ``Attributes`` section of a class, and of its bases, says of each field.
+    """Return the text of each field from the ``Attributes`` section of a class and its bases.
 
     In one line each; markup is left out. Nothing where docstrings are stripped.
     """
@@ -110,7 +110,7 @@ def meanings(kind: Any) -> dict[str, str]:
 
 
 def kind_in_words(hint: Any) -> str:
-    """Return which values a type has, as the command line writes them."""
+    """Return the values that a type accepts, as the command line writes them."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Literal:
         return " or ".join(parts)
@@ -137,7 +137,7 @@ def plugin_names(group: str) -> tuple[str, ...]:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Import what an installed package calls `name`.
+    """Import the object that an installed package registers as `name`.
 
     Raises
     ------
@@ -163,13 +163,13 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def plugin_owner(group: str, name: str) -> str:
-    """Return the package that adds `name`, or where its code is. Raises KeyError for none."""
+    """Return the package that adds `name`, or the path of its code. Raises KeyError for none."""
     point = _found(group)[name][0]
     return point.dist.name if point.dist is not None else point.value
 
 
 def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Say what is wrong with the installed plugins of a group; the others can be used.
+    """List the broken plugins of a group and their errors; the others can be used.
 
     `own` are the names of hetsim itself, which no package may claim.
     """
@@ -177,7 +177,7 @@ def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
     for name, points in sorted(_found(group).items()):
         if name in own:
             owners = " and ".join(map(_owner, points))
-            found.append(f"{owners} adds '{name}' to {group}, which is a name of hetsim's own")
+            found.append(f"{owners} adds '{name}' to {group}, which hetsim itself defines")
             continue
         try:
             load_plugin(group, name)
@@ -187,7 +187,7 @@ def plugin_complaints(group: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def asked(group: str, name: str, hook: str, call: Callable[[], Gives]) -> Gives:
-    """Return what `call` does, which asks `hook` of what an installed package calls `name`.
+    """Return the result of `call`, which asks `hook` of a plugin; its errors name the plugin.
 
     Raises
     ------
@@ -203,16 +203,16 @@ def asked(group: str, name: str, hook: str, call: Callable[[], Gives]) -> Gives:
         raise PluginError(
             f"'{hook}' of '{name}' of {group} raised {said}",
             where=_whose(group, name),
-            hint="tell who keeps the package",
+            hint="report it to the package's maintainers",
         ) from error
 
 
 def misfit(group: str, name: str, hook: str, gave: object, wanted: str) -> PluginError:
-    """Return the error for what a hook gave that nobody can use."""
+    """Return the error for a hook's result of the wrong type."""
     return PluginError(
-        f"'{hook}' of '{name}' of {group} gave {shown(gave)}, not {wanted}",
+        f"'{hook}' of '{name}' of {group} returned {shown(gave)}, not {wanted}",
         where=_whose(group, name),
-        hint="tell who keeps the package",
+        hint="report it to the package's maintainers",
     )
 
 
@@ -223,7 +223,7 @@ def answered(
     call: Callable[[], Gives],
     wanting: Callable[[Gives], str | None],
 ) -> Gives:
-    """Return what ``asked`` does, where `wanting` says that nothing else is wanted.
+    """Return the result of ``asked`` where `wanting` accepts it.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def answered(
 
 
 def is_amount(given: object) -> bool:
-    """Whether what a hook gave is a finite number from 0 on."""
+    """Whether a hook's result is a finite number from 0 on."""
     number = isinstance(given, int | float) and not isinstance(given, bool)
     return number and 0 <= given < math.inf  # type: ignore[operator]
 

@@ -23,7 +23,7 @@ _stacks: weakref.WeakSet[ExitStack] = weakref.WeakSet()
 
 
 def ended_by_this_process(stack: ExitStack) -> ExitStack:
-    """Return `stack`, which in a forked child has nothing to close."""
+    """Return `stack`; in a forked child an empty one that closes nothing."""
     _stacks.add(stack)
     return stack
 
@@ -33,18 +33,18 @@ def refuse_child(owner: int, what: str) -> None:
     if os.getpid() != owner:
         raise UsageError(
             f"{what} was opened in process {owner}, from which this one was forked",
-            hint="open one here, or start this process by multiprocessing's 'spawn'",
+            hint="open one here, or start this process with multiprocessing's 'spawn' method",
         )
 
 
 def after_fork(forget: Callable[[], None]) -> None:
-    """Have `forget` called in every forked child, where the system forks."""
+    """Register `forget` to run in every forked child, where the system forks."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=forget)
 
 
 def keep(thing: object) -> None:
-    """Keep an object until the process has ended: at its end Python would close generators."""
+    """Keep an object alive until the process ends, where Python would close generators."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
@@ -74,7 +74,7 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasatt
 
 @contextlib.contextmanager
 def ending_left_to_others() -> Iterator[None]:
-    """Have threads that start within, of libraries too, let others have these signals.
+    """Block these signals in threads that start within, so that others handle them.
 
     The system gives a signal to any thread that does not hold it back: where each but the main one
     does, the main thread alone decides when it comes. Nothing where the system has no masks.
@@ -134,7 +134,7 @@ _was_enabled = [False]
 
 @contextmanager
 def collecting_put_off() -> Iterator[None]:
-    """Look for no circles inside, nor in other threads meanwhile.
+    """Suspend garbage collection inside the block, in other threads as well.
 
     Each search goes through all that there is, so that searches take longer the more is made.
     Calls may overlap; after the last, it is as before the first.

@@ -1,4 +1,4 @@
-"""How far work is, told by what does it and heard by who shows it."""
+"""Progress of long work: reported by the worker, shown by a listener."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AT_MOST = "at most {} left"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How far the work is.
+    """State of progress.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ _scope: ContextVar[_Scope | None] = ContextVar("hetsim_going", default=None)
 
 @contextmanager
 def heard_by(hearer: Hearer) -> Iterator[None]:
-    """Let `hearer` be told of what is done within the block, of this thread alone."""
+    """Send progress within the block, of this thread alone, to `hearer`."""
     token = _scope.set(_Scope(hearer, 0.0, 1.0, ""))
     try:
         yield
@@ -84,7 +84,7 @@ def say(
     words: str = ABOUT,
     of: str = "",
 ) -> None:
-    """Say which share of the part that is under way is done, and what is worked on.
+    """Report the share of the current part that is done, and the item in work.
 
     `left_s`: seconds until that part is over, or what `of` names, where the work knows them, and
     infinite where nobody does; `words`: in which they are told.
@@ -97,12 +97,12 @@ def say(
 
 
 def rest_s(passed_s: float, share: float) -> float | None:
-    """Return the seconds that are left where `share` took `passed_s`; None: too early to say."""
+    """Return the estimated remaining seconds where `share` took `passed_s`; None: too early."""
     return passed_s * (1.0 - share) / share if share >= ENOUGH else None
 
 
 class Pace:
-    """How long some work takes still, by the time since it began."""
+    """Estimate of the remaining time of some work from the time since it began."""
 
     def __init__(self) -> None:
         self._began_s = monotonic()
@@ -112,13 +112,13 @@ class Pace:
         return monotonic() - self._began_s
 
     def left_s(self, share: float) -> float | None:
-        """Return the seconds that are left where `share` of it is done; None: too early to say."""
+        """Return the remaining seconds where `share` is done; None: too early to say."""
         return rest_s(self.passed_s(), share)
 
 
 @contextmanager
 def before(then_s: float) -> Iterator[None]:
-    """Let the block be what comes first of the part under way, and the rest take up to `then_s`.
+    """Count the block as the first step of the current part; the rest takes up to `then_s`.
 
     Shares that are said within it are of it; how much of the part it is follows from how long it
     takes.
@@ -138,7 +138,7 @@ def before(then_s: float) -> Iterator[None]:
 
 @contextmanager
 def stage(of: str = "") -> Iterator[None]:
-    """Let the block be timed by itself: ``about 5 s left of planning``.
+    """Time the block as a stage: ``about 5 s left of planning``.
 
     For what is followed by something that nobody can weigh against it before.
     """
@@ -177,7 +177,7 @@ def _retold(how: Callable[[Told, _Scope, Pace], Told]) -> Iterator[None]:
 
 @contextmanager
 def part(low: float, high: float, what: str = "") -> Iterator[None]:
-    """Let the block be the part of the work from share `low` to share `high`."""
+    """Count the block as the work from share `low` to share `high`."""
     outer = _scope.get()
     if outer is None:
         yield
@@ -198,7 +198,7 @@ def each(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Iterator[T]:
-    """Yield `items`; while each is worked on it is the part that is under way.
+    """Yield `items`; the work on each counts as the current part.
 
     Parameters
     ----------

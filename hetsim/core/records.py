@@ -57,7 +57,10 @@ class Record:
         for at, part in enumerate(record):
             if isinstance(part, np.ndarray):
                 if part.ndim != 1 or not part.flags.c_contiguous:
-                    raise TypeError(f"{record._fields[at]} of {type(record).__name__} has gaps")
+                    raise TypeError(
+                        f"{record._fields[at]} of {type(record).__name__} is not contiguous in "
+                        "memory"
+                    )
                 words += (address_of(part), len(part))
                 kinds.append(part.dtype)
                 self._fields.append(at)
@@ -91,19 +94,19 @@ _DATA = 40
 
 
 def address_of(array: Any) -> int:
-    """Where an array's data are; as ``__array_interface__`` says it, in a tenth of the time."""
+    """Return the address of an array's data, ten times faster than ``__array_interface__``."""
     interface: Any = _pointer_of(array.__array_struct__, None)
     return ctypes.c_void_p.from_address(interface + _DATA).value or 0
 
 
 def bits_of(number: float) -> int:
-    """The bits of a number as a whole one."""
+    """Return the bits of a float as an integer."""
     (bits,) = struct.unpack("=q", struct.pack("=d", number))
     return int(bits)
 
 
 class Records:
-    """Hands named tuples on as records; tables are kept from one call to the next, arrays not."""
+    """Converter of named tuples to records; tables are cached between calls, arrays are not."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Record] = {}
@@ -219,7 +222,7 @@ class _Unoptimised(JITCodeLibrary):
 
 
 class Part(Compiler):
-    """numba's own steps, for code that callers alone run, who optimise and emit it with theirs.
+    """Steps of numba for code inlined into its callers, which optimise and emit it with theirs.
 
     Else LLVM would do both once for every level of calls above it.
     """

@@ -1,4 +1,4 @@
-"""Disk and memory that end: told apart from what is wrong with what was to be put there."""
+"""Exhausted disk and memory, as errors apart from invalid input."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, OutOfRoom
 
 _DISK = {
-    errno.ENOSPC: ("the disk is full", "make room there, or name a place that has it"),
-    errno.EDQUOT: ("the quota of the disk is used up", "make room there, or name another disk"),
+    errno.ENOSPC: ("the disk is full", "free space there, or choose another folder"),
+    errno.EDQUOT: ("the disk quota is used up", "free space there, or choose another disk"),
     errno.EFBIG: (
-        "files may not grow so large there",
-        "raise the limit (ulimit -f), or name another disk",
+        "the file size limit is reached",
+        "raise the limit (ulimit -f), or choose another disk",
     ),
 }
 _FILES = (errno.EMFILE, errno.ENFILE)
 _NO_THREAD = "can't start new thread"
 _NOT_MAPPED = "failed to map segment from shared object"
 """What the system's loader says of a library, and nothing after it, where memory is short."""
-_THREADS = "close what else runs, or raise the limits of memory and processes (ulimit -v, -u)"
-_LESS = "close what else runs, ask for less at a time, or use a machine with more"
+_THREADS = "close other programs, or raise the limits of memory and processes (ulimit -v, -u)"
+_LESS = "close other programs, use smaller inputs, or use a machine with more memory"
 
 _REFUSED = re.compile(
     r"(?:failed to allocate memory for requested buffer of size (\d+)|available memory of \d+ is "
@@ -53,7 +53,7 @@ def out_of_room(
     needed_bytes: int = 0,
     hint: str = "",
 ) -> OutOfRoom | None:
-    """Return what to say where `error` means that disk or memory ended; None of any other.
+    """Return the message where `error` means that disk or memory is exhausted, else None.
 
     Parameters
     ----------
@@ -89,19 +89,19 @@ def out_of_room(
         )  # fmt: skip
     if isinstance(error, RuntimeError) and str(error).startswith(_NO_THREAD):
         return OutOfRoom(
-            "the system has no thread to give: its memory, or the number of threads, is used up",
+            "the system cannot start another thread: memory or the thread limit is used up",
             where=where, hint=hint or _THREADS, short_of="threads",
         )  # fmt: skip
     found = _bytes_refused(error)
     if found is None:
         return None
     needed_bytes = needed_bytes or found
-    what = "the memory is used up"
+    what = "out of memory"
     if needed_bytes > memory_bytes():
         has = format_bytes(memory_bytes())
-        what = f"{format_bytes(needed_bytes)} of memory are asked for, and this machine has {has}"
+        what = f"{format_bytes(needed_bytes)} of memory are needed, and this machine has {has}"
     elif needed_bytes:
-        what += f": {format_bytes(needed_bytes)} more were asked for"
+        what += f": {format_bytes(needed_bytes)} more were needed"
     return OutOfRoom(
         what, where=where, hint=hint or _LESS, short_of="memory", needed_bytes=needed_bytes
     )
@@ -110,7 +110,7 @@ def out_of_room(
 def no_room_in(
     folder: str | os.PathLike[str], nbytes: int, at: str | os.PathLike[str], *, hint: str = ""
 ) -> OutOfRoom | None:
-    """Return what to say where `folder` does not take a file of `nbytes`; None where it does.
+    """Return the message where `folder` cannot hold a file of `nbytes`; None where it can.
 
     For what libraries write: their errors do not say why. Nothing stays of what is tried.
     """
@@ -123,7 +123,7 @@ def no_room_in(
 
 
 def check_memory(nbytes: int) -> None:
-    """Raise MemoryError where this process cannot have so many bytes more. O(1): none is touched.
+    """Raise MemoryError where this process cannot allocate this many bytes. O(1): none is touched.
 
     For what libraries take: some end the process, or blame what they read, where none is left.
     """
@@ -135,7 +135,7 @@ def check_memory(nbytes: int) -> None:
 
 
 def memory_refused(message: str) -> int | None:
-    """Return the bytes that a message says could not be had, 0 where not how many; None: none."""
+    """Return the bytes that a message says were refused, 0 where unknown; None: no such message."""
     found = _REFUSED.search(message[-_READ_LENGTH:])
     if found is None:
         return None
@@ -174,7 +174,7 @@ def _text(name: object) -> str | None:
 
 
 def memory_bytes() -> int:
-    """Return the machine's memory; 16 GiB where the system does not say."""
+    """Return the machine's memory in bytes; 16 GiB where the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -182,7 +182,7 @@ def memory_bytes() -> int:
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process holds; 0 where the system does not say."""
+    """Return the resident memory of this process in bytes; 0 where unknown."""
     try:
         with open("/proc/self/statm", "rb") as stream:
             return int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

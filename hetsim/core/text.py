@@ -30,7 +30,7 @@ def plain(text: str) -> str:
 
 
 def plainly(value: Any) -> Any:
-    """Return a record of plain data with every text in it, keys too, as ``plain`` has it."""
+    """Return a record of plain data with every text and key escaped by ``plain``."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, dict):
@@ -39,7 +39,7 @@ def plainly(value: Any) -> Any:
 
 
 def cell(text: str) -> str:
-    """Text of a CSV cell that no spreadsheet takes for a formula: a quote before what begins one.
+    """Text of a CSV cell, quoted where a spreadsheet would take it for a formula.
 
     >>> cell("=1+1"), cell("relu")
     ("'=1+1", 'relu')
@@ -48,7 +48,7 @@ def cell(text: str) -> str:
 
 
 def cut(text: str, most: int = 2000) -> str:
-    """Return `text`, of one that is longer than `most` characters its begin and its end."""
+    """Return `text`; where longer than `most` characters, its start and its end."""
     if len(text) <= most:
         return text
     return f"{text[: most * 3 // 4]} ... {text[-most // 4 :]}"
@@ -94,7 +94,7 @@ def to_json(record: Mapping[str, Any]) -> str:
 
 
 def to_compact_json(value: Any) -> str:
-    """Return `value` as ``to_json`` does, without a blank or a line that is not needed."""
+    """Return `value` as compact JSON without optional white space."""
     return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
 
 

@@ -51,13 +51,13 @@ def parse_per_s(text: str) -> float | None:
 
 
 def in_si(value: float, unit: float) -> float:
-    """Return a value that is in a unit of so much, in SI units: 5 of 1e-6 is 5e-06."""
+    """Return a value given in units of `scale` in SI units: 5 of 1e-6 is 5e-06."""
     # Dividing rounds right where the unit is a part: 5 / 1e6 is 5e-06, 5 * 1e-6 is not.
     return value * unit if unit >= 1 else value / round(1 / unit)
 
 
 def significant(value: float, digits: int = 4) -> float:
-    """Return `value` to so many significant digits.
+    """Return `value` rounded to this many significant digits.
 
     >>> significant(71234.5), significant(0.00123456)
     (71230.0, 0.001235)

@@ -1,1 +1,1 @@
-"""What a device is: which nodes it takes, what it makes of them, and its properties."""
+"""Devices: node support, compilation of subgraphs, and properties."""

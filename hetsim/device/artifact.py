@@ -1,4 +1,4 @@
-"""A compiled subgraph as one ONNX file: its weights in it, and for whom it was compiled.
+"""Compiled subgraph as one ONNX file, with its weights and the device it is compiled for.
 
 The model's metadata say device, architecture, precision and the versions that wrote it, and have a
 SHA-256 of all else. The digest tells damage, not origin: what is read is checked as any model is.
@@ -29,25 +29,25 @@ GRAPH_PRECISION = "graph"
 _DIGEST = "hetsim.sha256"
 _LIMIT_BYTES = 2**31 - 1
 _CHUNK_BYTES = 2**22
-_AGAIN = "compile the subgraph again, or copy the file anew"
+_AGAIN = "compile the subgraph again, or copy the file again"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """For whom a subgraph was compiled."""
+    """Device and versions that a subgraph is compiled for."""
 
     device: str
     architecture: str
     precision: str = GRAPH_PRECISION
 
     def stated(self) -> dict[str, str]:
-        """What a file says of itself, by key of the model's metadata, versions included."""
+        """Metadata of the file, by key of the model's metadata, versions included."""
         versions = {"hetsim": __version__, "onnxruntime": onnxruntime_version()}
         return {f"hetsim.{key}": text for key, text in (asdict(self) | versions).items()}
 
 
 def precision_name(rounding: Mapping[str, str]) -> str:
-    """Return the name of an arithmetic, e.g. ``float32:float16``; ``graph`` for none."""
+    """Return the name of an arithmetic, e.g. ``float32:float16``; ``graph`` for the graph's own."""
     pairs = (f"{source}:{target}" for source, target in sorted(rounding.items()))
     return ",".join(pairs) or GRAPH_PRECISION
 
@@ -66,7 +66,7 @@ def export(
     identity: Identity,
     name: str,
 ) -> None:
-    """Write a subgraph to `stream`, all its weights in it."""
+    """Write a subgraph with all its weights to `stream`."""
     import onnx
 
     from hetsim.graph.reading.onnx_types import OWN_DOMAINS
@@ -77,8 +77,8 @@ def export(
     for called in calls((*proto.graph.node, *inner)):
         if called not in functions and called[0] not in OWN_DOMAINS:
             raise ArtifactError(
-                f"cannot be exported: operator '{called[1]}' of domain '{called[0]}' is none of "
-                "ONNX Runtime's own",
+                f"cannot be exported: operator '{called[1]}' of domain '{called[0]}' is not one "
+                "of ONNX Runtime's own",
                 where=name,
             )
     whole = onnx.ModelProto()
@@ -96,7 +96,7 @@ def export(
         raise ArtifactError(
             f"cannot be exported: {' '.join(str(error).split())}",
             where=name,
-            hint="compile the plan to a folder where its weights are larger than 2 GiB",
+            hint="compile the plan to a folder if its weights are larger than 2 GiB",
         ) from error
     stream.write(content)
 
@@ -123,7 +123,7 @@ def import_compiled(
     for key, wanted in identity.stated().items():
         if stated.get(key) != wanted:
             raise ArtifactError(
-                f"compiled for {key.removeprefix('hetsim.')} '{stated.get(key)}', and this is "
+                f"compiled for {key.removeprefix('hetsim.')} '{stated.get(key)}', but this is "
                 f"'{wanted}'",
                 where=where,
                 hint="compile the subgraph again for this device, with these versions",
@@ -154,7 +154,9 @@ def _content(stream: BinaryIO, where: str) -> bytes:
         reason = getattr(error, "strerror", None) or error
         raise ArtifactError(f"cannot be read: {reason}", where=where) from error
     if not left:
-        raise ArtifactError("larger than 2 GiB, which no ONNX file is", where=where, hint=_AGAIN)
+        raise ArtifactError(
+            ("larger than 2 GiB, the limit of an ONNX file"), where=where, hint=_AGAIN
+        )
     return b"".join(parts)
 
 
@@ -169,12 +171,12 @@ def _whole(content: bytes, where: str) -> onnx.ModelProto:
         body = proto.SerializeToString(deterministic=True)
     except Exception as error:  # protobuf's own type depends on its backend
         raise ArtifactError(
-            "no compiled subgraph, or cut short",
+            "not a compiled subgraph, or truncated",
             where=where,
             hint="give a file that CompiledSubgraph.export wrote",
         ) from error
     if not exact or (last.key, last.value) != (_DIGEST, hashlib.sha256(body).hexdigest()):
         raise ArtifactError(
-            "damaged: its content is not what its SHA-256 was taken of", where=where, hint=_AGAIN
+            "damaged: its content does not match its SHA-256", where=where, hint=_AGAIN
         )
     return proto

@@ -1,4 +1,4 @@
-"""What a device is: it says which nodes it takes, compiles them, and has properties."""
+"""Device interface: node support, compilation, properties."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ GROUP = "hetsim.devices"
 
 
 class Device:
-    """One device of a platform, and the base of those that other packages add.
+    """Device of a platform; base class of those that other packages add.
 
     A device of its own overrides what differs: ``unavailable`` where it needs something on
     the machine, ``query_model`` where rules and patterns do not say what it takes,
@@ -94,11 +94,11 @@ class Device:
         self._properties = Properties(where, own, settings(name, spec, ids))
 
     def unavailable(self) -> tuple[str, str] | None:
-        """Return what is missing on this machine and what to do, or None where all is there."""
+        """Return the missing requirement and the remedy, or None where the device can run."""
         return None
 
     def query_model(self, graph: Graph) -> Support:
-        """Say which nodes of `graph` it takes, and why not the others.
+        """List the nodes of `graph` that the device supports, with reasons for the others.
 
         By the rules and patterns of the description, asked of what ``transform_graph`` makes
         of the graph and told of the graph's own nodes: a node that is fused with one that is
@@ -117,7 +117,7 @@ class Device:
         return without_lone_housekeeping(support, graph, housekeeping_nodes(graph))
 
     def add_extension(self, extension: Extension) -> None:
-        """Make custom operators known: to queries, and to the subgraphs compiled from now on.
+        """Register custom operators for later queries and compilations.
 
         Parameters
         ----------
@@ -134,15 +134,15 @@ class Device:
         if sort not in self.spec.custom_ops:
             taken = ", ".join(sorted(self.spec.custom_ops)) or "none"
             raise UsageError(
-                f"it takes no custom operators from a {sort} ({extension.source})",
+                f"a {sort} device supports no custom operators of {extension.source}",
                 where=f"device '{self.name}'",
-                hint=f"'custom_ops' of its description says what it takes: {taken}",
+                hint=f"'custom_ops' of its description lists what it supports: {taken}",
             )
         if extension.shared_library is not None:
             self._libraries[extension.shared_library] = None
 
     def transform_graph(self, graph: Graph) -> Graph:
-        """Return the graph as the device's compiler sees it, or `graph` itself.
+        """Return the graph as the device's compiler transforms it, or `graph` itself.
 
         The `origins` of a node that stands for others must be their names; `graph` must stay
         as it is.
@@ -152,7 +152,7 @@ class Device:
     def transform(
         self, proto: onnx.ModelProto, dtypes: Mapping[str, str], precision: str
     ) -> onnx.ModelProto:
-        """Return the model as the device computes it; `proto` stays as it is.
+        """Return the model as the device computes it; `proto` is left unchanged.
 
         Values that it computes in another type are rounded wherever a node reads or writes
         them; see ``precision.rounded``.
@@ -163,7 +163,7 @@ class Device:
         return rounded(proto, [rounding] * len(proto.graph.node), dtypes)
 
     def rounding(self, precision: str) -> Rounding:
-        """Return what becomes of element types when float32 is computed in `precision`."""
+        """Return the rounded element types where float32 is computed in `precision`."""
         if precision == default_precision(self.spec):
             return self.spec.rounding
         others = {k: v for k, v in self.spec.rounding.items() if k != "float32"}
@@ -172,7 +172,7 @@ class Device:
     def compile(
         self, model: Model, nodes: Sequence[int], config: Mapping[str, object] | None = None
     ) -> CompiledSubgraph:
-        """Make `nodes` of `model` ready to run, as one subgraph.
+        """Compile `nodes` of `model` as one subgraph.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class Device:
     def import_compiled(
         self, stream: BinaryIO, config: Mapping[str, object] | None = None
     ) -> CompiledSubgraph:
-        """Open what ``CompiledSubgraph.export`` wrote, perhaps in another process.
+        """Open a subgraph written by ``CompiledSubgraph.export``, also in another process.
 
         Nothing in the file is executed but the operators of its subgraph, and those only
         after the file is found to be whole and what its header says.
@@ -235,14 +235,14 @@ class Device:
         from hetsim.device.artifact import import_compiled
 
         if not self.exports:
-            raise UsageError("it imports no compiled subgraphs", where=f"device '{self.name}'")
+            raise UsageError("it cannot import compiled subgraphs", where=f"device '{self.name}'")
         chosen = self._properties.merged(config or {})
         identity = self.identity(str(chosen[PRECISION]))
         opener = partial(self.open, settings=self._settings_of(chosen))
         return import_compiled(stream, identity=identity, opener=opener)
 
     def identity(self, precision: str) -> Identity:
-        """Return for whom a subgraph is compiled here, at an INFERENCE_PRECISION_HINT."""
+        """Return the device and versions of compiled subgraphs, at an INFERENCE_PRECISION_HINT."""
         from hetsim.device.artifact import Identity, precision_name
 
         architecture = str(self.get_property("DEVICE_ARCHITECTURE"))
@@ -320,4 +320,4 @@ class _Held:
 
 
 class SimulatedDevice(Device):
-    """A device known by its figures; its kernels are those of ONNX Runtime on the CPU."""
+    """Device known by its figures; ONNX Runtime's CPU kernels compute its results."""

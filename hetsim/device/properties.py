@@ -1,4 +1,4 @@
-"""Properties of devices: what can be asked, what can be set, and to what."""
+"""Properties of devices: readable keys, settable keys, and their allowed values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Allowed = tuple[PropertyValue, ...] | range
 
 
 class PropertyName(str):
-    """A property's name that knows whether the property can be set."""
+    """Property name that knows whether the property can be set."""
 
     mutable: bool
 
@@ -26,7 +26,7 @@ class PropertyName(str):
 
 
 class Properties:
-    """The properties of one device, which errors call `where`.
+    """Properties of one device, which errors call `where`.
 
     Those of `fixed` can only be read; `settable` has what the others can be set to, and are first.
     """
@@ -69,16 +69,14 @@ class Properties:
             if key not in self._fixed:
                 raise self._unknown(key)
             settable = ", ".join(sorted(self._allowed))
-            raise UsageError(
-                f"{key} can only be read", where=self._where, hint=f"what can be set: {settable}"
-            )
+            raise UsageError(f"{key} is read-only", where=self._where, hint=f"settable: {settable}")
         for one in allowed:
             if type(one) is type(value) and one == value:
                 return one
         texts = [str(one) for one in allowed]
         hint = f"choose from: {', '.join(texts)}"
         if isinstance(allowed, range):
-            hint = f"give a whole number from {allowed[0]} to {allowed[-1]}"
+            hint = f"use a whole number from {allowed[0]} to {allowed[-1]}"
         elif isinstance(value, str):
             hint = nearest(value, texts)
         raise UsageError(f"{key} cannot be {value!r}", where=self._where, hint=hint)
@@ -99,12 +97,12 @@ _CAPABILITIES = {"float32": "FP32", "float16": "FP16", "bfloat16": "BF16", "int8
 
 
 def default_precision(spec: DeviceSpec) -> str:
-    """Return what a device computes float32 in."""
+    """Return the precision in which a device computes float32."""
     return spec.rounding.get("float32", "float32")
 
 
 def metrics(spec: DeviceSpec, ids: Sequence[str], *, exports: bool) -> dict[str, PropertyValue]:
-    """Return what can only be read; `ids` are those of all devices of its kind."""
+    """Return the read-only properties; `ids` are those of all devices of its kind."""
     capabilities = [_CAPABILITIES[t] for t in _CAPABILITIES if t in spec.flops_per_s]
     return {
         "SUPPORTED_PROPERTIES": (),
@@ -122,7 +120,7 @@ def metrics(spec: DeviceSpec, ids: Sequence[str], *, exports: bool) -> dict[str,
 def settings(
     name: str, spec: DeviceSpec, ids: Sequence[str]
 ) -> dict[str, tuple[Allowed, PropertyValue]]:
-    """Return what can be set on the device called `name`, to what, and what it is at first."""
+    """Return the settable properties of the device called `name`, their values and defaults."""
     own = name.rpartition(".")[2]
     return {
         "DEVICE_ID": (tuple(ids), own if own in ids else ids[0]),

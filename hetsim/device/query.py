@@ -1,4 +1,4 @@
-"""What several devices would take of a model, asked in turn: nodes, and the values around them."""
+"""Support of a model by several devices: nodes, and the values around them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERY = ("hetero:", "multi:")
 
 
 def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
-    """Return the device of every node and value that one of `devices` takes, by name.
+    """Return the device of every node and value that one of `devices` supports, by name.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def query(graph: Graph, devices: Sequence[Device]) -> dict[str, str]:
     Source: OpenVINO, query_model of the HETERO plugin, restated.
     """
     if not devices:
-        raise UsageError("no device to ask", hint="give at least one")
+        raise UsageError("no device is given", hint="name at least one")
     home: dict[int, str] = {}
     for device in devices:
         for node, taken in enumerate(device.query_model(graph).taken):
@@ -65,7 +65,7 @@ def _values(graph: Graph, home: Mapping[int, str], asked: Sequence[str]) -> dict
 
 
 def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> list[Device]:
-    """Return the devices that a list of names means; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
+    """Return the devices that a list names; ``gpu`` is the first of ``gpu.0``, ``gpu.1``.
 
     A text may begin with ``hetero:`` or ``multi:``; ``gpu`` then is all devices of that name
     that its property AVAILABLE_DEVICES lists, but for those named by themselves.
@@ -79,7 +79,7 @@ def devices_named(text: str | Sequence[str], devices: Mapping[str, Device]) -> l
     else:
         names = list(text)
     if not names or not all(names):
-        raise UsageError(f"'{','.join(names)}' is no list of devices", hint="write gpu,cpu")
+        raise UsageError(f"'{','.join(names)}' is not a list of devices", hint="write gpu,cpu")
     found: dict[str, Device] = {}
     for name in names:
         alike = standing_for(name, devices)

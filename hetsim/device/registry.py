@@ -1,4 +1,4 @@
-"""Devices by the backend that their description names: hetsim's own, or another package's."""
+"""Devices by the backend in their description: hetsim's own, or another package's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def watched(device: Device, backend: str) -> Device:
-    """Return a plugin's `device`, whose hooks raise only hetsim's errors and give what is due."""
+    """Return a plugin's `device` with checked hooks that raise only hetsim's errors."""
     for hook, wanting in _HOOKS.items():
         if getattr(type(device), hook) is not getattr(Device, hook):
             setattr(device, hook, _watched(getattr(device, hook), backend, hook, wanting))
@@ -59,7 +59,7 @@ def _of_query(given: Any, graph: Graph | None = None, *rest: Any) -> str | None:
     if not isinstance(given.reasons, Mapping) or not all(
         isinstance(given.reasons.get(node), str) for node in range(count) if not answers[node]
     ):
-        return "a Support with a text why for each node that is not taken"
+        return "a Support with a reason for each node that is not supported"
     if not isinstance(given.composites, tuple) or not all(
         isinstance(match, Match) and all(node in range(count) for node in match.nodes)
         for match in given.composites
@@ -106,7 +106,7 @@ THREADED = 1e-5
 
 
 def backends() -> tuple[str, ...]:
-    """Names that ``backend:`` of a device may have, sorted."""
+    """Names allowed for ``backend:`` of a device, sorted."""
     return tuple(sorted({SIMULATED, *plugin_names(GROUP)}))
 
 
@@ -139,7 +139,7 @@ def make_device(
     ids: Sequence[str] = ("0",),
     extensions: Sequence[Extension] = (),
 ) -> Device:
-    """Return the device of `spec` called `name`, with those of `extensions` that it takes."""
+    """Return the device of `spec` called `name`, with those of `extensions` it supports."""
     kind = device_class(spec.backend)
     if kind is SimulatedDevice:
         device: Device = kind(name, spec, ids)
@@ -153,7 +153,7 @@ def make_device(
 
 
 def tolerance(spec: DeviceSpec) -> float:
-    """Return how far outputs of its subgraphs may be from those of ONNX Runtime's CPU kernels."""
+    """Return the tolerance of its outputs against ONNX Runtime's CPU kernels."""
     own = device_class(spec.backend).tolerance
     return own if spec.threads == 1 else max(own, THREADED)
 

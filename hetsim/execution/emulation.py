@@ -173,7 +173,7 @@ _MESSAGE_S = 0.2
 
 @dataclass(frozen=True)
 class Emulation:
-    """What a plan took in real time, beside what the virtual clock says of it (`predicted`).
+    """Measured times of a plan beside those of the virtual clock (`predicted`).
 
     `time_scale`: real seconds that a virtual second lasts; `wall_s`: by request, all of which come
     at once, real seconds until its last output is on the host; `overrun_s`: the most real seconds
@@ -221,7 +221,7 @@ def emulate(
     """
     check_how(executor, address, timeout_s)
     if time_scale is not None and not (time_scale > 0 and math.isfinite(time_scale)):
-        raise UsageError(f"time_scale is {time_scale:g}", hint="give a positive number")
+        raise UsageError(f"time_scale is {time_scale:g}", hint="use a positive number")
     model = model_of(plan)
     from hetsim.execution.session import crossing_bytes
     from hetsim.execution.weights import staged

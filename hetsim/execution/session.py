@@ -254,7 +254,7 @@ class Session:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What happened for real, in seconds since the first request; empty without `trace`."""
+        """Real events, in seconds since the first request; empty without `trace`."""
         return self._log.events(_about(self.plan))
 
     @property

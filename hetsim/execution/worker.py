@@ -124,7 +124,7 @@ class DeviceWorker:
 
 
 def error_of_device(error: BaseException, device: str) -> ExecutionError:
-    """Return an error of a device as an ExecutionError; a lack of room is told apart."""
+    """Return an error of a device as an ExecutionError; OutOfRoom keeps its type."""
     if isinstance(error, ExecutionError):
         return error
     where = f"device '{device}'"

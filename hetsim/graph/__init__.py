@@ -1,1 +1,1 @@
-"""What is in a model: ONNX in, a graph with shapes and work, subgraphs out."""
+"""Models: ONNX files read into a graph with shapes and work, and subgraphs extracted."""

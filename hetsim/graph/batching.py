@@ -1,4 +1,4 @@
-"""A model that was exported for one request at a time, changed so that it takes several.
+"""Widening of a model exported for one request at a time to take several at once.
 
 Exporters fix the batch at 1 unless told otherwise: in the inputs, in the shapes that reshapes
 give, in constants that stand beside each request. Operator by operator it is shown along which
@@ -26,12 +26,12 @@ from hetsim.graph.work.rule import NodeView, op_key
 
 
 class MixedError(Exception):
-    """Requests of a batch meet in a node, or nothing shows that they do not; the text says how."""
+    """Op that would mix the requests of a batch, or may do so; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step(NodeView):
-    """A node of one request, and what is to be changed so that it takes several.
+    """Node of one request, with the changes that let it take several.
 
     What several requests give is what each gives alone, one after another along an axis of `axes`,
     which so is `size` times as long; other values are the same for all. `tiled` inputs, out of the
@@ -66,27 +66,31 @@ class Step(NodeView):
         return axis % len(self.shape(0))
 
     def alone(self, *places: int) -> None:
-        """Raise where other inputs than these differ by request."""
+        """Raise unless only these inputs differ by request."""
         for place in range(len(self.node.inputs)):
             if place not in places and self.axis(place) is not None:
                 raise MixedError(f"its input {place} differs by request")
 
     def same(self, place: int, axis: int, length: int) -> None:
-        """Let an input that all share go along with requests of this length."""
+        """Broadcast an input that all requests share to requests of this length."""
         there = self.shape(place)[axis]
         if there == length > 1:
             self.repeat(place, axis)
         elif there != 1:
-            raise MixedError(f"its input {place} has {there} entries where requests follow")
+            raise MixedError(
+                f"its input {place} has {there} entries along the axis of the requests"
+            )
 
     def repeat(self, place: int, axis: int) -> None:
-        """Let each request have a copy of an input that all share, along an axis of it."""
+        """Repeat an input that all requests share, along one of its axes, once per request."""
         if self.node.inputs[place] not in self.stored:
-            raise MixedError(f"its input {place} is the same for all requests, and is no constant")
+            raise MixedError(
+                f"its input {place} is the same for all requests, but is not a constant"
+            )
         self.tiled[place] = axis
 
     def grown(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-        """Shape that several requests have."""
+        """Shape of several requests together."""
         return (*shape[:axis], shape[axis] * self.size, *shape[axis + 1 :])
 
 
@@ -97,7 +101,7 @@ It raises MixedError where what one request gives depends on others, or that can
 """
 
 _MS = "com.microsoft"
-_UNLIKE = "requests follow along unlike axes of its inputs"
+_UNLIKE = "its inputs have the requests along different axes"
 _OVER_ALL = "it normalises over all requests"
 
 
@@ -117,7 +121,7 @@ def _elementwise(step: Step, places: Iterable[int] | None = None) -> int:
     [(behind, length)] = found
     out = step.out_shape()
     if out[behind] != length:
-        raise MixedError("what requests have one entry of is broadcast there")
+        raise MixedError("it broadcasts an axis on which each request has one entry")
     for place in taken:
         if step.axis(place) is None and len(step.shape(place)) >= -behind:
             step.same(place, behind + len(step.shape(place)), length)
@@ -130,14 +134,14 @@ def _linear(step: Step) -> int:
     if step.shape(1) not in ((), (1,)) and (
         step.along(step.integer("axis", 1)) == axis or len(step.shape(1)) > 1
     ):
-        raise MixedError("its scales go along the axis of the requests")
+        raise MixedError("its scales lie along the axis of the requests")
     return axis
 
 
 def _images(step: Step) -> int:
     """Layers of images, features or sequences, which stand along the first axis."""
     if step.data() != 0:
-        raise MixedError("requests do not follow along its first axis")
+        raise MixedError("its first axis is not that of the requests")
     return 0
 
 
@@ -149,7 +153,7 @@ def _normalisation(step: Step) -> int:
 
 def _pool(step: Step) -> int:
     if step.has_output(1):
-        raise MixedError("its second output counts through all requests")
+        raise MixedError("its second output counts over all requests")
     return _images(step)
 
 
@@ -157,7 +161,7 @@ def _fused_convolution(step: Step) -> int:
     """A sum that is fused into it comes with each request."""
     if step.has(3) and step.axis(3) is not None:
         if (step.axis(0), step.axis(3)) != (0, 0):
-            raise MixedError("what it adds is of other requests")
+            raise MixedError("the values that it adds differ by request")
         return step.data(3)
     if step.has(3):
         step.repeat(3, 0)
@@ -178,7 +182,7 @@ def _normalised_sum(step: Step) -> int:
     if axis == len(step.shape(0)) - 1:
         raise MixedError(_OVER_ALL)
     if any(step.node.outputs[1:3]):
-        raise MixedError("it gives means and variances, too")
+        raise MixedError("it also outputs means and variances")
     return axis
 
 
@@ -198,7 +202,7 @@ def _not_along(step: Step, along: int) -> int:
 def _cumulative(step: Step) -> int:
     along = step.constant(1)
     if along is None:
-        raise MixedError("nothing says along which axis it adds")
+        raise MixedError("its axes are unknown")
     return _not_along(step, int(along[0]))
 
 
@@ -208,7 +212,7 @@ def _product(step: Step, left: int = 0, right: int = 1) -> int:
     a, b = step.shape(left), step.shape(right)
     turned = [bool(step.integer(name, 0)) for name in ("transA", "transB")]
     if any(step.integer(name, 0) for name in ("transBatchA", "transBatchB")):
-        raise MixedError("it turns stacks round")
+        raise MixedError("it reverses the axis of the requests")
     if min(len(a), len(b)) < 2:
         raise MixedError("it takes a vector")
     found: set[int] = set()
@@ -221,7 +225,7 @@ def _product(step: Step, left: int = 0, right: int = 1) -> int:
             continue
         behind = axis - len(shape)
         if behind == summed:
-            raise MixedError("it adds up over all requests")
+            raise MixedError("it sums over all requests")
         if behind >= -2:
             found.add(-2 if place == left else -1)
             continue
@@ -243,7 +247,7 @@ def _product(step: Step, left: int = 0, right: int = 1) -> int:
 def _gemm(step: Step) -> int:
     axis = step.data()
     if axis != (1 if step.integer("transA", 0) else 0):
-        raise MixedError("it adds up over all requests")
+        raise MixedError("it sums over all requests")
     if step.has(2) and len(step.shape(2)) == 2:
         step.same(2, 0, step.shape(0)[axis])
     return 0
@@ -257,10 +261,10 @@ def _transpose(step: Step) -> int:
 
 def _reshape(step: Step) -> int:
     if math.prod(step.shape(0)[: step.data()]) != 1:
-        raise MixedError("requests do not lie one after another in what it reshapes")
+        raise MixedError("its input does not hold the requests one after another")
     out = step.out_shape()
     if not out or 0 in out:
-        raise MixedError("what it gives has no axis for requests")
+        raise MixedError("its output has no axis for the requests")
     step.reshape[:] = step.grown(out, 0)
     return 0
 
@@ -293,7 +297,7 @@ def _unsqueeze(step: Step) -> int:
     axis, rank = step.data(), len(step.out_shape())
     added = _axes(step, rank)
     if added is None:
-        raise MixedError("nothing says which axes it adds")
+        raise MixedError("its new axes are unknown")
     return [at for at in range(rank) if at not in added][axis]
 
 
@@ -304,12 +308,12 @@ def _concat(step: Step) -> int:
         raise MixedError(_UNLIKE)
     own, axis = next(iter(found.items()))
     if step.along(step.integer("axis", 1)) == axis:
-        raise MixedError("it joins along the axis of the requests")
+        raise MixedError("it concatenates along the axis of the requests")
     for place in places:
         if place not in found:
             step.repeat(place, axis)
         elif step.shape(place)[axis] != step.shape(own)[axis]:
-            raise MixedError("requests are of unlike lengths in its inputs")
+            raise MixedError("its inputs have different lengths along the axis of the requests")
     return axis
 
 
@@ -322,7 +326,7 @@ def _slice(step: Step) -> int:
     else:
         axes = step.constant(3) if step.has(3) else tuple(range(step.shape(1)[0]))
     if axes is None or axis in {step.along(int(at)) for at in axes}:
-        raise MixedError("it takes a part of the axis of the requests")
+        raise MixedError("it slices the axis of the requests")
     return axis
 
 
@@ -330,21 +334,21 @@ def _pad(step: Step) -> int:
     axis = step.data()
     pads = step.integers("pads") or step.constant(1)
     if pads is None or step.has(3):
-        raise MixedError("nothing says along which axes it adds entries")
+        raise MixedError("its axes of padding are unknown")
     if pads[axis] or pads[axis + len(step.shape(0))]:
-        raise MixedError("it adds entries to the axis of the requests")
+        raise MixedError("it pads the axis of the requests")
     return axis
 
 
 def _reduce(step: Step) -> int:
     axis = step.data()
     if step.has(1) and step.constant(1) is None:
-        raise MixedError("nothing says over which axes it goes")
+        raise MixedError("its axes are unknown")
     axes = _axes(step, len(step.shape(0)))
     if not axes and step.integer("noop_with_empty_axes", 0):
         return axis
     if not axes or axis in axes:
-        raise MixedError("it goes over all requests")
+        raise MixedError("it reduces over all requests")
     return axis if step.integer("keepdims", 1) else axis - sum(at < axis for at in axes)
 
 
@@ -360,11 +364,11 @@ def _gather(step: Step) -> int:
     data, indices = step.axis(0), step.axis(1)
     if indices is not None:
         if data is not None:
-            raise MixedError("what it picks from and what it picks differ by request")
+            raise MixedError("both its data and its indices differ by request")
         return along + indices
     assert data is not None
     if along == data:
-        raise MixedError("it picks from the axis of the requests")
+        raise MixedError("it gathers along the axis of the requests")
     return data if data < along else data + len(step.shape(1)) - 1
 
 
@@ -391,10 +395,10 @@ def _resize(step: Step) -> int:
     if step.has(3):
         sizes = step.constant(3)
         if sizes is None or step.integers("axes"):
-            raise MixedError("nothing says which sizes it gives")
+            raise MixedError("its output sizes are unknown")
         step.sizes[3] = step.grown(sizes, 0)
     if step.out_shape()[0] != step.shape(0)[0]:
-        raise MixedError("it scales the axis of the requests")
+        raise MixedError("it resizes the axis of the requests")
     return axis
 
 
@@ -402,14 +406,14 @@ def _recurrent(step: Step) -> tuple[int, ...]:
     """Requests are the second axis of what comes, and what it begins with."""
     step.alone(0, 5, 6)
     if step.integer("layout", 0) or step.axis(0) != 1:
-        raise MixedError("requests do not follow along its second axis")
+        raise MixedError("its second axis is not that of the requests")
     if step.has(4):
         raise MixedError("it has lengths of sequences")
     for place in (5, 6):
         if step.has(place) and step.axis(place) is None:
             step.repeat(place, 1)
         elif step.has(place) and step.axis(place) != 1:
-            raise MixedError("what it begins with is of other requests")
+            raise MixedError("its initial state differs by request")
     return (2, 1, 1)
 
 
@@ -537,7 +541,7 @@ def widen(
     weights_dir: Path | None,
     where: str,
 ) -> None:
-    """Let a model of known shapes take several requests, in place; ModelError if they meet."""
+    """Widen a model of known shapes, in place, to several requests; ModelError if they mix."""
     axes = dict.fromkeys(inputs, 0)
     taken = {*graph.tensors, *(tensor.name for tensor in proto.graph.initializer)}
     writer = _Writer(proto, taken, weights_dir)
@@ -548,14 +552,14 @@ def widen(
         rule = RULES.get(op_key(node))
         try:
             if rule is None or node.custom:
-                raise MixedError("nothing is known of how it treats them")
+                raise MixedError("hetsim has no rule for it")
             if any(name not in node.inputs for name in node.captures):
-                raise MixedError("it has a body")
+                raise MixedError("it has a body (control flow)")
             found = rule(step)
         except (MixedError, UnboundDimension) as error:
             why = error.what if isinstance(error, UnboundDimension) else str(error)
             raise ModelError(
-                "it takes one request at a time, and several cannot be told apart in "
+                "the model takes one request at a time and cannot be batched: node "
                 f"{node.op_type} '{node.name}': {why}",
                 where=where,
                 hint="export the model with an open batch dimension",

@@ -1,4 +1,4 @@
-"""The structure of a DAG alone: adjacency, topological orders, reachability, contraction."""
+"""Structure of a DAG: adjacency, topological orders, reachability, contraction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> Rows:
-        """Put rows one behind the other. Linear."""
+        """Concatenate rows. Linear."""
         at = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=at[1:])
         return cls(at, np.fromiter(chain.from_iterable(rows), np.int64, int(at[-1])))
@@ -114,7 +114,7 @@ class Dag:
         return self._rows
 
     def mirrored(self) -> Dag:
-        """Return the graph against its edges, with node v as n - 1 - v; made once. O(V + E)."""
+        """Return the graph with reversed edges, with node v as n - 1 - v; cached. O(V + E)."""
         if not self._mirror:
             rows = [self.succ_rows.mirrored(), self.pred_rows.mirrored()]
             made = Dag(preds=rows[0].tuples(), succs=rows[1].tuples())
@@ -123,7 +123,7 @@ class Dag:
         return self._mirror[0]
 
     def parts(self) -> Sequence[tuple[int, ...]]:
-        """Return the weakly connected parts by their first nodes; made once. O(V + E)."""
+        """Return the weakly connected parts by their first nodes; cached. O(V + E)."""
         if not self._parts:
             nodes: dict[int, list[int]] = {}
             for node, first in enumerate(joined(self.n, self.edges())):
@@ -154,14 +154,14 @@ def different_pairs(n: int, u: Ints, v: Ints) -> tuple[Ints, Ints]:
 
 
 def joined(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
-    """Return, by node 0 .. n - 1, the least node that `pairs` join it to, directly or not."""
+    """Return, by node 0 .. n - 1, the least node that `pairs` connect it to, even indirectly."""
     ends = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
     least: list[int] = least_joined(n, ends[:, 0], ends[:, 1]).tolist()
     return least
 
 
 def least_joined(n: int, u: Ints, v: Ints) -> Ints:
-    """Return what ``joined`` does of the pairs (u, v)."""
+    """Return ``joined`` of the pairs (u, v)."""
     root = np.arange(n)
     while True:
         a, b = root[u], root[v]

@@ -1,4 +1,4 @@
-"""A subgraph out of a model, as an ONNX model of its own."""
+"""Extraction of a subgraph from a model, as an ONNX model of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """Nodes of a model with what they need to run alone.
+    """Nodes of a model with the inputs and constants they need to run alone.
 
     `inputs` are read from outside, in the order of their first read; `outputs` are read outside or
     put out by the model, in the order of their writing; `nodes` has the id of the graph's node
@@ -53,7 +53,7 @@ def extract(model: Model, nodes: Sequence[int]) -> Subgraph:
 
 
 def runnable(model: Model, nodes: Sequence[int]) -> Subgraph:
-    """Return `nodes` of `model` as ONNX Runtime's CPU kernels run them to the bits of the whole.
+    """Return `nodes` of `model` as a model whose CPU kernels give the bits of the whole model's.
 
     As ``extract`` does it, but for models with 16-bit floats: there values that cross may be
     wider than in the graph, under names of their own.
@@ -66,7 +66,7 @@ def _extracted(model: Model, lowering: Lowering | None, nodes: Sequence[int]) ->
     count = len(model.graph.nodes)
     if not chosen or len(set(chosen)) != len(chosen) or chosen[0] < 0 or chosen[-1] >= count:
         raise PlanError(
-            f"a subgraph needs distinct nodes out of 0 .. {count - 1}, not {chosen[:12]}",
+            f"a subgraph needs distinct nodes from 0 .. {count - 1}, not {chosen[:12]}",
             where=f"model '{model.name}'",
             hint="give at least one node id, each once",
         )
@@ -108,7 +108,7 @@ def _extracted(model: Model, lowering: Lowering | None, nodes: Sequence[int]) ->
 
 
 def stored_alone(model: Model, names: Sequence[str]) -> onnx.ModelProto:
-    """Return a model without nodes whose outputs are constants of `model` that it puts out."""
+    """Return a model without nodes that only output constants of `model`."""
     whole, wanted = model.proto, set(names)
     proto = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
     proto.graph.name = "constants"
@@ -121,7 +121,7 @@ def stored_alone(model: Model, names: Sequence[str]) -> onnx.ModelProto:
 
 
 def runnable_whole(model: Model) -> tuple[onnx.ModelProto, tuple[int, ...]]:
-    """Return what runs for the whole model, and the node of the graph behind each of its nodes."""
+    """Return the executable form of the whole model, and the graph node of each of its nodes."""
     if model.lowering is None:
         return model.proto, tuple(range(len(model.graph.nodes)))
     proto = onnx.ModelProto()
@@ -135,7 +135,7 @@ def runnable_whole(model: Model) -> tuple[onnx.ModelProto, tuple[int, ...]]:
 
 
 def runnable_dtypes(model: Model) -> dict[str, str]:
-    """Element types of the values of the graph, and of what runs for it."""
+    """Element types of the values of the graph and of its executable form."""
     if model.lowering is None:
         return model.graph.dtypes
     return {**model.graph.dtypes, **model.lowering.dtypes}

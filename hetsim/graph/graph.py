@@ -1,4 +1,4 @@
-"""The graph as every other part of hetsim sees it: nodes, tensors, and who feeds whom."""
+"""Graph of a model as the rest of hetsim sees it: nodes, tensors, producers, readers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _LAYOUT = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "
 
 _NUMBERS = frozenset({int})
 
-_MEASURE = "bind the inputs with --dim '*=N', or give some with --input FILE.npz: a run measures it"
+_MEASURE = (
+    "bind the inputs with --dim '*=N', or give example inputs with --input FILE.npz to measure it "
+    "in a run"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Tensor:
             return self.shape  # type: ignore[return-value]
         if self.shape is None:
             raise UnboundDimension(
-                "its shape is unknown, and its cost needs it",
+                "the shape of this value is unknown, and the cost model needs it",
                 where=f"value '{self.name}'",
                 hint=_MEASURE,
             )
@@ -133,7 +136,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What control flow did in a run: branches by If, turns by Loop; `sure` if all requests do."""
+    """Control flow seen in a run: branches by If, trips by Loop; `sure` if all requests agree."""
 
     branches: Mapping[str, str]
     trips: Mapping[str, float]
@@ -170,12 +173,12 @@ class Graph:
 
     @cached_property
     def kept(self) -> dict[str, object]:
-        """What was computed of the graph and is asked for often, by name, for as long as it is."""
+        """Cache of values computed from the graph, by name."""
         return {}
 
     @cached_property
     def dequantized(self) -> dict[str, tuple[str, ...]]:
-        """By value: the stored integers, scales and zero points that it is made of. O(V + E).
+        """By dequantized value: its stored integers, scales and zero points. O(V + E).
 
         A DequantizeLinear of constants, and what views or turns its result, is folded when a
         device compiles the graph: it takes no time in a run, and what reads it reads the
@@ -204,7 +207,7 @@ class Graph:
     def exchanged(
         self, nodes: Sequence[int], consumers: Mapping[str, Sequence[int]], put_out: Collection[str]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return what `nodes` read from outside, constants too, and what they give away.
+        """Return the values that `nodes` read from outside, constants included, and their outputs.
 
         `nodes` are in graph order; `consumers` is what ``consumers()`` gives, `put_out` the outputs
         of the graph. Names are in the order of their first read, and in that of their writing.

@@ -1,4 +1,4 @@
-"""A model loaded: from the user's file, the zoo, or memory."""
+"""Loading of a model from the user's file, the zoo, or memory."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def model_of(
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
     measure: bool = True,
 ) -> Model:
-    """Take an ONNX model that is in memory; `proto` is left as it is.
+    """Model from an ONNX model in memory; `proto` is left unchanged.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _check_level(canonical: str | None) -> None:
 
     if canonical is not None and canonical not in LEVELS:
         raise UsageError(
-            f"there is no canonical level '{canonical}'", hint=nearest(str(canonical), LEVELS)
+            f"unknown canonical level '{canonical}'", hint=nearest(str(canonical), LEVELS)
         )
 
 
@@ -193,5 +193,9 @@ def read_source(source: str) -> tuple[str, OnnxFile]:
         name = source.removeprefix(_ZOO)
         return name, read_onnx(zoo.materialise(name))
     if source in zoo.names() and not os.path.lexists(source):
-        raise ModelError("no such file", where=source, hint=f"did you mean '{_ZOO}{source}'?")
+        hint = f"did you mean '{_ZOO}{source}'?"
+        raise ModelError("no such file", where=source, hint=hint, missing=True)
+    if source.endswith((".yaml", ".yml", ".json")) and os.path.isfile(source):
+        what = "a model is an ONNX file, and this is YAML or JSON"
+        raise ModelError(what, where=source, hint=f"'hetsim inspect {source}' shows what it is")
     return Path(source).stem, read_onnx(Path(source))

@@ -1,4 +1,4 @@
-"""A model as it was read: dims bound, canonical, its nodes traced to the file."""
+"""Loaded model: dims bound, canonical, its nodes traced to the file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileNode:
-    """A node as the user's file has it, or named anew; ``""`` in `outputs` is an absent one."""
+    """Node of the user's file, renamed where needed; ``""`` in `outputs` is an absent one."""
 
     name: str
     op: str
@@ -32,7 +32,7 @@ class FileNode:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """An ONNX model, ready to be cut and priced.
+    """ONNX model, ready to be partitioned and priced.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Model:
 
     @property
     def original_nodes(self) -> tuple[str, ...]:
-        """Names of the file's nodes, those without a name named."""
+        """Names of the file's nodes, with generated names for unnamed ones."""
         return tuple(node.name for node in self.file_nodes)
 
     @property

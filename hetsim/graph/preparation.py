@@ -1,4 +1,4 @@
-"""From a file that was read to a Model: bound, canonical, and measured where needed."""
+"""Preparation of a Model from a file: bound, canonical, and measured where needed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TRIED_ELEMENTS = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a model is to be read; the fields are the parameters of ``load_model``.
+    """Options of reading a model; the fields are the parameters of ``load_model``.
 
     `arrays` are the inputs that are given, as kernels read them, under the name `label` in reports.
     """
@@ -79,7 +79,7 @@ _OF_ACCELERATORS = frozenset(
 
 
 def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
-    """Return the Model that `file` and `options` make; `file` is used up."""
+    """Return the Model of `file` with `options`; `file` is consumed."""
     proto = file.proto
     if isinstance(options.inputs, Mapping):
         given = {name: plain(value) for name, value in options.inputs.items()}
@@ -99,7 +99,9 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         custom = extend(proto, added)
     except ValueError as error:
         raise ModelError(
-            str(error), where=source, hint="inline what is called once, or cut the model"
+            str(error),
+            where=source,
+            hint=("inline functions that are called once, or split the model"),
         ) from None
     nodes = regularise(proto, source)
     # What is made of them later has other outputs.
@@ -133,19 +135,19 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         if not mentions(proto, _OF_ACCELERATORS):
             raise
         # It can be priced, by other devices' rules; what runs it says that it cannot.
-        level, unoptimised = "none", f"{error.what}, so it cannot be run here"
+        level, unoptimised = "none", f"{error.what}, so the model cannot be run here"
         options = replace(options, canonical=level)
         result, graph, refused = _bound(replace(opened, runs=False), options)
     if requests is not None and requests.size > 1:
         if arrays is not None:
             raise UsageError(
-                f"inputs are given, and '{requests.names[0]}[0]' is bound, which is 1 in the file",
+                f"inputs are given, but '{requests.names[0]}[0]' is bound, which is 1 in the file",
                 where=source,
-                hint="leave one of them out",
+                hint="remove one of them",
             )
         if refused is not None:
             raise ModelError(
-                "it takes one request at a time, and has control flow of open shapes",
+                "it takes one request at a time, and has control flow with open shapes",
                 where=source,
                 hint="export the model with an open batch dimension",
             )
@@ -161,8 +163,8 @@ def prepare(file: OnnxFile, name: str, source: str, options: Options) -> Model:
         raise ModelError(
             refused.what,
             where=refused.where,
-            hint="if it runs with these shapes all the same, give the inputs of one run with "
-            "--input FILE.npz, or fix what chooses a branch with --freeze NAME=VALUE",
+            hint="if it does run with these shapes, give the inputs of one run with --input "
+            "FILE.npz, or fix the input that chooses a branch with --freeze NAME=VALUE",
         ) from None
     shapes = {} if observed is None else dict(observed.shapes)
     for tensor in graph.inputs:
@@ -208,7 +210,7 @@ def _check_not_empty(graph: Graph, options: Options, source: str) -> None:
         raise UsageError(
             f"every output of the model is empty with {' '.join(zeros)}",
             where=source,
-            hint="0 is a size of what may be empty, such as a cache: give 1 or more",
+            hint="size 0 fits only optional data, such as a cache: use 1 or more",
         )
 
 
@@ -216,7 +218,7 @@ def _level(asked: str | None, nodes: Sequence[onnx.NodeProto]) -> tuple[str, str
     """How far the graph is rewritten, and why not at all where nobody said so."""
     if asked is not None:
         return asked, None
-    unrewritten = "costs more than it gives (--canonical basic does it)"
+    unrewritten = "takes more time than it saves (--canonical basic does it)"
     if len(nodes) > MOST_REWRITTEN:
         return "none", f"rewriting {len(nodes):,} nodes {unrewritten}"
     if (count := tree_nodes(nodes)) >= MANY_TREE_NODES:
@@ -288,7 +290,8 @@ def _observed(
         unknown = [name for name in options.observed.shapes if name not in graph.tensors]
         if unknown:
             raise ModelError(
-                f"a run is said to have measured '{unknown[0]}', and there is no such value",
+                f"the plan refers to a measured value '{unknown[0]}', which the model does not "
+                "have",
                 where=source,
                 hint="plan again",
             )
@@ -301,7 +304,7 @@ def _observed(
     if inputs_open or not (needed or ways):
         return None, None
     if not options.measure:
-        return None, "no run was allowed" if needed else None
+        return None, "a run is needed and was not allowed" if needed else None
     kinds = {value.name: value.type for value in result.proto.graph.input}
     try:
         arrays = (

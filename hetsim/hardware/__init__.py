@@ -1,1 +1,1 @@
-"""What devices and links can do: records, the catalog, and routes between devices."""
+"""Hardware: records of devices and links, the catalog, and routes between devices."""

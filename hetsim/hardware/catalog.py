@@ -85,7 +85,7 @@ def load_link(source: str | os.PathLike[str]) -> LinkModel:
 
 
 def load_kin(name: str) -> Kin:
-    """Return what the catalog knows of a kin, by name.
+    """Return the catalog's record of a device family, by name.
 
     Raises PlatformError as `load_device` does.
     """

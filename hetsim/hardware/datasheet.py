@@ -122,7 +122,7 @@ Cluster = tuple[int, float, str]
 
 @dataclass(frozen=True, slots=True)
 class Datasheet:
-    """What a unit, or the threads that ran on it, had at its disposal; None where nobody says.
+    """Resources of a unit, or of the threads that ran on it; None where unknown.
 
     - `flops_per_s`: peak of the unit, or of the threads that ran.
     - `threads`: of a processor.
@@ -146,7 +146,7 @@ def processor(
     slowest: bool = False,
     vector_share: float = 1.0,
 ) -> Datasheet:
-    """Return what `threads` on the cores of `clusters`, the fastest first, have in a precision.
+    """Return the resources of `threads` on the cores of `clusters`, fastest first, in a precision.
 
     - `precision`: ``float``: in halves where the core computes in them.
     - `threads`: as many as there are cores where nobody says; more are no faster.
@@ -180,7 +180,7 @@ def _a_cycle(core: Core, precision: str, matrices: bool) -> float:
 
 
 def has_matrices(kin: str) -> bool:
-    """Whether the runtime of a kin has kernels for units for products of matrices."""
+    """Whether a device family's runtime has kernels for matrix units."""
     return not kin.startswith(("ncnn", "tflite", "phone"))
 
 
@@ -196,7 +196,7 @@ def peak_of(peaks: Mapping[str, float], precision: str) -> float | None:
 
 
 def covariates(sheet: Datasheet) -> tuple[float, ...]:
-    """Return what a datasheet says in the order of `COVARIATES`; NaN: unknown."""
+    """Return a datasheet as a vector in the order of `COVARIATES`; NaN: unknown."""
     threads = sheet.threads
     known = {
         "peak": _log(sheet.flops_per_s),

@@ -1,4 +1,4 @@
-"""What kernels of one precision take on a device: the parameters of one formula.
+"""Kernel figures of one precision on a device: the parameters of one formula.
 
 ``hetsim.cost.kernels.form`` is the formula; `PARAMETERS` is the one list of what it takes: keys of
 the YAML, order of vectors, and what ``hetsim devices show`` prints derive from it.
@@ -42,7 +42,7 @@ that pass a function like exp, bytes, and those of all weights of the model.
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """One of the coordinates by which a correction tells kernels apart.
+    """Coordinate by which a correction distinguishes kernels.
 
     - `name`: one of `COORDINATES`.
     - `low`, `high`: where measured kernels lie; what is beyond is taken as at the end.
@@ -59,7 +59,7 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A factor on the formula for kernels of one form.
+    """Factor on the formula for kernels of one form.
 
     Its logarithm is `offset`, plus `slope` times the place along each coordinate, plus for each
     centre its weight times ``exp(-|(place - centre) / scale|^2 / 2)``.
@@ -79,7 +79,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One number of the formula; above 0, as fits take its logarithm.
+    """Parameter of the formula; above 0, as fits use its logarithm.
 
     - `name`: key in YAML, with the unit that it is in there.
     - `unit`: of the value in SI, as ``KernelFigures.values`` has it; empty for a plain number.
@@ -96,11 +96,11 @@ class Parameter:
     neutral: float | None = None
 
     def si(self, value: float) -> float:
-        """Return a value in the unit of the YAML key in SI units."""
+        """Return a value given in the unit of the YAML key in SI units."""
         return in_si(value, self.key_unit)
 
     def in_key_unit(self, value: float) -> float:
-        """Return a value in SI units in the unit of the YAML key."""
+        """Return a value given in SI units in the unit of the YAML key."""
         return value / self.key_unit if self.key_unit >= 1 else value * round(1 / self.key_unit)
 
 
@@ -112,47 +112,49 @@ PARAMETERS = (
     Parameter("grouped", "", "Rate of grouped convolutions, relative to a dense one's."),
     Parameter("matmul", "", "Rate of matrix products by weights, relative to a dense one's."),
     Parameter("batched", "", "Rate of products of activations, relative to a dense one's."),
-    Parameter("winograd", "", "What a 3x3 convolution gains at stride 1 by a fast algorithm."),
+    Parameter("winograd", "", "Speedup of a 3x3 convolution at stride 1 by a fast algorithm."),
     Parameter("fill_columns", "columns", "Output channels at which a product reaches half of its "
               "rate: half of the lanes, or of a tile, are idle."),
     Parameter("fill_depth", "terms", "Terms of a sum at which a product reaches half of its rate: "
-              "pipelines fill and drain."),
-    Parameter("fill_rows", "rows", "Rows at which a product reaches half of its rate: each weight "
-              "that is loaded serves so many."),
+                                     "pipelines fill and drain."),
+    Parameter("fill_rows", "rows", "Rows at which a product reaches half of its rate: each loaded "
+                                   "weight serves all rows."),
     Parameter("fill_outputs", "outputs", "Outputs of all groups at which a product reaches half "
-              "of its rate: cores without a tile wait."),
-    Parameter("channel_granule", "channels", "Channels that tensors and products are padded by."),
-    Parameter("tile_compute", "", "How many times as long a convolution computes whose tiles are "
-              "half empty: 1 where the empty half costs nothing, 2 where as much.", neutral=1.0),
-    Parameter("tile_traffic", "", "The same of what it reads and writes.", neutral=1.0),
+                                         "of its rate: cores without a tile wait."),
+    Parameter("channel_granule", "channels", (
+        "Channels to a multiple of which tensors and products are padded."
+    )),
+    Parameter("tile_compute", "", "Relative time of a convolution with half-empty tiles: 1 where "
+                                  "the empty half is free, 2 where it costs as much.", neutral=1.0),
+    Parameter("tile_traffic", "", "The same for its memory traffic.", neutral=1.0),
     Parameter("bandwidth_gbytes_s", "bytes/s", "Of activations, from the nearest memory.",
               GIGA),
-    Parameter("movement", "", "What a copy takes, relative to its bytes at the bandwidth."),
-    Parameter("concat", "", "What a concatenation takes, relative to another copy: compilers let "
-              "what makes the parts write them in place.", neutral=1.0),
-    Parameter("normalization", "", "What normalizations and reductions take, relative to their "
-              "bytes at the bandwidth."),
-    Parameter("softmax", "", "The same of softmax."),
-    Parameter("transpose", "", "The same of copies in another order."),
-    Parameter("pooling", "", "The same of pooling."),
-    Parameter("elementwise", "", "The same of elementwise ops, and of what has no form."),
-    Parameter("resize", "", "The same of resampling."),
-    Parameter("exponential", "", "Bytes that take as long as a byte of elements through a "
-              "function like exp."),
-    Parameter("cache_mib", "bytes", "Activations of one kernel of which half stay in near "
-              "memory.", MIB),
-    Parameter("beyond_cache", "", "Share of the bandwidth beyond near memory."),
-    Parameter("weights_gbytes_s", "bytes/s", "Of weights: memory, or the link that they come "
-              "over at each run.", GIGA),
-    Parameter("weights_on_chip_mib", "bytes", "Weights that stay on the chip between runs.",
+    Parameter("movement", "", "Time of a copy relative to its bytes at the bandwidth."),
+    Parameter("concat", "", "Time of a concatenation relative to another copy: compilers let its "
+                            "producers write in place.", neutral=1.0),
+    Parameter("normalization", "", "Time of normalizations and reductions relative to their bytes "
+                                   "at the bandwidth."),
+    Parameter("softmax", "", "The same for softmax."),
+    Parameter("transpose", "", "The same for transposing copies."),
+    Parameter("pooling", "", "The same for pooling."),
+    Parameter("elementwise", "", "The same for elementwise ops, and ops without a form."),
+    Parameter("resize", "", "The same for resampling."),
+    Parameter("exponential", "", "Bytes of memory traffic that take as long as one byte of "
+                                 "elements through a function like exp."),
+    Parameter("cache_mib", "bytes", "Activations of a kernel at which half of them stay in "
+                                    "on-chip memory.", MIB),
+    Parameter("beyond_cache", "", "Share of the bandwidth beyond on-chip memory."),
+    Parameter("weights_gbytes_s", "bytes/s", "Bandwidth of weights: of memory, or of the link "
+                                             "that delivers them at each run.", GIGA),
+    Parameter("weights_on_chip_mib", "bytes", "Weights that stay in on-chip memory between runs.",
               MIB),
-    Parameter("overlap", "", "How far arithmetic, activations and weights go on at once: 1 is "
-              "one after the other, large is all at once."),
-    Parameter("launch_us", "s", "Fixed cost of one kernel that is a product.", 1e-6),
-    Parameter("launch_other", "", "Fixed cost of other kernels, relative to that."),
-    Parameter("dispatch_us", "s", "Fixed cost of starting one subgraph.", 1e-6),
-    Parameter("io_gbytes_s", "bytes/s", "How inputs and outputs moved in what was measured; "
-              "plans price links instead.", GIGA),
+    Parameter("overlap", "", "Overlap of arithmetic, activations and weights: 1 runs them one "
+                             "after another, large values all at once."),
+    Parameter("launch_us", "s", "Fixed time of one kernel that is a product.", 1e-6),
+    Parameter("launch_other", "", "Fixed time of other kernels, relative to that."),
+    Parameter("dispatch_us", "s", "Dispatch overhead of one subgraph.", 1e-6),
+    Parameter("io_gbytes_s", "bytes/s", "Whether measured times include inputs and outputs; plans "
+                                        "price links instead.", GIGA),
 )  # fmt: skip
 INDEX: Mapping[str, int] = {known.name: index for index, known in enumerate(PARAMETERS)}
 """Place of a parameter in ``KernelFigures.values``, by name."""
@@ -165,7 +167,7 @@ BATCHES = ("1", "2-16", "17+")
 
 
 def batch_range(batch: int) -> str:
-    """Return the one of `BATCHES` that a batch size is in.
+    """Return the entry of `BATCHES` that contains a batch size.
 
     >>> batch_range(8)
     '2-16'
@@ -178,7 +180,7 @@ HALF_WIDTH = 1.2816
 
 
 def as_sure(own: float, common: float, surer: float, noise: float) -> tuple[float, float]:
-    """Return the sd of a network of which kin say something, and the part that is in common.
+    """Return the sd of a network that the device family predicts, and its common part.
 
     The part in common, though a standard deviation, is scaled by `surer`, a ratio of variances; the
     rest never is below `noise`, what devices of a kin differ by on one network. Measured over the
@@ -192,7 +194,7 @@ def as_sure(own: float, common: float, surer: float, noise: float) -> tuple[floa
 
 @dataclass(frozen=True, slots=True)
 class FigureError:
-    """How far predictions were from measurements that were left out of the fit.
+    """Prediction error over measurements that were left out of the fit.
 
     - `batch`: one of `BATCHES`.
     - `networks`, `rows`: that were measured.
@@ -221,7 +223,7 @@ class FigureError:
     unseen_p90: float | None = None
 
     def sd_of(self, surer: float, noise: float) -> float:
-        """Standard deviation for a network of which the kin say something.
+        """Standard deviation for a network that the device family predicts.
 
         - `surer`: variance of what they say, relative to the usual one of a network that none ran.
         - `noise`: what devices of the kin differ by on one network, which it never is below.
@@ -230,13 +232,13 @@ class FigureError:
         return as_sure(alone, self.common, surer, noise)[0]
 
     def median_of(self, known: bool) -> float:
-        """The median error of a network that others of the kin ran, or that none did."""
+        """Median error for a network that the device family ran, or did not run."""
         return self.median if known or self.unseen_median is None else self.unseen_median
 
 
 @dataclass(frozen=True, slots=True)
 class KernelFigures:
-    """What kernels of one precision take on a device.
+    """Kernel figures of one precision on a device.
 
     Attributes
     ----------
@@ -285,19 +287,19 @@ class KernelFigures:
         return self.values[INDEX[name]]
 
     def having(self, values: Mapping[str, float]) -> KernelFigures:
-        """Return the figures with other values, in SI units, of the parameters called so."""
+        """Return the figures with other values, in SI units, of these parameters."""
         found = list(self.values)
         for name, value in values.items():
             found[INDEX[name]] = value
         return replace(self, values=tuple(found))
 
     def times(self, factor: float, *names: str) -> KernelFigures:
-        """Return the figures with the parameters called so times a factor."""
+        """Return the figures with these parameters multiplied by a factor."""
         return self.having({name: self.value(name) * factor for name in names})
 
     @property
     def dispatch_s(self) -> float:
-        """Fixed cost of starting one subgraph."""
+        """Dispatch overhead of one subgraph."""
         return self.value("dispatch_us")
 
     @property
@@ -307,7 +309,7 @@ class KernelFigures:
 
     @property
     def standing(self) -> str:
-        """The status of the figures as a whole: how the device itself was looked at.
+        """Status of the figures as a whole: measured, fitted, derived or estimated for the device.
 
         ``measured`` or ``fitted`` where some parameter is: rows of the device stand behind the
         whole, which is judged as a whole. Else the weakest.
@@ -316,7 +318,7 @@ class KernelFigures:
         return next((each for each in ("measured", "fitted") if each in stated), self.status)
 
     def error(self, batch: int = 1) -> FigureError | None:
-        """Return the error that holds for a batch size, or that of the nearest range stated."""
+        """Return the error for a batch size, or for the nearest range that is stated."""
         at = BATCHES.index(batch_range(batch))
         return min(
             self.errors,

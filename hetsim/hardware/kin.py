@@ -1,4 +1,4 @@
-"""Device families (kin): their mean figures, the networks they ran, and unmeasured members."""
+"""Device families: their mean figures, the networks they ran, and unmeasured members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ is no rate of the unit."""
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of devices, as logarithms; infinite where nothing is known.
+    """Limits of devices' parameters, as logarithms; infinite where unknown.
 
     - `flops`, `nbytes` [devices]: peak in FLOP/s, and the memory's bytes/s.
     - `held` [devices, parameters]: values that are known from elsewhere; NaN where the parameter is
@@ -42,7 +42,7 @@ class Limits:
         return cls(flops, nbytes, np.full((1, len(PARAMETERS)), np.nan))
 
     def bounds(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return the least and the most logs [devices, parameters] about `theta`.
+        """Return the least and the greatest logs [devices, parameters] around `theta`.
 
         What is bounded as a product, the rate of a form and bandwidth beyond the caches, is bounded
         by its relative part.
@@ -58,7 +58,7 @@ class Limits:
         return least, np.where(known, self.held, most)
 
     def along(self, pushed: NDArray[np.bool_]) -> Floats:
-        """Return how parameters move together [devices, parameters, parameters] at limits.
+        """Return the joint directions of parameters [devices, parameters, parameters] at limits.
 
         A relative part that is `pushed` [devices, parameters] against a limit of a product gives
         way as the other part of the product grows.
@@ -72,7 +72,7 @@ class Limits:
         return found
 
     def within(self, theta: Floats) -> Floats:
-        """Return logs [devices, parameters] as near as may be."""
+        """Return the logs [devices, parameters] clipped to the limits."""
         least, most = self.bounds(theta)
         return np.clip(theta, least, most)
 
@@ -89,7 +89,7 @@ def together(limits: Iterable[Limits]) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class ByDatasheet:
-    """How figures of a kin follow from datasheets.
+    """Prediction of a device family's figures from datasheets.
 
     - `precision`: in which datasheets are read: that of the kin's rows, ``float`` among them.
     - `middle`: the usual covariate, by those of `COVARIATES` that are not 0.
@@ -105,7 +105,7 @@ class ByDatasheet:
     def values(
         self, mean: tuple[float, ...], sheet: Datasheet, limits: Limits | None = None
     ) -> tuple[float, ...]:
-        """Return the figures at `sheet` of a kin with this mean, both in SI units.
+        """Return the figures at `sheet` for a device family with this mean, both in SI units.
 
         None is beyond `limits`, those of the device; absent: those of its datasheet.
         """
@@ -121,8 +121,8 @@ class ByDatasheet:
     def figures(
         self, kin: str, runtime: str, source: str, precision: str, values: tuple[float, ...]
     ) -> KernelFigures:
-        """Return the record of figures that are a prior in all."""
-        told = f"the kin's mean at the device's datasheet; {source}"
+        """Return the record of figures that are all a prior."""
+        told = f"the device family's mean at the device's datasheet; {source}"
         return KernelFigures(
             precision=precision,
             values=values,
@@ -147,7 +147,7 @@ them from the kernels of a network, priced at the mean figures of the kin."""
 
 @dataclass(frozen=True, slots=True)
 class KnownNetwork:
-    """A network that devices of a kin ran.
+    """Network that devices of a family ran.
 
     - `name`: for reports; nothing is decided by it.
     - `devices`: how many ran it.
@@ -166,7 +166,7 @@ class KnownNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A network that no device of a kin ran, but devices with another runtime of its maker did.
+    """Network that only devices with another runtime of the family's maker ran.
 
     - `network`: with the effect of which `share` is expected.
     - `share`: of the variance of effects, what is known by those of the others: above 0, below 1.
@@ -178,7 +178,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """Devices with one runtime and precision: their mean, and what it misses of networks.
+    """Devices with one runtime and precision: their mean, and its errors by network.
 
     Effects are jointly normal: of variance ``sd**2``, of which networks at a distance d of
     traits share the part ``shared * exp(-d**2 / 2 / length**2)``, and batches of one network the
@@ -211,7 +211,7 @@ class Kin:
     def figures(
         self, precision: str, sheet: Datasheet, limits: Limits | None = None
     ) -> KernelFigures:
-        """Return the figures of a device of which `sheet` alone is known, where it says some."""
+        """Return the figures of a device known by `sheet` alone, where the sheet suffices."""
         assert self.by_datasheet is not None
         values = self.by_datasheet.values(self.mean, sheet, limits)
         return self.by_datasheet.figures(self.name, self.runtime, self.source, precision, values)
@@ -219,7 +219,7 @@ class Kin:
 
 @dataclass(frozen=True, slots=True)
 class Likely:
-    """What a kin's networks say of another one.
+    """Prediction of another network from the networks of a device family.
 
     - `effect`: logarithm of the factor on the formula's seconds.
     - `sd`: its standard deviation.
@@ -239,16 +239,16 @@ class Likely:
 
     @property
     def surer(self) -> float:
-        """Variance relative to the usual one of networks that none of the kin ran."""
+        """Variance relative to the usual one of networks that no device of the family ran."""
         return (self.sd / self.usual_sd) ** 2 if self.usual_sd > 0 else 1.0
 
     @property
     def factor(self) -> float:
-        """By what the formula's seconds are multiplied."""
+        """Factor on the formula's seconds."""
         return math.exp(self.effect)
 
     def __str__(self) -> str:
         if not self.networks:
-            return "like no network of its kin"
+            return "like none of the family's networks"
         names = f"{'as' if self.same else 'like'} {', '.join(self.networks)}"
         return f"{names}: {100 * (self.factor - 1):+.0f} %"

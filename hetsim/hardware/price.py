@@ -23,7 +23,7 @@ _TEXT = re.compile(r"([0-9.]+)(?:/h|/([0-9.]+)y)?")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a device, or a whole platform, costs in US dollars.
+    """Price of a device or a whole platform in US dollars.
 
     Attributes
     ----------
@@ -45,11 +45,11 @@ class Price:
 
     @property
     def rented(self) -> bool:
-        """Whether it is paid for by the hour."""
+        """Whether it is rented by the hour."""
         return self.usd_per_hour is not None
 
     def hourly_usd(self, depreciation_years: float | None = None) -> float | None:
-        """Return what an hour costs; None where it is bought for nobody knows how long.
+        """Return the cost of an hour; None where the depreciation period is unknown.
 
         Bought, its price is spread evenly over all hours of its years, in use or not.
         """
@@ -107,7 +107,7 @@ def parse_price(text: str) -> Price:
     years = _positive(match[2]) if match and match[2] else None
     if match is None or number is None or (match[2] and years is None):
         raise UsageError(
-            f"'{text}' is no price", hint="write 0.53/h, 1600/3y or 1600, in US dollars"
+            f"'{text}' is not a price", hint="write 0.53/h, 1600/3y or 1600, in US dollars"
         )
     if text.strip().endswith("/h"):
         return Price(usd_per_hour=number)
@@ -124,7 +124,7 @@ def _positive(text: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAvailability:
-    """Which share of its time a device is up.
+    """Share of time that a device is up.
 
     - `share`: above 0, 1 at most.
     """
@@ -134,7 +134,7 @@ class DeviceAvailability:
 
 
 def of_times(mtbf: float, mttr: float) -> Fraction:
-    """Return the share of its time that a device is up which works, and is repaired, so long.
+    """Return the availability of a device with these mean times to failure and to repair.
 
     Both are means, in one unit, and taken as the decimals that they are written as.
 
@@ -146,7 +146,7 @@ def of_times(mtbf: float, mttr: float) -> Fraction:
 
 
 def exactly(value: float) -> Fraction:
-    """Return the number that is written so.
+    """Return the number of a decimal text exactly.
 
     >>> exactly(0.995)
     Fraction(199, 200)
@@ -171,5 +171,5 @@ def parse_share(text: str) -> Fraction:
     except ValueError:
         share = Fraction(0)
     if not 0 < share <= 1:
-        raise UsageError(f"'{text}' is no share of time", hint="write 0.999 or 99.9%")
+        raise UsageError(f"'{text}' is not a share of time", hint="write 0.999 or 99.9%")
     return share

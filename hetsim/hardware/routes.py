@@ -1,4 +1,4 @@
-"""The way that a transfer takes between each two devices, and what it holds on that way."""
+"""Routes of transfers between devices, and the links that they occupy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Hop = tuple[str, str]
 
 
 def build_routes(platform: Platform) -> tuple[tuple[str, ...], tuple[tuple[Route, ...], ...]]:
-    """Return what transfers can hold, and the route between each two devices.
+    """Return the resources that transfers occupy, and the route between each two devices.
 
     A route is the path that moves 1 MiB first: its latencies add up, its narrowest link
     sets the bandwidth. Of equally fast paths the one with fewer hops is taken, then the
@@ -58,16 +58,16 @@ def build_routes(platform: Platform) -> tuple[tuple[str, ...], tuple[tuple[Route
                 row.append(_route(start, paths[end], search.links, held))
             else:
                 raise PlatformError(
-                    f"no link leads from '{start}' to '{end}'",
+                    f"no link connects '{start}' to '{end}'",
                     where=platform.source,
-                    hint="add a link that joins them",
+                    hint="add a link between them",
                 )
         rows.append(tuple(row))
     return resources, tuple(rows)
 
 
 def unreached(host: str, devices: Iterable[str], links: Iterable[Link]) -> list[str]:
-    """Return those of the devices that no chain of links joins to the host, in order. O(P + L)."""
+    """Return the devices that no chain of links connects to the host, in order. O(P + L)."""
     neighbours: dict[str, list[str]] = {}
     for link in links:
         neighbours.setdefault(link.a, []).append(link.b)

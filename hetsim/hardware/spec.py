@@ -1,4 +1,4 @@
-"""Records of hardware: what a device and a link can do, in SI units."""
+"""Records of hardware: devices and links, in SI units."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ that runtimes for quantized networks have kernels for."""
 
 
 def numbered(kind: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of `names` that are numbered devices of a kind, in order.
+    """Return the numbered devices among `names` that are of a kind, in order.
 
     >>> numbered("gpu", ["cpu", "gpu.0", "gpu.1"])
     ('gpu.0', 'gpu.1')
@@ -64,7 +64,7 @@ def unnumbered(name: str) -> str:
 
 
 def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[str, ...]:
-    """Return the devices that a name stands for: itself, or all numbered ones of that kind.
+    """Return the devices that a name refers to: itself, or all numbered ones of that kind.
 
     Raises UsageError for a name that stands for none; `where` says of what it is no device.
 
@@ -79,7 +79,7 @@ def standing_for(name: str, names: Collection[str], where: str = "") -> tuple[st
 
 @dataclass(frozen=True, slots=True)
 class SupportRule:
-    """What a device accepts, as data.
+    """Support rule of a device, as data.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class SupportRule:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeviceSpec:
-    """One kind of device.
+    """Kind of device.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class DeviceSpec:
 
     @property
     def rounding(self) -> Mapping[str, str]:
-        """Element types by what their values are rounded to where it computes for real.
+        """Element types by those their values are rounded to in real runs.
 
         As if in int8 those of nodes without an integer kernel are, too.
         """
@@ -230,7 +230,7 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection between two devices of a platform.
+    """Connection between two devices of a platform.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """One memory that several devices draw on.
+    """Memory that several devices share.
 
     Attributes
     ----------
@@ -285,7 +285,7 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """What is supposed of a platform that is not so: it is another one than was read.
+    """Hypothetical changes of a platform.
 
     Attributes
     ----------
@@ -306,7 +306,7 @@ class Supposed:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Platform:
-    """A set of devices joined by links.
+    """Devices joined by links.
 
     Attributes
     ----------
@@ -355,7 +355,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way from one device to another.
+    """Route from one device to another.
 
     Attributes
     ----------

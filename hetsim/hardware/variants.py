@@ -1,4 +1,4 @@
-"""Variants of a device: by another runtime, in another precision, with part of its bandwidth."""
+"""Variants of a device: another runtime, another precision, part of its bandwidth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY = "*"
 
 
 def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
-    """Return the device as it computes float models in `precision`.
+    """Return the device as it executes float models in `precision`.
 
     In a float type all floats are computed and held in it. In int8 the ops of
     ``spec.quantized`` are; the others stay in the float type that is the device's own, where it
@@ -39,9 +39,9 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
     if precision not in spec.flops_per_s:
         rated = [name for name in PRECISIONS if name in spec.flops_per_s]
         raise UsageError(
-            f"it has no rate for {precision} ({spec.name} has {', '.join(spec.flops_per_s)})",
+            f"it has no peak rate for {precision} ({spec.name} has {', '.join(spec.flops_per_s)})",
             where=where,
-            hint=f"choose from: {', '.join(rated)}" if rated else "leave it in its own precision",
+            hint=f"choose from: {', '.join(rated)}" if rated else "use its own precision",
         )
     if precision != INT8:
         types = {name: precision for name in FLOATS if name != precision}
@@ -50,7 +50,7 @@ def executing(spec: DeviceSpec, precision: str, where: str) -> DeviceSpec:
         raise UsageError(
             f"it computes no op in integers: 'quantized' of {spec.name} is empty",
             where=where,
-            hint="name them in its description",
+            hint="list the ops in its description",
         )
     return replace(spec, executes=INT8)
 
@@ -82,7 +82,7 @@ def that_can(
 
 
 def platform_executing(platform: Platform, execute: Mapping[str, str]) -> Platform:
-    """Return the platform whose devices named in `execute` compute float models so.
+    """Return the platform whose devices named in `execute` run float models in a precision.
 
     ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, and `EVERY` for all devices that can. The
     platform stays the one that was read: its digest is kept.
@@ -103,14 +103,14 @@ def platform_executing(platform: Platform, execute: Mapping[str, str]) -> Platfo
 
 
 def executed(platform: Platform) -> dict[str, str]:
-    """Return the precision, by device, that float models are executed in as if; others are out."""
+    """Return the precision, by device, that float models are executed in; others are absent."""
     return {
         name: spec.executes for name, spec in platform.devices.items() if spec.executes is not None
     }
 
 
 def by_runtime(spec: DeviceSpec, runtime: str, where: str) -> DeviceSpec:
-    """Return the device by its figures of `runtime`; that of its figures now is the other one's.
+    """Return the device with its figures of `runtime`; its current figures become an alternative.
 
     Raises UsageError where it was not measured in that runtime, with those that it was.
     """
@@ -119,9 +119,9 @@ def by_runtime(spec: DeviceSpec, runtime: str, where: str) -> DeviceSpec:
     if runtime not in spec.runtimes:
         known = runtimes_of(spec)
         raise UsageError(
-            f"{spec.name} has no figures by runtime '{runtime}'",
+            f"{spec.name} has no figures for runtime '{runtime}'",
             where=where,
-            hint=nearest(runtime, known) if known else "it has figures of no runtime",
+            hint=nearest(runtime, known) if known else "it has figures for no named runtime",
         )
     others = {name: kernels for name, kernels in spec.runtimes.items() if name != runtime}
     if spec.runtime:
@@ -130,12 +130,12 @@ def by_runtime(spec: DeviceSpec, runtime: str, where: str) -> DeviceSpec:
 
 
 def runtimes_of(spec: DeviceSpec) -> tuple[str, ...]:
-    """Return the runtimes that a device has figures by, the one of its figures now first."""
+    """Return the runtimes that a device has figures for, the current one first."""
     return (*((spec.runtime,) if spec.runtime else ()), *sorted(spec.runtimes))
 
 
 def platform_by_runtime(platform: Platform, runtime: Mapping[str, str]) -> Platform:
-    """Return the platform with devices by the figures of the runtimes that `runtime` names.
+    """Return the platform with devices by the figures of the runtimes in `runtime`.
 
     ``gpu`` stands for all of ``gpu.0``, ``gpu.1``, and `EVERY` for all devices that have figures by
     the runtime. The platform stays the one that was read: its digest is kept.
@@ -149,8 +149,8 @@ def platform_by_runtime(platform: Platform, runtime: Mapping[str, str]) -> Platf
             if not chosen:
                 known = sorted({each for spec in devices.values() for each in runtimes_of(spec)})
                 raise UsageError(
-                    f"no device of platform '{platform.name}' has figures by runtime '{wanted}'",
-                    hint=nearest(wanted, known) if known else "leave --runtime out",
+                    f"no device of platform '{platform.name}' has figures for runtime '{wanted}'",
+                    hint=nearest(wanted, known) if known else "omit --runtime",
                 )
         else:
             chosen = standing_for(name, devices, f" on platform '{platform.name}'")
@@ -161,7 +161,7 @@ def platform_by_runtime(platform: Platform, runtime: Mapping[str, str]) -> Platf
 
 
 def at_bandwidth(platform: Platform, names: Collection[str], share: float) -> Platform:
-    """Return the platform with devices that have a share of their bandwidth, in (0, 1].
+    """Return the platform whose devices have a share of their bandwidth, in (0, 1].
 
     That of activations and of weights by the figures of kernels, and that of the datasheet. What
     stays in caches is slowed down alike: figures do not tell it apart. The digest is kept. O(P).
@@ -182,7 +182,7 @@ def _slower(spec: DeviceSpec, share: float) -> DeviceSpec:
 
 
 def rescaled(spec: DeviceSpec, base: DeviceSpec, overrides: Collection[str]) -> DeviceSpec:
-    """Return `spec`, which is `base` with some keys overridden, with its figures as they follow."""
+    """Return `spec`, which is `base` with some keys overridden, with consistent figures."""
     if "kernels" in overrides or not spec.kernels:
         return spec
 
@@ -207,12 +207,15 @@ def _follows(
     peak, was = spec.flops_per_s.get(precision), base.flops_per_s.get(precision)
     if peak is not None and was is not None and peak != was:
         rate = figures.value("rate_tflops") * peak / was
-        changes["rate_tflops"] = rate, "by the ratio of the peaks, as the platform overrides it"
+        changes["rate_tflops"] = (
+            rate,
+            ("scaled by the ratio of the peaks, as the platform overrides it"),
+        )
     reached = (
         spec.bytes_per_s * spec.memory_efficiency / (base.bytes_per_s * base.memory_efficiency)
     )
     if reached != 1.0:
-        how = "by the ratio of the bandwidths, as the platform overrides it"
+        how = "scaled by the ratio of the bandwidths, as the platform overrides it"
         for name in ("bandwidth_gbytes_s", "weights_gbytes_s"):
             changes[name] = figures.value(name) * reached, how
     for name, stated_s in (("launch_us", spec.launch_s), ("dispatch_us", spec.dispatch_s)):

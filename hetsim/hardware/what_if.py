@@ -1,4 +1,4 @@
-"""The verb ``what_if``: a platform with other figures, or without some of its parts."""
+"""Hypothetical platforms (verb ``what_if``): changed figures, removed parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXTS = checks.sequence(checks.text)
 
 
 def what_if(platform: Platform, *changes: str, without: Sequence[str] = ()) -> Platform:
-    """Return the platform as if figures of it were others, and parts of it were not there.
+    """Return the platform with changed figures and without removed parts.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def what_if(platform: Platform, *changes: str, without: Sequence[str] = ()) -> P
 
 
 def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the changes, each after those before it, that change no figure at all.
+    """Return the changes that change no figure, each applied after those before it.
 
     Raises as ``what_if``.
     """
@@ -74,7 +74,7 @@ def idle_changes(platform: Platform, changes: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that a file of hardware states.
+    """Number in a hardware file.
 
     - `key`, `short`: of the YAML file, with its unit; what may be written in its place.
     - `field`: of the record that holds it, in SI units.
@@ -152,7 +152,7 @@ UNITS: Mapping[str, Mapping[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What is done to a figure: ``x``, ``/``, ``=``, ``+`` or ``-``, a number, and its unit."""
+    """Change of a figure: ``x``, ``/``, ``=``, ``+`` or ``-``, a number, and its unit."""
 
     sign: str
     number: float
@@ -160,19 +160,19 @@ class Amount:
 
     @property
     def relative(self) -> bool:
-        """Whether it is a factor, which says the same of every figure."""
+        """Whether it is a factor, which has the same meaning for every figure."""
         return self.sign in "x/" or self.unit == "%"
 
     @property
     def factor(self) -> float:
-        """The factor, of one that is relative."""
+        """Factor of a relative change."""
         if self.unit == "%":
             part = self.number / 100
             return 1 + part if self.sign == "+" else 1 - part
         return self.number if self.sign == "x" else 1 / self.number
 
     def applied(self, before: float, known: Figure, name: str) -> float:
-        """Return a figure, in SI units, as it is after the change."""
+        """Return a figure, in SI units, after the change."""
         if self.relative:
             value = before * self.factor
         else:
@@ -181,14 +181,12 @@ class Amount:
         if not (0.0 if known.zero else math.ulp(0.0)) <= value <= known.most:
             edge = "from 0 on" if known.zero else "above 0"
             edge += f" and at most {known.most:g}" if known.most < 1e24 else ""
-            raise UsageError(f"{known.short} would be {value:g}", hint=f"it has to be {edge}")
+            raise UsageError(f"{known.short} would be {value:g}", hint=f"it must be {edge}")
         if not known.whole:
             return value
         # Bytes are rounded; what is counted is not.
         if known.quantity != "bytes" and value != round(value):
-            raise UsageError(
-                f"{known.short} would be {value:g}", hint="it has to be a whole number"
-            )
+            raise UsageError(f"{known.short} would be {value:g}", hint="it must be a whole number")
         return round(value)
 
     def _unit_size(self, known: Figure, name: str) -> float:
@@ -197,10 +195,10 @@ class Amount:
             return units[self.unit]
         if self.unit:
             have = ", ".join(units) if units else "none: it is a plain number"
-            raise UsageError(f"'{self.unit}' is no unit of it", hint=f"its units are {have}")
+            raise UsageError(f"'{self.unit}' is not a unit of it", hint=f"its units are {have}")
         if units and name != known.key:
-            hint = f"write a unit behind it: {', '.join(units)}"
-            raise UsageError(f"{self.number:g} of what?", hint=hint)
+            hint = f"add a unit: {', '.join(units)}"
+            raise UsageError(f"the unit of {self.number:g} is missing", hint=hint)
         return known.key_unit if units else 1.0
 
 
@@ -212,7 +210,7 @@ _AMOUNT = re.compile(
 
 
 def read_amount(text: str) -> tuple[str, Amount]:
-    """Return what stands before the amount that ends `text`, and the amount."""
+    """Return the text before the amount that ends `text`, and the amount."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
         hint = f"{_FORMS}, e.g. 'gpu.memory =64GB' or 'link cpu-gpu.bandwidth x2'"
@@ -224,15 +222,15 @@ def read_amount(text: str) -> tuple[str, Amount]:
         number = math.nan
     amount = Amount(sign, number, found["unit"] or "")
     if not math.isfinite(number):
-        raise UsageError(f"'{found['number']}' is no number", hint=_FORMS)
+        raise UsageError(f"'{found['number']}' is not a number", hint=_FORMS)
     if amount.unit == "%" and sign not in "+-":
-        raise UsageError("a percentage is more or less", hint="write +10% or -10%")
+        raise UsageError("a percentage is an increase or a decrease", hint="write +10% or -10%")
     if sign in "x/" and amount.unit:
         raise UsageError("a factor has no unit", hint="write x2 or /2")
     if sign in "x/" and number == 0.0:
-        raise UsageError("a factor of 0 leaves no figure", hint=_FORMS)
+        raise UsageError("a factor of 0 leaves nothing of the figure", hint=_FORMS)
     if amount.relative and amount.factor <= 0:
-        raise UsageError("that leaves nothing of it", hint="take off less than 100%")
+        raise UsageError("it leaves nothing of the figure", hint="subtract less than 100%")
     return found["what"].strip(), amount
 
 
@@ -285,8 +283,8 @@ def _without(platform: Platform, text: str) -> Platform:
         if lost:
             also = " ".join(f"--without {name}" for name in lost)
             raise UsageError(
-                f"nothing would lead from the host '{made.host}' to {', '.join(lost)}",
-                hint=f"take away what cannot be reached as well ({also})",
+                f"the host '{made.host}' would have no link to {', '.join(lost)}",
+                hint=f"remove what cannot be reached as well ({also})",
             )
     before = platform.supposed or Supposed()
     after = replace(before, without=(*before.without, " ".join(text.split())))
@@ -321,7 +319,9 @@ def _split(text: str, platform: Platform) -> tuple[Sort, tuple[str, ...], str]:
     said, name = _said(text, _SORTS)
     dots = [at for at, letter in enumerate(name) if letter == "."]
     if not dots:
-        raise UsageError(f"'{text}' names no figure", hint="write NAME.FIGURE, e.g. gpu.memory")
+        raise UsageError(
+            (f"'{text}' does not name a figure"), hint="write NAME.FIGURE, e.g. gpu.memory"
+        )
     for at in reversed(dots):
         found = {
             sort: names
@@ -360,7 +360,7 @@ def _said(text: str, sorts: Sequence[Sort]) -> tuple[Sort | None, str]:
 
 def _of_both(name: str, text: str) -> UsageError:
     hint = f"write 'device {text}' or 'link {text}'"
-    return UsageError(f"'{name}' is a device and a link", hint=hint)
+    return UsageError(f"'{name}' is both a device and a link", hint=hint)
 
 
 def _has(sort: Sort, figure: str) -> bool:
@@ -433,7 +433,7 @@ def _changed_whole(platform: Platform, figure: str, amount: Amount) -> Platform:
     if known.field == "memories":
         if not platform.memories:
             raise UsageError(
-                f"{platform.name} states no memory that devices share",
+                f"{platform.name} has no shared memory",
                 hint="change the bandwidth of a device",
             )
         memories = (
@@ -443,7 +443,7 @@ def _changed_whole(platform: Platform, figure: str, amount: Amount) -> Platform:
         return replace(platform, memories=tuple(memories))
     if platform.power_w is None and amount.sign != "=":
         raise UsageError(
-            f"{platform.name} states no power of its devices together",
+            f"{platform.name} has no figure for the power of its devices together",
             hint="write platform.power =30W",
         )
     return replace(platform, power_w=amount.applied(platform.power_w or 0.0, known, figure))
@@ -457,7 +457,7 @@ def changed_device(spec: DeviceSpec, figure: str, amount: Amount) -> DeviceSpec:
     if name == _POWER and not entry:
         if not amount.relative:
             hint = "write busy =300W or idle =20W"
-            raise UsageError("power is drawn idle and busy", hint=hint)
+            raise UsageError("power has an idle and a busy figure", hint=hint)
         drawn = (spec.idle_w * amount.factor, spec.busy_w * amount.factor)
         return _checked(replace(spec, idle_w=drawn[0], busy_w=drawn[1]))
     if name == _KERNELS and entry:
@@ -486,15 +486,15 @@ def changed_device(spec: DeviceSpec, figure: str, amount: Amount) -> DeviceSpec:
 
 def _factor_of(amount: Amount) -> float:
     if not amount.relative:
-        raise UsageError("speed is no figure of its own", hint="write x2, /2, +10% or -10%")
+        raise UsageError("speed is not a figure of its own", hint="write x2, /2, +10% or -10%")
     return amount.factor
 
 
 def _checked(spec: DeviceSpec) -> DeviceSpec:
     if spec.busy_w < spec.idle_w:
         raise UsageError(
-            f"it would draw {spec.busy_w:g} W busy, and {spec.idle_w:g} W idle",
-            hint="a busy device draws its idle power at least",
+            f"it would consume {spec.busy_w:g} W busy, and {spec.idle_w:g} W idle",
+            hint="busy power must be at least idle power",
         )
     return spec
 
@@ -540,11 +540,11 @@ def _changed_kernels(spec: DeviceSpec, entry: str, amount: Amount) -> DeviceSpec
     """The device with one parameter of its kernels changed, of one precision or of all."""
     of = f"device '{spec.name}'"
     if not spec.kernels:
-        raise UsageError(f"{of} has no figures of kernels", hint="change its peak or bandwidth")
+        raise UsageError(f"{of} has no kernel figures", hint="change its peak or bandwidth")
     precision, _, name = entry.rpartition(".")
     if precision and precision not in spec.kernels:
         raise UsageError(
-            f"{of} has no figures of kernels in {precision}",
+            f"{of} has no kernel figures in {precision}",
             hint=f"it has {', '.join(spec.kernels)}",
         )
     known = _figure_called(name, _OF_KERNELS, (), f"'kernels' of {of}")

@@ -1,1 +1,1 @@
-"""Which nodes go together: the verb ``partition``, its rules, its record and the validator."""
+"""Partitioning: the verb ``partition``, its rules, its record and the validator."""

@@ -1,4 +1,4 @@
-"""What a user wants where: pins, exclusions and a default device, by the names of the model."""
+"""Affinity of nodes to devices: pins, exclusions and a default device, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hetsim.problem.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Nodes that a device shall not have.
+    """Nodes that a device must not run.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """Wishes by name, complete or partial.
+    """Pins, exclusions and defaults by name, complete or partial.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Affinity:
     places: Mapping[tuple[str | int, ...], str] = field(default_factory=dict)
 
     def on(self, problem: Problem) -> Asked:
-        """Find the nodes and devices that the names mean.
+        """Resolve the names to nodes and devices.
 
         Raises
         ------
@@ -141,15 +141,15 @@ class Affinity:
                 elif name not in names.own or pinned_by[node] != problem.node_names[node]:
                     raise InvalidInput(
                         f"'{name}' is pinned to '{device}' and '{pinned_by[node]}' to "
-                        f"'{problem.devices[pins[node]]}', but both are part of node "
-                        f"'{problem.node_names[node]}'",
+                        f"'{problem.devices[pins[node]]}', but optimization made both part of "
+                        f"node '{problem.node_names[node]}'",
                         where=where,
-                        hint="pin them to one device, or load the model with less optimisation",
+                        hint="pin them to one device, or use a lower --canonical level",
                     )
         return pins, vanished
 
     def exclusions(self, problem: Problem) -> tuple[Exclusion, ...]:
-        """Return the exclusions with the devices spelled out that a `default` leaves them."""
+        """Return the exclusions, with the devices that a `default` implies."""
         others = [name for name in problem.devices if name != self.default]
         return tuple(
             one
@@ -162,7 +162,7 @@ class Affinity:
         )
 
     def constraints(self, problem: Problem) -> dict[str, Any]:
-        """Return ``pins`` and ``exclude``, those that ask for something, for verbs that plan.
+        """Return ``pins`` and ``exclude`` where given, for verbs that plan.
 
         `default` is what exclusions without a device spare. `priority` is left out: it orders
         the devices of ``partition``, and strategies find their own order. Raises as ``on`` does.
@@ -172,13 +172,13 @@ class Affinity:
         return {name: value for name, value in found.items() if value}
 
     def place(self, *key: str | int) -> str:
-        """Say where a wish was written, as far as that is known."""
+        """Return where an entry was written, where known."""
         return self.places.get(key) or self.places.get(()) or "affinity"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An Affinity in the node ids and device indices of one problem."""
+    """Affinity in the node ids and device indices of one problem."""
 
     pins: Mapping[int, int]
     excluded: tuple[tuple[int | None, tuple[int, ...], str], ...]
@@ -202,7 +202,7 @@ class Asked:
 
 @checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"), configuration=checks.text)
 def affinity_of_model(problem: Problem, configuration: str | None = None) -> Affinity:
-    """Read the pins that the user's file notes on its nodes.
+    """Read the pins that the user's file has as metadata of its nodes.
 
     Read are the metadata entry ``layer_ann`` and one device configuration; where a node has
     both they must agree.
@@ -222,13 +222,15 @@ def affinity_of_model(problem: Problem, configuration: str | None = None) -> Aff
     """
     model = problem.model
     if model is None:
-        raise InvalidInput("made from arrays: it has no file with notes", where=problem.name)
+        raise InvalidInput(
+            ("the problem is made from arrays: it has no file with metadata"), where=problem.name
+        )
     used = list(dict.fromkeys(n.carrier for n in model.device_notes if n.carrier != LAYER_KEY))
     if configuration is None and len(used) > 1:
         raise InvalidInput(
             f"its nodes refer to several device configurations: {', '.join(used)}",
             where=model.source,
-            hint="say which to use",
+            hint="name the one to use",
         )
     if configuration is not None and configuration not in used:
         raise InvalidInput(
@@ -245,22 +247,22 @@ def affinity_of_model(problem: Problem, configuration: str | None = None) -> Aff
         if len(note.devices) != 1:
             named = ", ".join(note.devices) or "none"
             raise InvalidInput(
-                f"it must name exactly one device, and names {named}",
+                f"it must name exactly one device, but names {named}",
                 where=where,
-                hint="a node runs on one device; sharding is not modelled",
+                hint="a node runs on one device; sharding is not simulated",
             )
         device = note.devices[0]
         if pins.setdefault(note.node, device) != device:
             raise InvalidInput(
-                f"it says '{device}', and another note on the node says '{pins[note.node]}'",
+                f"it names '{device}', but another entry of the node names '{pins[note.node]}'",
                 where=where,
             )
         places["pins", note.node] = where
     if not pins:
         raise InvalidInput(
-            "no node has a device noted on it",
+            "no node has a device in its metadata",
             where=model.source,
-            hint=f"note it in the metadata entry '{LAYER_KEY}' or in a device configuration",
+            hint=f"write it in the metadata entry '{LAYER_KEY}' or in a device configuration",
         )
     return Affinity(pins, places=places)
 
@@ -328,7 +330,7 @@ def with_wishes(
     pins: Mapping[str, str] | None = None,
     exclude: Sequence[Exclusion] = (),
 ) -> Affinity | None:
-    """Return an Affinity with pins and exclusions that were given beside it, or in its place.
+    """Return an Affinity with separately given pins and exclusions added.
 
     Raises UsageError where both say the same.
     """
@@ -341,14 +343,14 @@ def with_wishes(
 
 
 def refuse_twice(given: Mapping[str, object], wished: Mapping[str, object]) -> None:
-    """Raise UsageError where an affinity and an argument beside it both ask for something."""
+    """Raise UsageError where an affinity and a separate argument set the same thing."""
     for name in given:
         if given[name] and wished.get(name):
-            raise UsageError(f"both 'affinity' and '{name}' say {name}", hint="leave one out")
+            raise UsageError(f"both 'affinity' and '{name}' set {name}", hint="leave one out")
 
 
 def check_op(problem: Problem, op: str, where: str) -> None:
-    """Raise InvalidInput for an op type that neither the problem nor ONNX nor hetsim knows."""
+    """Raise InvalidInput for an op type that neither the problem nor ONNX nor hetsim has."""
     if op in problem.op_types:
         return
     import onnx.defs

@@ -121,7 +121,7 @@ def _of_pairs(source: Source) -> Affinity:
     complaints = [
         Complaint(
             source.line((name,)),
-            f"'{name}' is given no device",
+            f"'{name}' has no device",
             f"{closest(name, KEYS)} {PAIRS_OR_KEYS}".lstrip(),
         )
         for name, device in source.data.items()
@@ -136,12 +136,12 @@ def _of_pairs(source: Source) -> Affinity:
 def _of_groups(source: Source) -> Affinity:
     groups = source.data["groups"]
     if not isinstance(groups, list):
-        raise source.error(("groups",), "'groups' is no list")
+        raise source.error(("groups",), "'groups' is not a list")
     if "deal" in source.data:
         raise source.error(
             ("deal",),
-            "the plan deals requests out to several replicas, and a node is on a device in each",
-            "save the plan of one: plan.replicas[0].save(...)",
+            "the plan distributes requests over several replicas, so a node has a device in each",
+            "save the plan of one replica: plan.replicas[0].save(...)",
         )
     pins: dict[str, str] = {}
     places: dict[tuple[str | int, ...], str] = {(): source.shown}

@@ -1,4 +1,4 @@
-"""What crosses the borders of a partition, and why two nodes are apart."""
+"""Borders of a partition: values that cross them, and reasons that separate two nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetsim.problem.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The values that a group exchanges with the rest, as indices into ``problem.values``.
+    """Values that a group exchanges with the rest, as indices into ``problem.values``.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def borders(problem: Problem, groups: Sequence[Group]) -> tuple[Border, ...]:
 
 
 def memory_bytes(problem: Problem, nodes: Sequence[int]) -> int:
-    """Return what a subgraph of `nodes` holds if nothing it holds is ever freed, in bytes.
+    """Return the bytes of a subgraph of `nodes` if nothing is ever freed.
 
     Its constants, what it reads from outside, and all that its nodes write, each once.
     The clock follows what is freed (``clock.memory``); this is the bound above it.
@@ -89,7 +89,7 @@ def boundary_values(problem: Problem, groups: Sequence[Group]) -> tuple[int, ...
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What a group exchanges with other devices.
+    """Bytes and values that a group exchanges with other devices.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Crossing:
 
 
 def crossings(problem: Problem, groups: Sequence[Group]) -> tuple[Crossing, ...]:
-    """Return what each group exchanges with other devices. O(V + E)."""
+    """Return the exchange of each group with other devices. O(V + E)."""
     owner = owners(problem.n, groups)
     receives, sends = [0] * len(groups), [0] * len(groups)
     host = problem.devices[problem.host] if problem.host is not None else None
@@ -128,7 +128,7 @@ def crossings(problem: Problem, groups: Sequence[Group]) -> tuple[Crossing, ...]
 
 @checks.takes(name=checks.either(checks.text, checks.whole()))
 def node_named(problem: Problem, name: str | int) -> int:
-    """Return the node called `name`, by its own name or that of a node it stands for.
+    """Return the node called `name`, by its own name or that of a file node it stands for.
 
     An id is returned as it is. Raises UsageError with the nearest name, or the range of ids.
     """
@@ -153,7 +153,7 @@ def explain(
     v: int,
     left: Mapping[int, str] | None = None,
 ) -> str:
-    """Say why nodes `u` and `v` are in one group or in two, naming the path that blocks it.
+    """Explain why nodes `u` and `v` are in one group or in two, with the path that blocks it.
 
     Complexity: O(V + E).
     """
@@ -173,10 +173,12 @@ def explain(
         way = " > ".join(
             f"{_called(problem, node)} on {groups[owner[node]].device}" for node in path
         )
-        return f"{names} are in {both}: merged, they would wait for their own result through {way}"
+        return (
+            f"{names} are in {both}: one group of both would depend on its own output through {way}"
+        )
     if b not in condense(problem.dag, owner, len(groups))[a]:
-        return f"{names} are in {both}: no value leads from one to the other"
-    return f"{names} are in {both}: nothing forbids the merge, but the method did not make it"
+        return f"{names} are in {both}: no value connects them"
+    return f"{names} are in {both}: a merge is allowed, but the method did not make it"
 
 
 def _called(problem: Problem, node: int) -> str:

@@ -1,4 +1,4 @@
-"""The graph of groups while edges are contracted, acyclic at every step, in a topological order.
+"""Graph of groups under edge contraction, kept acyclic and in topological order.
 
 Functions in numba's subset of Python, on sequences of integers: lists for small graphs, arrays for
 large ones, for which they are compiled. A group is known by one of its nodes, which `parent` leads
@@ -185,7 +185,7 @@ def looked(
 def searched(
     parent: Ints, position: Ints, preds: Edges, succs: Edges, search: Search, a: int, b: int
 ) -> int:
-    """Which groups move for the edge (a, b), `above` or `below`; PATH where another joins its ends.
+    """Groups to move for the edge (a, b), `above` or `below`; PATH where another connects its ends.
 
     The next list to be read is the one after which its side has read less; of equals the upper
     one's.
@@ -263,7 +263,7 @@ def joined(edges: Edges, a: int, b: int) -> None:
 
 
 def contract(groups: Groups, preds: Edges, succs: Edges, search: Search, u: int, v: int) -> bool:
-    """Merge the groups of the edge (u, v), unless that closes a cycle; say if they are one.
+    """Merge the groups of the edge (u, v) unless that closes a cycle; return whether merged.
 
     The group of u represents both. Where no other path joins the two, one of two sets of groups
     has been found whole: those between them in the maintained order that lead to v's, and those
@@ -310,7 +310,7 @@ def scan(
     behind: Any, raw: Any, seen: Ints, above: Ints, below: Ints, tally: Ints, order: Ints,
     at: Ints, near: Ints, kind: Ints, downwards: bool, budget: int,
 ) -> bool:  # fmt: skip
-    """Contract the edges within a kind once; whether the budget has lasted.
+    """Contract the edges between nodes of one kind once; return whether the budget lasted.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""One device for every node, where the regions of several devices overlap."""
+"""Resolution of overlapping regions: one device for every node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BY_MEMORY = "by-memory"
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A composite region that its device did not get, and why."""
+    """Composite region that its device did not get, and the reason."""
 
     region: Region
     reason: str
@@ -54,7 +54,7 @@ class Resolution:
     dropped: tuple[Dropped, ...] = ()
 
     def check(self, problem: Problem) -> None:
-        """Raise InvalidInput where it is not of `problem`: it must place every node of it."""
+        """Raise InvalidInput unless it belongs to `problem` and places every node."""
         devices = checks.whole(0, len(problem.devices) - 1)
         node = checks.whole(0, problem.n - 1)
         checks.sequence(devices, length=problem.n)(self.assignment, "resolution.assignment")
@@ -62,7 +62,7 @@ class Resolution:
 
 
 def device_order(problem: Problem, priority: Sequence[str] | str | None = None) -> tuple[int, ...]:
-    """Return the device indices that a priority means, first to last.
+    """Return the device indices of a priority, first to last.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def device_order(problem: Problem, priority: Sequence[str] | str | None = None) 
     if priority == BY_MEMORY and BY_MEMORY not in problem.devices:
         capacity = problem.capacity_bytes
         if capacity is None:
-            raise UsageError(f"no memory capacities in {problem.name} to go {BY_MEMORY}")
+            raise UsageError(f"{problem.name} has no memory capacities, which {BY_MEMORY} needs")
         own = [problem.held_bytes(device, nbytes) for device, nbytes in enumerate(capacity)]
         return tuple(sorted(range(len(own)), key=lambda device: (-own[device], device)))
     names = parse_priority(priority) if isinstance(priority, str) else _different(tuple(priority))
@@ -106,7 +106,7 @@ def parse_priority(text: str, where: str | None = None) -> tuple[str, ...]:
 def _different(names: tuple[str, ...], where: str | None = None) -> tuple[str, ...]:
     if not names or not all(names) or len(set(names)) != len(names):
         raise UsageError(
-            f"'{', '.join(names)}' is no list of different devices",
+            f"'{', '.join(names)}' is not a list of different devices",
             where=where,
             hint="write e.g. npu,gpu,cpu or npu >> gpu >> cpu",
         )
@@ -122,7 +122,7 @@ def default_priority(problem: Problem) -> tuple[str, ...]:
 
 
 def by_priority(problem: Problem, priority: Sequence[str] | str | None = None) -> list[int]:
-    """Give every node to the first device of `priority` that takes it; see ``resolve``."""
+    """Give every node to the first device of `priority` that supports it; see ``resolve``."""
     return list(deconflict(annotate(problem), priority).assignment)
 
 
@@ -151,7 +151,7 @@ def resolve(
     pins: Mapping[int, int] | None = None,
     choose: Choose | None = None,
 ) -> Resolution:
-    """Resolve overlaps in favour of the device that stands first in `order`.
+    """Resolve overlaps in favour of the device that comes first in `order`.
 
     A composite region that loses a node, or that cannot be contracted together with those
     kept before it, is dropped whole; its members are then offered as single nodes.
@@ -243,7 +243,7 @@ class _State:
                 self.device_of[list(kernel.nodes)] = kernel.device
                 return
             names = " > ".join(self.regions.problem.node_names[node] for node in path)
-            reason = f"kept whole it would wait for itself through {names}"
+            reason = f"as a whole it would depend on its own output through {names}"
         name = self.regions.problem.devices[kernel.device]
         self.dropped.append(Dropped(Region(name, kernel.nodes, kernel.pattern), reason))
 
@@ -270,7 +270,7 @@ class _State:
                 holder = self.wished.get(node, kernel.device)
                 if holder == kernel.device:
                     continue
-            return f"it lost '{problem.node_names[node]}' to {problem.devices[holder]}"
+            return f"'{problem.node_names[node]}' went to {problem.devices[holder]}"
         return None
 
 
@@ -304,7 +304,7 @@ def _chosen(
             if not isinstance(name, str):
                 raise checks.refused("what the de-conflict callable answers", name, "a device")
             raise UsageError(
-                f"the de-conflict callable answers '{name}', which does not offer "
+                f"the de-conflict callable returns '{name}', which does not support "
                 f"'{problem.node_names[node]}'",
                 hint=nearest(name, names),
             )
@@ -319,7 +319,7 @@ def _unpinned(
     lost = _lost(regions, node, device, dropped)
     able = list(dict.fromkeys(region.device for region in regions.holding(node)))
     return UnsupportedNode(
-        f"it is pinned to '{problem.devices[device]}', which does not take it: "
+        f"it is pinned to '{problem.devices[device]}', which does not support it: "
         f"{regions.reason(node, device)}{lost}",
         where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
         hint=f"pin it to {' or '.join(able)}" if able else None,
@@ -339,7 +339,7 @@ def _unsupported(
             regions.reason(node, device) + _lost(regions, node, device, dropped) for device in order
         ),
         where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
-        hint="add a device that does, such as the host, to the priority list",
+        hint="add a device that supports it, such as the host, to the priority list",
         nodes=(problem.node_names[node],),
         ops=(problem.op_types[node],),
         devices=tuple(problem.devices[device] for device in order),

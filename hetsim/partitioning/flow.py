@@ -1,4 +1,4 @@
-"""The verb ``partition``: annotate, de-conflict, merge, apply the size rules, and check."""
+"""Verb ``partition``: annotate, de-conflict, merge, apply the size rules, and check."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def partition(
     sizes: SizeRules | None = None,
     rank: Sequence[float] | None = None,
 ) -> Partition:
-    """Cut the graph into groups that a device can run whole.
+    """Cut the graph into groups that each run on one device.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def partition(
         used = [name for name, value in given.items() if value is not None]
         if used or (assignment is not None and resolution is not None):
             raise UsageError(
-                f"{' and '.join(used or ['resolution'])} cannot change an assignment that is given",
-                hint="leave out 'assignment' and 'resolution', or the rest",
+                f"{' and '.join(used or ['resolution'])} cannot change a given assignment",
+                hint="omit 'assignment' and 'resolution', or the others",
             )
     if rank is not None and len(rank) != problem.n:
         raise InvalidInput(f"rank has {len(rank)} entries for {problem.n} nodes")
@@ -128,8 +128,8 @@ def partition(
         offered = annotate(problem) if regions is None else regions
         if offered.problem is not problem and offered.problem.fingerprint != problem.fingerprint:
             raise InvalidInput(
-                f"the regions are of another problem, '{offered.problem.name}'",
-                hint="annotate this one",
+                f"the regions belong to another problem, '{offered.problem.name}'",
+                hint="annotate this problem",
             )
         if asked is not None:
             offered = asked.restrict(offered, order[-1])
@@ -154,7 +154,7 @@ def partition(
 
 
 def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
-    """Return an assignment as a resolution; composites that are whole on a device are kept so.
+    """Return an assignment as a resolution; composites that are whole on a device stay whole.
 
     Raises UnsupportedNode where a device supports a node neither alone nor in one of these.
     """
@@ -175,7 +175,7 @@ def as_resolution(problem: Problem, assignment: Sequence[int]) -> Resolution:
     alone = problem.supported[np.arange(problem.n), list(assignment)]
     for node in np.flatnonzero(~(alone | held)).tolist():
         raise UnsupportedNode(
-            f"it is assigned to a device that does not take it: "
+            "it is assigned to a device that does not support it: "
             f"{annotate(problem).reason(node, assignment[node])}",
             where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
             nodes=(problem.node_names[node],),
@@ -270,7 +270,7 @@ def _left(
         for node in entry.region.nodes:
             region = entry.region
             lost.setdefault(node, []).append(
-                f"{region.device}: pattern '{region.pattern}' was dropped, for {entry.reason}"
+                f"{region.device}: pattern '{region.pattern}' was dropped: {entry.reason}"
             )
     found: dict[int, str] = {}
     left = np.flatnonzero(np.asarray(assignment) == default)
@@ -315,7 +315,7 @@ def _check_default(regions: Regions, order: Sequence[int], method: str) -> None:
             f"method '{method}' needs a default device that supports every node; "
             f"'{problem.devices[default]}' does not: {regions.reason(node, default)}{more}",
             where=f"node '{problem.node_names[node]}' ({problem.op_types[node]})",
-            hint="end the priority with a device that does, such as the host",
+            hint="end the priority with a device that supports all nodes, such as the host",
             nodes=tuple(problem.node_names[v] for v in lacking.tolist()),
             ops=tuple(dict.fromkeys(problem.op_types[v] for v in lacking.tolist())),
             devices=(problem.devices[default],),

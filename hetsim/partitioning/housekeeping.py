@@ -1,4 +1,4 @@
-"""Nodes without compute: they follow their neighbours, or stay on the default device."""
+"""Housekeeping nodes (no compute): placed with their neighbours, or on the default device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODES: tuple[Mode, ...] = ("assigned", "follow", "default")
 
 @dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """What becomes of nodes without compute.
+    """Treatment of housekeeping nodes.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Housekeeping:
             checks.collection(checks.whole(0, last))(self.nodes, "the nodes of housekeeping")
         if self.mode not in MODES:
             raise UsageError(
-                f"no way '{self.mode}' to treat housekeeping nodes",
+                f"unknown mode '{self.mode}' of housekeeping nodes",
                 hint=nearest(self.mode, MODES),
             )
 
@@ -75,7 +75,7 @@ def follow(
     default: int,
     nodes: Collection[int],
 ) -> tuple[list[int], dict[int, str]]:
-    """Move housekeeping nodes to their neighbours' device, as mode ``follow`` says."""
+    """Move housekeeping nodes to their neighbours' device (mode ``follow``)."""
     problem = regions.problem
     placed = list(assignment)
     reasons: dict[int, str] = {}
@@ -121,7 +121,7 @@ def strip(
     default: int,
     nodes: Collection[int],
 ) -> list[int]:
-    """List the housekeeping nodes at the edges of groups, which mode ``default`` takes out.
+    """List the housekeeping nodes at the edges of groups (removed in mode ``default``).
 
     A node is at the edge where no computing node of its group stands before it, or none
     after it. Those that the default device does not offer stay. O(V + E).
@@ -147,7 +147,7 @@ def strip(
 def _goal(sources: set[int], targets: set[int], leaving: str | None) -> tuple[int | None, str]:
     """Where an island goes, or why it stays."""
     if leaving is not None:
-        return None, f"'{leaving}', which it reads, is an output of the model"
+        return None, f"its input '{leaving}' is an output of the model"
     if len(sources) == 1:
         return next(iter(sources)), ""
     if len(targets) == 1:

@@ -1,4 +1,4 @@
-"""A partition as ONNX: one model of functions, a model a group, or notes on the nodes.
+"""Export of a partition as ONNX: a model of functions, a model per group, or annotated nodes.
 
 What is made here passes onnx's full check wherever the model does. That check has no way to
 accept inputs or outputs of unknown rank, which a value between two groups becomes in
@@ -138,7 +138,7 @@ def to_models(problem: Problem, groups: Sequence[Group]) -> tuple[onnx.ModelProt
 
 
 def to_annotated(problem: Problem, groups: Sequence[Group]) -> onnx.ModelProto:
-    """Return the model with its graph unchanged and the device of every node noted twice.
+    """Return the model with its graph unchanged and the device of every node annotated twice.
 
     For ONNX: the model has a device configuration ``hetsim`` with the devices of the
     platform, and every node a ``NodeDeviceConfigurationProto`` with its group as
@@ -185,7 +185,7 @@ def to_annotated(problem: Problem, groups: Sequence[Group]) -> onnx.ModelProto:
 def _checked(problem: Problem, groups: Sequence[Group]) -> Model:
     if problem.model is None:
         raise UsageError(
-            "it was made from arrays, and only a model can be written as ONNX",
+            "it was made from arrays; only a model can be written as ONNX",
             where=f"problem '{problem.name}'",
             hint="make the problem with Problem.of(model, platform)",
         )
@@ -210,7 +210,7 @@ def _rename_generated(graph: onnx.GraphProto, model: Model) -> dict[str, str]:
 
 
 def identifier(device: str) -> str:
-    """`device` in the characters that names of functions and domains may have everywhere."""
+    """`device` in characters that names of functions and domains may have everywhere."""
     return re.sub(r"[^0-9A-Za-z_]", "_", device)
 
 
@@ -227,7 +227,7 @@ def _remove(field: Any, entries: Sequence[Any]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UsageError where `folder` exists and is no empty folder, or is a broken link."""
+    """Raise UsageError where `folder` exists and is not empty, or is a broken link."""
     if folder.is_symlink() and not folder.exists():
         raise UsageError("it is a broken link", where=str(folder), hint="name a new folder")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -286,7 +286,7 @@ def save(
     *,
     inline_limit_bytes: int = INLINE_LIMIT_BYTES,
 ) -> Path:
-    """Write a model and the weights that it refers to, and return its path.
+    """Write a model and its weights, and return its path.
 
     Parameters
     ----------
@@ -343,14 +343,14 @@ def save(
             raise out_of_room(error, target) or InvalidInput(
                 f"cannot write: {error.strerror or error}",
                 where=str(target),
-                hint="choose a folder that is writable and has room",
+                hint="choose a writable folder with free space",
             ) from error
         raise
     return target
 
 
 def copy_without(proto: onnx.ModelProto, *, graph: Collection[str]) -> onnx.ModelProto:
-    """Return a copy in which the fields `graph` of the graph are empty, and were not copied."""
+    """Return a copy without the fields `graph` of the graph."""
     copied = onnx.ModelProto()
     _copy_fields(proto, copied, ("graph",))
     copied.graph.SetInParent()
@@ -400,7 +400,7 @@ def _bring(
         )
     if os.path.isabs(location) or ".." in Path(location).parts:
         raise ModelError(
-            f"weights file {location!r} lies outside the model's folder",
+            f"weights file {location!r} is outside the model's folder",
             where=str(target),
             hint="keep the weights file beside the model",
         )
@@ -409,7 +409,7 @@ def _bring(
         raise ModelError(
             f"weights file {str(source)!r} is missing",
             where=str(target),
-            hint="put it back, or load the model anew",
+            hint="put it back, or load the model again",
         )
     wanted = target.parent / location
     if os.path.lexists(wanted) or wanted == target:
@@ -418,7 +418,7 @@ def _bring(
         if plain and (os.path.samefile(source, wanted) or filecmp.cmp(source, wanted)):
             return
         raise InvalidInput(
-            f"another file is at {str(wanted)!r}, where the weights belong",
+            f"another file exists at {str(wanted)!r}, the path of the weights",
             where=str(target),
             hint="save into an empty folder",
         )

@@ -1,4 +1,4 @@
-"""The partition: groups in execution order, and what can be asked of them."""
+"""Partition: groups in execution order, and queries about them."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Partition(Result):
 
     @property
     def borders(self) -> tuple[Border, ...]:
-        """What each group reads from outside and gives away. O(V + E)."""
+        """Values that each group reads from outside and outputs."""
         return borders(self.problem, self.groups)
 
     @property
     def boundary(self) -> tuple[Value, ...]:
-        """The tensors that lead from one group to another, in the order they are made. O(V + E)."""
+        """Tensors that lead from one group to another, in the order of production. O(V + E)."""
         return tuple(self.problem.values[v] for v in boundary_values(self.problem, self.groups))
 
     @property
@@ -67,7 +67,7 @@ class Partition(Result):
         return sum(value.nbytes for value in self.boundary)
 
     def explain(self, u: str | int, v: str | int) -> str:
-        """Say why two nodes, by name or id, are in one group or in two.
+        """Explain why two nodes, by name or id, are in one group or in two.
 
         Where a merge would close a cycle, the path that forbids it is named. Raises
         UsageError for a node that does not exist. O(V + E).
@@ -104,14 +104,14 @@ class Partition(Result):
         return to_models(self.problem, self.groups)
 
     def to_annotated(self) -> onnx.ModelProto:
-        """Return the model with each node's device noted; see ``onnx_export.to_annotated``."""
+        """Return the model with each node's device annotated; see ``onnx_export.to_annotated``."""
         from hetsim.partitioning.onnx_export import to_annotated
 
         return to_annotated(self.problem, self.groups)
 
     @checks.takes(folder=checks.path)
     def save_onnx(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
-        """Write the split model, the annotated one and one a group; see ``onnx_export.save_all``.
+        """Write the split model, the annotated one and one per group; see ``onnx_export.save_all``.
 
         Returns the names of the files.
         """

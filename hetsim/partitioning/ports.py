@@ -1,4 +1,4 @@
-"""Subgraphs with explicit parameters and results, as OpenVINO draws them, joined by ports."""
+"""Subgraphs with explicit parameters and results, as in OpenVINO, joined by ports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeGraph:
-    """Nodes with one output each, and who reads it.
+    """Nodes with one output each, and their readers.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class NodeGraph:
         for node in graph.nodes:
             if node.kind not in KINDS:
                 raise ModelError(
-                    f"no kind of node '{node.kind}'",
+                    f"unknown kind of node '{node.kind}'",
                     where=f"node '{node.name}'",
                     hint=nearest(node.kind, KINDS),
                 )
             if node.name in kind_of:
-                raise ModelError("the name is used twice", where=f"node '{node.name}'")
+                raise ModelError("the name appears twice", where=f"node '{node.name}'")
             kind_of[node.name] = node.kind
         ports: dict[str, list[int]] = {name: [] for name in kind_of}
         for source, target, port in graph.edges:
@@ -92,7 +92,7 @@ class NodeGraph:
         return {name: tuple(source for _, source in sorted(ins)) for name, ins in found.items()}
 
     def ordered(self) -> tuple[str, ...]:
-        """Return the nodes in execution order: what a node reads stands before it. O(V + E).
+        """Return the nodes in execution order: producers before readers. O(V + E).
 
         Depth first, inputs by port, from the parameters, the assigns and the results, each
         last first.
@@ -141,7 +141,7 @@ class NodeGraph:
                 raise PlanError(
                     f"node '{node.name}' has no device",
                     where="affinity",
-                    hint="give every node one, or none",
+                    hint="give every node a device, or none",
                 )
             device[node.name] = affinity[node.name]
         read_on: dict[str | None, str] = {
@@ -164,7 +164,7 @@ Port = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """What one device runs whole.
+    """Subgraph that one device runs as a whole.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class Subgraph:
 
 @dataclass(frozen=True, slots=True)
 class Subgraphs:
-    """Subgraphs in execution order, and the ways between them.
+    """Subgraphs in execution order, and the connections between them.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class Subgraphs:
     links: tuple[tuple[Port, Port], ...]
 
     def without(self, default_device: str) -> Subgraphs:
-        """Leave the nodes of the default device plain.
+        """Keep the nodes of the default device outside of subgraphs.
 
         Ports connect subgraphs alone: where a node is left plain there are no mappings.
         """

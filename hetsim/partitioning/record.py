@@ -1,4 +1,4 @@
-"""A partition as a plain record: the same for the same question.
+"""Record of a partition as plain data, the same for the same question.
 
 Seconds and bytes; a figure that is infinite is null.
 """
@@ -22,7 +22,7 @@ def partition_record(
     notes: Sequence[str],
     left: Mapping[int, str],
 ) -> Record:
-    """Return what a partition holds, with the user's names of the nodes in each group."""
+    """Return a partition as plain data, with the user's names of the nodes in each group."""
     exchanged = crossings(problem, groups)
     crossed = [problem.values[index] for index in boundary_values(problem, groups)]
     named = [value.name for value in problem.values]

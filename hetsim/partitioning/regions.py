@@ -1,4 +1,4 @@
-"""What each device could take: an analysis, kept beside the graph."""
+"""Regions of nodes that each device supports, kept beside the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hetsim.problem.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Nodes that a device takes whole or not at all.
+    """Nodes that a device runs as a whole or not at all.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Regions:
         return {(v, kernel.device): kernel for kernel in self.composites for v in kernel.nodes}
 
     def without(self, withdrawals: Iterable[tuple[int, Sequence[int], str]]) -> Regions:
-        """Return what is left when devices do not get some nodes.
+        """Return the regions without some nodes of some devices.
 
         Parameters
         ----------
@@ -109,16 +109,16 @@ class Regions:
         )
 
     def without_composites(self, dropped: Sequence[FusedKernel]) -> Regions:
-        """Return what is left without these composites; their members stay regions alone."""
+        """Return the regions without these composites; their members stay single-node regions."""
         gone = set(dropped)
         return replace(self, composites=tuple(k for k in self.composites if k not in gone))
 
     def reason(self, node: int, device: int) -> str:
-        """Say why `device` does not get `node` by itself, ``DEVICE: reason``."""
+        """Explain why `device` does not get `node` alone, as ``DEVICE: reason``."""
         return self.reasons([node], device)[0]
 
     def reasons(self, nodes: Sequence[int], device: int) -> list[str]:
-        """Say the ``reason`` of each of `nodes`."""
+        """Explain each of `nodes`; see ``reason``."""
         name = self.problem.devices[device]
         refused = self.problem.refusals[device] if self.problem.refusals else {}
         if not refused and not self.withdrawn:
@@ -134,7 +134,7 @@ class Regions:
 
 @checks.takes(problem=checks.instance("hetsim.problem.problem:Problem"))
 def annotate(problem: Problem) -> Regions:
-    """List what each device supports, without deciding who gets what.
+    """List the regions each device supports, without assigning them.
 
     Source: TVM RFC, An extended graph partitioning flow, step 1; as its review asked, the
     regions are records beside the graph and not marks in it.
@@ -143,7 +143,7 @@ def annotate(problem: Problem) -> Regions:
 
 
 def refusal(problem: Problem, node: int, device: int) -> str:
-    """Say why `device` does not support `node` alone."""
+    """Explain why `device` does not support `node` alone."""
     reason = (
         problem.refusals[device].get(node, "not supported") if problem.refusals else "not supported"
     )
@@ -196,7 +196,7 @@ class Quotient:
                 labels[node] = atom[0]
         parts = order_groups(dag, labels)
         if parts is None:
-            raise AssertionError("regions to be kept whole depend on each other in a circle")
+            raise AssertionError("regions to be kept whole form a cycle")
         place = [0] * dag.n
         for index, part in enumerate(parts):
             for node in part:
@@ -205,7 +205,7 @@ class Quotient:
         return cls(Dag.from_edges(len(parts), edges), tuple(parts), tuple(place))
 
     def devices(self, device_of: Sequence[int]) -> Sequence[int]:
-        """Return the device of each of its nodes, where `device_of` has that of the original ones.
+        """Return the device of each of its nodes from `device_of`, by original node.
 
         All nodes of a set are on one device.
         """
@@ -214,7 +214,7 @@ class Quotient:
         return [device_of[nodes[0]] for nodes in self.members]
 
     def spread(self, labels: list[int]) -> list[int]:
-        """Give every original node the label of what it is in."""
+        """Give every original node the label of its contracted node."""
         if self.dag.n == len(self.place):
             return labels
         return [labels[index] for index in self.place]

@@ -1,4 +1,4 @@
-"""Contractions of a graph's edges by one scan or by the walk of ``convex``, and repair by a scan.
+"""Contractions of a graph's edges by one scan or by the walk of ``convex``, and repair.
 
 Large graphs go through machine code.
 """
@@ -62,7 +62,7 @@ def pop(heap: Ints, count: int) -> int:
 
 
 def spread(parent: Ints, towards: Ints, edges: Edges, own: Ints, bits: Ints) -> None:
-    """Note by group the landmarks at the other ends of its edges and of theirs, its own too."""
+    """Record by group the landmarks within two edges of it, its own included."""
     head, _, _, behind, raw = edges
     n = len(parent)
     group = towards[n]
@@ -80,7 +80,7 @@ def spread(parent: Ints, towards: Ints, edges: Edges, own: Ints, bits: Ints) -> 
 def swept(
     groups: Groups, preds: Edges, succs: Edges, led_by: Ints, leads_to: Ints, own: Ints, heap: Ints
 ) -> None:
-    """Choose the groups with the most edges, in and out, and note as bits which lead where.
+    """Choose the groups with the most edges as landmarks, and their reachability as bits.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def walk(
     at: Ints, succ: Ints, kind: Ints, member: Ints, last: Ints, met: Ints, edge: Ints,
     barrier: Ints, ends: Ints, led_by: Ints, leads_to: Ints, own: Ints, heap: Ints, budget: int,
 ) -> bool:  # fmt: skip
-    """Do the passes of ``convex.solve``; whether the budget has lasted.
+    """Run the passes of ``convex.solve``; return whether the budget lasted.
 
     Two things forbid a contraction without a search. Where a path forbade it before, a group
     between the two ends is kept with the edge: as long as that is neither end's, the path is
@@ -220,7 +220,7 @@ def scanned(
     by_producer: bool = False,
     downwards: bool = True,
 ) -> tuple[list[int], bool]:
-    """Contract every edge within a kind, node by node, unless that closes a cycle.
+    """Contract every edge between nodes of one kind, unless that closes a cycle.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def scanned(
 def walked(
     dag: Dag, kind: Sequence[int], order: Sequence[int], budget: int
 ) -> tuple[list[int], bool]:
-    """Do the walk of ``convex.solve`` from the nodes in `order`; see ``scanned``."""
+    """Run the walk of ``convex.solve`` from the nodes in `order`; see ``scanned``."""
     n, rows = dag.n, dag.succ_rows
     room: list[NDArray[Any]] = [
         np.full(n, -1, SMALL), np.arange(n, dtype=SMALL), np.zeros(n, SMALL), np.empty(n, SMALL),
@@ -291,7 +291,7 @@ def _contracted(
 
 
 def graph_of_groups(dag: Dag, labels: Sequence[int] | None = None) -> list[NDArray[Any]]:
-    """The graph of groups before the first contraction: of single nodes, or those of `labels`.
+    """Graph of groups before the first contraction: of single nodes, or of `labels`.
 
     The arrays are the first arguments of ``condensed.scan``.
     """
@@ -304,7 +304,7 @@ def graph_of_groups(dag: Dag, labels: Sequence[int] | None = None) -> list[NDArr
         apart = source != target
         found = least_order(n, source[apart], target[apart])
         if found is None:
-            raise AssertionError("the groups to start from depend on each other in a circle")
+            raise AssertionError("the initial groups form a cycle")
         order = np.array(found, dtype=np.int64)
         preds, succs = _outside(preds, parent), _outside(succs, parent)
     edges = preds.node.size
@@ -334,7 +334,7 @@ def _outside(rows: Rows, parent: NDArray[np.int64]) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A group that could not stay whole, and the connected parts it became, by first node."""
+    """Group that could not stay whole, and its connected parts, by first node."""
 
     nodes: tuple[int, ...]
     parts: tuple[tuple[int, ...], ...]

@@ -1,4 +1,4 @@
-"""Size rules: groups that are not worth a device go back, and are offered to the next one."""
+"""Size rules: groups too small for a device are offered to the next one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hetsim.problem.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class SizeRules:
-    """Which groups a device keeps. Groups on the default device are never dropped.
+    """Sizes of groups that a device keeps. Groups on the default device are never dropped.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class SizeRules:
     fit_weights: bool = False
 
     def check(self) -> None:
-        """Raise UsageError where a number makes no sense."""
+        """Raise UsageError for an invalid number."""
         checks.flag(self.fit_weights, "fit_weights")
         for name in ("min_nodes", "max_groups", "max_nodes_per_group"):
             value = getattr(self, name)
             if value is not None or name == "min_nodes":
                 checks.whole()(value, name)
             if value is not None and value < 1:
-                raise UsageError(f"{name} is {value}", hint="give 1 or more")
+                raise UsageError(f"{name} is {value}", hint="use 1 or more")
         if self.max_nodes_per_group is not None and self.max_nodes_per_group < self.min_nodes:
             raise UsageError(
                 f"max_nodes_per_group {self.max_nodes_per_group} is below "
@@ -54,7 +54,7 @@ class SizeRules:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Nodes that a device must give up, and why."""
+    """Nodes that a device must give up, and the reason."""
 
     device: int
     nodes: tuple[int, ...]
@@ -70,7 +70,7 @@ def drops(
     quotient: Quotient,
     pinned: Collection[int] = (),
 ) -> list[Drop]:
-    """List what the first device of `order` that breaks a rule must give up; none is well.
+    """List the nodes that the first device of `order` to break a rule must give up.
 
     Later devices may get these nodes, and their groups grow: they are judged after that.
     A group stays where one of its nodes is pinned or supported alone by no later device; of
@@ -110,7 +110,10 @@ def drops(
         )
         found: list[Drop] = []
         if rules.max_groups is not None and len(ranked) > rules.max_groups:
-            why = f"{len(ranked)} groups exceed max_groups {rules.max_groups}, and others gain more"
+            why = (
+                f"{len(ranked)} groups exceed max_groups {rules.max_groups}, and the others save "
+                "more time"
+            )
             found += [
                 Drop(device, tuple(nodes), why)
                 for nodes in ranked[rules.max_groups :]
@@ -138,10 +141,9 @@ def check_weights(problem: Problem, assignment: Sequence[int]) -> None:
             )
             first = next(v for v in largest.consumers if assignment[v] == device)
             raise OutOfMemory(
-                f"the weights left for it need {format_bytes(total)} ({total} bytes) and it has "
-                f"{format_bytes(capacity)} ({capacity} bytes); the largest, "
-                f"{format_bytes(most)}, is '{largest.name}' of node "
-                f"'{problem.node_names[first]}'",
+                f"its remaining weights need {format_bytes(total)} ({total} bytes) and it has "
+                f"{format_bytes(capacity)} ({capacity} bytes); the largest, {format_bytes(most)}, "
+                f"is '{largest.name}' of node '{problem.node_names[first]}'",
                 where=f"device '{problem.devices[device]}'",
                 hint="add a device to the priority list, or memory to the platform",
                 device=problem.devices[device],
@@ -191,7 +193,7 @@ def cut(quotient: Quotient, labels: Sequence[int], most: int, *, connected: bool
     if connected:
         cuts = components(quotient.dag, cuts)
     if order_groups(quotient.dag, cuts) is None:
-        raise AssertionError("pieces of valid groups depend on each other in a circle")
+        raise AssertionError("parts of valid groups form a cycle")
     return quotient.spread(cuts)
 
 

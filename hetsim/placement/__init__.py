@@ -1,1 +1,1 @@
-"""Which device runs what: the verb ``plan``, strategies, and bounds that no plan beats."""
+"""Placement: the verb ``plan``, strategies, and lower bounds."""

@@ -1,4 +1,4 @@
-"""Coarsening: nodes that belong together become one task, so that strategies see fewer."""
+"""Coarsening: nodes that belong together become one task, so strategies see fewer."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ MOST_TASKS = 400
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """A problem of fewer nodes that stands for another."""
+    """Coarser problem of fewer nodes."""
 
     fine: Problem = field(repr=False)  # What was coarsened, and the tasks that came of it
     problem: Problem = field(repr=False)
@@ -253,7 +253,7 @@ class Coarse:
         ])  # fmt: skip
 
     def gathered(self, groups: Sequence[Group]) -> tuple[Group, ...] | None:
-        """Return groups of fine nodes as groups of tasks; None where one cuts through a task."""
+        """Return groups of fine nodes as groups of tasks; None where a group splits a task."""
         found: list[Group] = []
         for group in groups:
             tasks = sorted({self.task_of[v] for v in group.nodes})
@@ -264,12 +264,12 @@ class Coarse:
 
 
 def pays_to_coarsen(problem: Problem) -> bool:
-    """Whether starting a subgraph costs something or kernels fuse, as on models."""
+    """Whether dispatch overhead or fused kernels exist, as on models."""
     return bool(problem.fused) or any(problem.dispatch_s)
 
 
 def coarsen(problem: Problem, most_tasks: int = MOST_TASKS) -> Coarse:
-    """Join nodes into tasks of which no strategy would want to split one.
+    """Join nodes into tasks that no strategy would split.
 
     First members of kernels and composites, then chains where no split on any pair of devices
     would be quicker; above `most_tasks` neighbours all the same, the largest tensors first. A plan

@@ -30,14 +30,14 @@ from hetsim.problem.problem import Problem
 
 
 def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
-    """Return the problem with nothing to run on `devices`; inputs may still start there."""
+    """Return the problem without compute on `devices`; inputs may still start there."""
     open_to = np.ones((problem.n, len(problem.devices)), dtype=np.bool_)
     open_to[:, list(devices)] = False
     left = narrowed(problem, open_to)
     for node in np.flatnonzero(~left.runnable.any(axis=1)).tolist():
         names = ", ".join(problem.devices[p] for p in devices)
         raise UnsupportedNode(
-            f"nothing but {names} supports it",
+            f"only {names} supports it",
             where=f"node '{problem.node_names[node]}'",
             nodes=(problem.node_names[node],),
             ops=(problem.op_types[node],),
@@ -47,7 +47,7 @@ def without_devices(problem: Problem, devices: tuple[int, ...]) -> Problem:
 
 
 def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
-    """Return the problem with nothing to run but on the devices named; none means all."""
+    """Return the problem with compute only on the named devices; none means all."""
     if not names:
         return problem
     kept = {problem.device_index(name) for name in names}
@@ -55,7 +55,7 @@ def only_devices(problem: Problem, names: Sequence[str]) -> Problem:
 
 
 def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
-    """Return the problem with `nbytes` less on a device, which is closed where none are left."""
+    """Return the problem with `nbytes` less memory on a device; without memory it is closed."""
     assert problem.capacity_bytes is not None
     held = list(problem.capacity_bytes)
     held[device] = max(held[device] - nbytes, 0)
@@ -64,7 +64,7 @@ def with_less(problem: Problem, device: int, nbytes: int) -> Problem:
 
 
 def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
-    """Return the problem where a device runs only what is open to it; kernels go whole."""
+    """Return the problem with only the allowed nodes per device; kernels stay whole."""
     return replace(
         problem,
         seconds=np.where(open_to, problem.seconds, np.inf),
@@ -73,13 +73,13 @@ def narrowed(problem: Problem, open_to: NDArray[np.bool_]) -> Problem:
 
 
 def check_runnable(problem: Problem) -> None:
-    """Raise UnsupportedNode, with the devices' reasons, where a node runs nowhere."""
+    """Raise UnsupportedNode, with the devices' reasons, where a node runs on no device."""
     if not problem.runnable.any(axis=1).all():
         by_priority(problem)
 
 
 def field_types(kind: Any) -> dict[str, Any]:
-    """Return the type of each field, by name; none where `kind` is no dataclass."""
+    """Return the type of each field, by name; empty where `kind` is not a dataclass."""
     if not is_dataclass(kind):
         return {}
     hints = get_type_hints(kind)
@@ -87,7 +87,7 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 
 def checked(kind: Any, value: Any, name: str) -> Any:
-    """Return a value as one of type `kind`. Raises UsageError where it is none."""
+    """Return a value as one of type `kind`. Raises UsageError for other values."""
     from pydantic import PydanticSchemaGenerationError, ValidationError
 
     try:
@@ -123,7 +123,7 @@ def checked_fields(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any
 
 
 def read(kind: Any, text: str, where: str) -> Any:
-    """Read a text as a value of type `kind`. Raises UsageError where it is none."""
+    """Read a text as a value of type `kind`. Raises UsageError for other texts."""
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     reader: TypeAdapter[Any] = TypeAdapter(kind)
@@ -158,7 +158,7 @@ NAMES = ("pins", "exclude", "max_devices", "capacity_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Constrained:
-    """Options that narrow what a plan may do.
+    """Options that constrain plans.
 
     Attributes
     ----------
@@ -180,23 +180,23 @@ class Constrained:
 
     @classmethod
     def of(cls, made: Plan) -> Constrained:
-        """Return what a plan's options say of constraints. Raises UsageError for broken ones."""
+        """Return the constraints among a plan's options. Raises UsageError for broken ones."""
         texts = {key: text for key, text in made.options.items() if key in NAMES}
         if not texts:
             return Constrained()
         return Constrained(**read_fields(Constrained, texts))
 
     def given(self) -> dict[str, Any]:
-        """Return the options that ask for something, by name."""
+        """Return the options that constrain something, by name."""
         return {name: value for name in NAMES if (value := getattr(self, name))}
 
     def check(self) -> None:
-        """Raise UsageError where no plan could ever obey: for a number of devices below 1."""
+        """Raise UsageError where no plan can meet them: for a number of devices below 1."""
         if self.max_devices is not None and self.max_devices < 1:
-            raise UsageError(f"max_devices is {self.max_devices}", hint="allow 1 or more")
+            raise UsageError(f"max_devices is {self.max_devices}", hint="use 1 or more")
 
     def within(self, problem: Problem, solve: Solve) -> Plan:
-        """Return what `solve` makes of the problem that the constraints leave, made to fit.
+        """Return the plan of `solve` under the constraints, changed to fit memory.
 
         Where the plan uses too many devices, the device whose loss costs least is closed, and
         so on until they are few enough: at most P^2 / 2 plans.
@@ -219,11 +219,11 @@ class Constrained:
         raise NotImplementedError
 
     def open_to(self, problem: Problem) -> Problem:
-        """Return the problem where a plan that does not fit may be changed: itself."""
+        """Return the problem in which a plan that does not fit may be changed: itself."""
         return problem
 
     def narrow(self, problem: Problem) -> Problem:
-        """Return the problem with fewer choices and less memory; its ids stay. O(n P)."""
+        """Return the problem with fewer choices and less memory; node ids stay. O(n P)."""
         problem = _with_capacity(problem, self.capacity_bytes)
         if not (self.pins or self.exclude):
             return problem
@@ -314,7 +314,7 @@ def _of_a_set(
         )
     _, kept, plan = min(found, key=lambda entry: entry[:2])
     names = ", ".join(problem.devices[p] for p in kept)
-    return replace(plan, reason=f"{plan.reason}, with none but {names} open")
+    return replace(plan, reason=f"{plan.reason}, with only {names} open")
 
 
 def with_affinity(
@@ -333,7 +333,7 @@ def _with_capacity(problem: Problem, capacity_bytes: Mapping[str, int]) -> Probl
         missing = [name for name in problem.devices if name not in capacity_bytes]
         if missing:
             raise UsageError(
-                f"{problem.name} has no memory capacities, and {missing[0]} gets none",
+                f"{problem.name} has no memory capacities, and {missing[0]} has no given one",
                 hint="give capacity_bytes of every device",
             )
     held = list(problem.capacity_bytes or (0,) * len(problem.devices))

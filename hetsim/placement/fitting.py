@@ -1,4 +1,4 @@
-"""A plan that fits the memory, where the constructive ways find none; or the proof of none."""
+"""Plans that fit memory where constructive methods find none, or a proof that none exists."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ STEPS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to."""
+    """Result of a search."""
 
     groups: tuple[Group, ...] | None  # A plan that fits
     complete: bool  # Whether nothing was left out: without groups, the proof that there is no plan
 
 
 def search_all(problem: Problem, plays: int = SEARCH_PLAYS, steps: int = STEPS) -> Found:
-    """Look at every plan of `problem`, as long as that is few."""
+    """Enumerate all plans of `problem`, if they are few."""
     if problem.n > MOST_NODES:
         return Found(None, complete=False)
     return _Search(problem, plays, steps).run()
@@ -248,7 +248,7 @@ HOT = 0.02
 
 
 def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
-    """Return an assignment near one given whose weights fit; None where single moves fail."""
+    """Return a nearby assignment whose weights fit; None where single moves fail."""
     problem, capacity = footprint.problem, footprint.capacity
     seconds = problem.shared_seconds.tolist()
     filling = Filling(footprint)
@@ -274,7 +274,7 @@ def relieved(footprint: Footprint, assignment: Sequence[int]) -> list[int] | Non
 
 
 def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None:
-    """Return an assignment in which full devices give up the last of their nodes; None if stuck."""
+    """Return an assignment in which full devices pass on their last nodes; None if stuck."""
     problem = footprint.problem
     seconds = problem.shared_seconds.tolist()
     count = len(problem.devices)
@@ -301,7 +301,7 @@ def spilled(footprint: Footprint, assignment: Sequence[int]) -> list[int] | None
 def squeezed(
     problem: Problem, groups: Sequence[Group], seed: int = 0
 ) -> tuple[tuple[Group, ...], Excess]:
-    """Anneal the bytes by which a plan misses the memory, each move played by the clock."""
+    """Anneal the bytes by which a plan exceeds memory, each move simulated on the clock."""
     rng = random.Random(seed)
     asked = asked_of(problem, grouped=True, binds=False)
     best = tuple(groups)
@@ -352,7 +352,7 @@ MOST_LAID_OUT = 20_000
 
 
 def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
-    """Return a plan of `problem` that the clock accepts, close to those of `near` where it can be.
+    """Return a plan of `problem` that fits memory on the clock, close to those of `near`.
 
     Tried are `near` and few moves from it, an assignment whose weights fit, devices filled one
     after another; then annealing from what misses by least, and every plan where those are few:
@@ -383,35 +383,35 @@ def plan_that_fits(problem: Problem, near: Sequence[Plan] = ()) -> Plan:
             break
     if fitting:
         quickest = min(fitting, key=lambda candidate: candidate[0].latency_s)
-        return Plan(problem, "memory", quickest[1], "nodes moved until all fits")
+        return Plan(problem, "memory", quickest[1], "nodes moved until it fits")
     tried.sort(key=lambda candidate: candidate[0].total)
     few = search_all(problem)
     if few.groups is None and few.complete:
-        text = "no plan fits: of all groupings, orders and devices none does (proven)"
+        text = "no plan fits: no combination of groups, orders and devices does (proven)"
         if tried:
             raise refusal(problem, tried[0][0], text)
         raise OutOfMemory(text, where=problem.name, hint="add memory or a device")
     for seed, (_, groups) in enumerate(tried[:SQUEEZED]):
         moved, over = squeezed(problem, groups, seed)
         if over.total == 0:
-            return Plan(problem, "memory", moved, "nodes moved until all fits")
+            return Plan(problem, "memory", moved, "nodes moved until it fits")
         tried.append((over, moved))
     if few.groups is not None:
-        return Plan(problem, "memory", few.groups, "the first that fits of all plans")
+        return Plan(problem, "memory", few.groups, "the first of all plans that fits")
     if not tried:
         raise OutOfMemory(
-            "no assignment was found whose weights fit; that there is none is not proven",
+            "no assignment was found whose weights fit; not proven that none exists",
             where=problem.name,
             hint="add memory or a device",
         )
     closest = min(tried, key=lambda candidate: candidate[0].total)
     raise refusal(
-        problem, closest[0], f"none of {len(tried)} plans fits; that there is none is not proven"
+        problem, closest[0], f"none of {len(tried)} plans fits; not proven that none exists"
     )
 
 
 def fitted(plan: Plan, problem: Problem | None = None) -> Plan:
-    """Return `plan` where it fits its devices, otherwise one near to it that does."""
+    """Return `plan` if it fits its devices, otherwise a similar one that does."""
     if plan.sizes:
         # Whoever deals out requests to replicas has weighed what fits.
         check_room(plan)
@@ -420,8 +420,8 @@ def fitted(plan: Plan, problem: Problem | None = None) -> Plan:
         return plan
     found = plan_that_fits(problem or plan.problem, (plan,))
     moved = sum(a != b for a, b in zip(plan.assignment, found.assignment, strict=True))
-    nodes = f"{moved} node{'s' if moved != 1 else ''} moved" if moved else "cut anew"
-    reason = f"{plan.reason}; it did not fit the memory: {nodes} until it did"
+    nodes = f"{moved} node{'s' if moved != 1 else ''} moved" if moved else "cut again"
+    reason = f"{plan.reason}; it exceeded memory: {nodes} nodes moved"
     return replace(plan, groups=found.groups, reason=reason.removeprefix("; "))
 
 

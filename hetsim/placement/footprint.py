@@ -1,4 +1,4 @@
-"""Bytes that no plan can do without, and assignments whose weights fit."""
+"""Bytes that every plan needs, and assignments whose weights fit."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _outputs(problem: Problem) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """What a plan holds beyond its devices' memory."""
+    """Bytes of a plan beyond its devices' memory."""
 
     total: int  # Bytes over all devices; 0 where it fits
     peaks: tuple[int, ...]  # The most bytes that each device holds
@@ -112,7 +112,7 @@ class Excess:
 
 
 def excess(plan: Plan) -> Excess:
-    """Play one request and count. Raises what ``simulate`` raises, but for OutOfMemory."""
+    """Simulate one request and count. Raises as ``simulate``, except OutOfMemory."""
     latency_s, peaks = peak_memory(plan)
     capacity = plan.problem.capacity_bytes
     total = 0
@@ -122,7 +122,7 @@ def excess(plan: Plan) -> Excess:
 
 
 def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:
-    """Return the error that says by how much, and where, the closest plan misses."""
+    """Return the error with the device and excess of the closest plan."""
     assert problem.capacity_bytes is not None
     lacks = [peak - held for peak, held in zip(over.peaks, problem.capacity_bytes, strict=True)]
     device = max(range(len(lacks)), key=lambda p: (lacks[p], -p))
@@ -131,10 +131,10 @@ def refusal(problem: Problem, over: Excess, what: str) -> OutOfMemory:
         for nbytes in (over.peaks[device], problem.capacity_bytes[device])
     )
     return OutOfMemory(
-        f"{what}; the closest needs {format_bytes(peak)} ({peak} bytes) there "
-        f"and it has {format_bytes(held)} ({held} bytes)",
+        f"{what}; the closest plan needs {format_bytes(peak)} ({peak} bytes) there and it has "
+        f"{format_bytes(held)} ({held} bytes)",
         where=f"device '{problem.devices[device]}'",
-        hint="add memory or a device, or take back pins and exclusions",
+        hint="add memory or a device, or remove pins and exclusions",
         device=problem.devices[device],
         needed_bytes=peak,
         held_bytes=held,
@@ -150,7 +150,7 @@ MOST_COLUMNS = 60_000
 def weights_that_fit(
     problem: Problem, footprint: Footprint, able: NDArray[np.bool_]
 ) -> list[int] | None:
-    """Return a device by node, so that weights and what each node needs beside them fit."""
+    """Return a device per node such that weights and each node's buffers fit."""
     if any(a > held for a, held in zip(footprint.always, footprint.capacity, strict=True)):
         raise _proof(problem, footprint)
     greedy = _greedy(problem, footprint, able)
@@ -162,7 +162,7 @@ def weights_that_fit(
 
 
 def overfull(footprint: Footprint, assignment: Sequence[int]) -> list[int]:
-    """Return by how many bytes weights, and what each node needs beside, miss on each device."""
+    """Return the excess of weights and each node's buffers on each device, in bytes."""
     problem = footprint.problem
     needed = list(footprint.always)
     for v, p in enumerate(assignment):
@@ -174,7 +174,7 @@ def overfull(footprint: Footprint, assignment: Sequence[int]) -> list[int]:
 
 
 class Filling:
-    """Memory of devices as nodes are put on them: weights, and what runs beside them."""
+    """Memory of devices during assignment: weights, and buffers of the nodes."""
 
     def __init__(self, footprint: Footprint) -> None:
         self.problem, self._print = footprint.problem, footprint
@@ -185,18 +185,18 @@ class Filling:
         self.device = [-1] * self.problem.n
 
     def bytes_read_by(self, v: int, p: int, readers: int) -> int:
-        """Return bytes of the weights of a node that so many nodes on a device read."""
+        """Return bytes of a node's weights that this number of nodes on a device read."""
         own, there = self.problem.constants_of[v], self.readers[p]
         return sum(self._nbytes[c] for c in own if there[c] == readers)
 
     def holds(self, v: int, p: int) -> bool:
-        """Whether a device has room for a node."""
+        """Whether a device has memory left for a node."""
         total = self.held[p] + self.bytes_read_by(v, p, 0)
         beside = max(self.needed[p], self._print.beside[v][p])
         return total + beside <= self._print.capacity[p]
 
     def put(self, v: int, p: int) -> None:
-        """Put a node on a device, whether there is room or not."""
+        """Put a node on a device, even without room."""
         self.held[p] += self.bytes_read_by(v, p, 0)
         for c in self.problem.constants_of[v]:
             self.readers[p][c] += 1
@@ -323,8 +323,8 @@ def _proof(problem: Problem, footprint: Footprint) -> OutOfMemory:
         if problem.runnable[:, p].any()
     )
     return OutOfMemory(
-        f"no assignment to devices fits: weights of {format_bytes(weights)} and what the nodes "
-        f"read and make, on {held} (proven)",
+        f"no assignment to devices fits: the nodes' weights need {format_bytes(weights)}, plus "
+        f"their inputs and outputs, on {held} (proven)",
         where=problem.name,
-        hint="add memory or a device, or take back pins and exclusions",
+        hint="add memory or a device, or remove pins and exclusions",
     )

@@ -1,4 +1,4 @@
-"""Subgraphs of an assignment: grouped in several ways, merged and refined, by the clock."""
+"""Grouping of an assignment into subgraphs: several methods, merged and refined on the clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LARGE_FROM = 1_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Owned:
-    """A partition in executable order."""
+    """Partition in executable order."""
 
     owner: Ints  # [n]: The place of each node's group
     device: Ints  # [groups]
@@ -49,7 +49,7 @@ class Owned:
 
     @classmethod
     def ordered(cls, problem: Problem, labels: Ints, device_of: Ints, rank: Ints) -> Owned | None:
-        """Return what ``groups.order_groups`` makes of `labels`; None on a cycle."""
+        """Return ``groups.order_groups`` of `labels`; None on a cycle."""
         found = owners_in_order(problem.dag, labels, rank)
         if found is None:
             return None
@@ -70,7 +70,7 @@ class Owned:
         return np.array_equal(self.owner, other.owner) and np.array_equal(self.device, other.device)
 
     def latency_s(self, problem: Problem, name: str) -> float:
-        """Return what ``latency_of_groups`` does, where ``are_for`` says so."""
+        """Return ``latency_of_groups``, where ``are_for`` allows."""
         found = one_request(problem).latency_of_owned(problem, self.owner, self.device, name)
         return latency_of_groups(problem, self.groups(problem), name) if found is None else found
 
@@ -91,7 +91,7 @@ class Owned:
 
 
 def are_for(problem: Problem) -> bool:
-    """Whether groups of a problem are tried as arrays."""
+    """Whether groups of a problem are evaluated as arrays."""
     return problem.n >= LARGE_FROM and one_request(problem).adds_up and not memory_binds(problem)
 
 
@@ -150,7 +150,7 @@ def runs(dag: Dag, assignment: Sequence[int], order: Sequence[int], *, cut_at_ex
 def best_grouping(
     problem: Problem, assignment: Sequence[int], order: Sequence[int], *, may_miss: bool = False
 ) -> tuple[tuple[Group, ...], str]:
-    """Return the grouping of an assignment that the clock likes best, and the name of the way.
+    """Return the grouping of an assignment of least latency on the clock, and its name.
 
     Of the groups of ``compact``, runs in schedule `order`, runs cut where a tensor leaves the
     device, and single nodes: four simulations at most. Ties go to the fewest groups.
@@ -234,7 +234,7 @@ def plan_of_stages(
 def groupings(
     problem: Problem, assignment: Sequence[int], order: Sequence[int]
 ) -> list[tuple[str, tuple[Group, ...]]]:
-    """Return the ways that ``best_grouping`` tries, by name; those that are alike once."""
+    """Return the groupings that ``best_grouping`` tries, by name; duplicates once."""
     rank = _places(order)
     found: list[tuple[str, tuple[Group, ...]]] = [
         ("compact", partition(problem, "compact", assignment=assignment, rank=rank).groups)

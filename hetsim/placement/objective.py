@@ -1,4 +1,4 @@
-"""Figures by which plans are judged: latency, seconds a request in a stream, bottleneck."""
+"""Objectives of plans: latency, seconds per request in a stream, bottleneck."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def check_objective(name: str) -> Objective:
 
 
 def judge(plan: Plan, objective: Objective) -> float:
-    """Return the figure by which plans are compared and reported, in seconds; less is better."""
+    """Return the figure that compares plans and is reported, in seconds; less is better."""
     measured_s = measure(plan, objective)
     return measured_s if objective == "latency" else kept_s(plan)
 
 
 def measure(plan: Plan, objective: Objective) -> float:
-    """Return what guides a search, in seconds: the latency, or for throughput ``bottleneck``."""
+    """Return the figure that guides a search, in seconds: latency, or ``bottleneck``."""
     if plan.sizes:
         check_room(plan)
     elif objective == "throughput":
@@ -78,7 +78,7 @@ def latency_of(plan: Plan) -> float:
 
 
 def latency_of_groups(problem: Problem, groups: Sequence[Group], name: str) -> float:
-    """Return ``latency_of`` a plan of `groups`, a partition in executable order, unchecked."""
+    """Return ``latency_of`` for a plan of `groups`, a partition in executable order, unchecked."""
     if memory_binds(problem):
         return timeline_of(Plan(problem, name, tuple(groups)), trace=False).latency_s
     latency_s = one_request(problem).latency_s(problem, groups, name)
@@ -101,7 +101,7 @@ def memory_binds(problem: Problem) -> bool:
 
 
 def kept_s(plan: Plan) -> float:
-    """Return the seconds a request that `plan` takes when requests are always waiting.
+    """Return the seconds per request of `plan` when requests are always waiting.
 
     By the clock: how much later the last of twice as many requests ends. At least ``bottleneck``,
     and above it where links serve requests in an order that leaves the busiest device or link idle.
@@ -130,13 +130,13 @@ def kept_s(plan: Plan) -> float:
 
 
 def bottleneck(plan: Plan) -> float:
-    """Return the seconds a request of the busiest device or link, over one period of the deal."""
+    """Return the seconds per request of the busiest device or link, over one period of the deal."""
     device_s, link_s = seconds_a_request(plan)
     return max((*device_s, *link_s), default=0.0)
 
 
 def seconds_a_request(plan: Plan) -> tuple[list[float], list[float]]:
-    """Return seconds a request by device, over its streams, and by link."""
+    """Return seconds per request by device, over its streams, and by link."""
     return _seconds_a_request(plan, tasks_of_plan(plan, plan.problem.contention))
 
 
@@ -159,7 +159,7 @@ class Loads:
 
     @property
     def bottleneck_s(self) -> float:
-        """The largest of them: with many requests in flight none can end sooner after another."""
+        """Largest load: with many requests in flight it separates consecutive ends."""
         return max((*self.devices, *self.links), default=0.0)
 
 
@@ -183,12 +183,13 @@ def max_load(problem: Problem, assignment: Sequence[int]) -> float:
 
 
 def loads(problem: Problem, assignment: Sequence[int]) -> Loads:
-    """Return the loads that ``max_load`` is the largest of."""
+    """Return the loads whose largest is ``max_load``."""
     count = len(problem.devices)
     if len(assignment) != problem.n or any(not 0 <= device < count for device in assignment):
         raise UsageError(
-            f"assignment of length {len(assignment)} for {problem.n} nodes on {count} devices",
-            hint="give a device index for every node",
+            f"the assignment has {len(assignment)} entries for {problem.n} nodes on {count} "
+            "devices",
+            hint="use one device index per node",
         )
     nodes: list[list[int]] = [[] for _ in problem.devices]
     for node, device in enumerate(assignment):

@@ -1,4 +1,4 @@
-"""The verb ``plan``; the same again, within limits, and on the devices that are left."""
+"""Verb ``plan``; planning again, within limits, and on the remaining devices."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def plan(
     check_room(made)
     if problem.unpriced and made.reason:
         nodes = "1 node is" if len(problem.unpriced) == 1 else f"{len(problem.unpriced)} nodes are"
-        made = replace(made, reason=f"{made.reason}; of what is priced: {nodes} not")
+        made = replace(made, reason=f"{made.reason}; for priced nodes only: {nodes} not priced")
     if options:
         made = replace(made, options=option_texts(strategy, options))
     return made
 
 
 def for_objective(strategy: str, objective: Objective) -> dict[str, Objective]:
-    """Return the option by which a strategy plans for `objective`; none where it has no choice."""
+    """Return the option by which a strategy plans for `objective`; empty without a choice."""
     check_objective(objective)
     if "objective" in option_types(strategy):
         return {"objective": objective}
@@ -104,14 +104,14 @@ def for_objective(strategy: str, objective: Objective) -> dict[str, Objective]:
 
 
 def again(made: Plan, problem: Problem, **changes: Any) -> Plan:
-    """Plan `problem` as `made` was planned, but for `changes`; raises as ``plan`` does."""
+    """Plan `problem` as `made` was planned, with `changes`; raises as ``plan`` does."""
     if not made.options:
         return plan(problem, made.strategy, **changes)
     return plan(problem, made.strategy, **read_options(made.strategy, made.options) | changes)
 
 
 def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) -> Plan:
-    """Plan `problem` within `limits`, by a strategy that may know nothing of them."""
+    """Plan `problem` within `limits`, even by a strategy without such options."""
     given = options | limits.given()
     takes = option_types(strategy)
     taken = {key: value for key, value in given.items() if key in takes}
@@ -120,7 +120,7 @@ def under(limits: Constrained, problem: Problem, strategy: str, **options: Any) 
     made = plan(limits.narrow(problem), strategy, **taken)
     if limits.max_devices is not None and len(made.devices_used) > limits.max_devices:
         raise Infeasible(
-            f"strategy '{strategy}' knows nothing of max_devices {limits.max_devices}, and runs on "
+            f"strategy '{strategy}' does not support max_devices {limits.max_devices}, and uses "
             f"{', '.join(made.devices_used)}",
             where=problem.name,
         )
@@ -134,7 +134,7 @@ FALLBACK = "heft"
 
 
 def without(problem: Problem, lost: Sequence[str]) -> Problem:
-    """Return `problem` with devices that run nothing any more; their links and memory stay."""
+    """Return `problem` without compute on some devices; their links and memory stay."""
     gone = sorted({problem.devices.index(name) for name in lost})
     open_to = np.ones(problem.seconds.shape, dtype=np.bool_)
     open_to[:, gone] = False
@@ -152,7 +152,7 @@ def without(problem: Problem, lost: Sequence[str]) -> Problem:
         name = problem.node_names[node] if problem.node_names else str(node)
         named = ", ".join(f"'{problem.devices[device]}'" for device in gone)
         raise UnsupportedNode(
-            f"no device is left that can run it, {named} being lost",
+            f"no remaining device can run it after the loss of {named}",
             where=f"node '{name}'",
             hint="add a device that supports it",
             nodes=tuple(problem.node_names[v] for v in orphans.tolist()),
@@ -163,7 +163,7 @@ def without(problem: Problem, lost: Sequence[str]) -> Problem:
 
 
 def replan(planned: Plan, lost: Sequence[str]) -> Plan:
-    """Return a valid plan of the same model on the devices that are not lost.
+    """Return a valid plan of the same model on the remaining devices.
 
     Replicas that ran on none of them carry on, with a deal of their own. Elsewhere by the
     plan's own strategy and options, but for pins to a lost device, which no plan can keep; or
@@ -182,7 +182,7 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
 
             spared = [replace(one, problem=left) for one in spared]
             named = ", ".join(f"'{name}'" for name in lost)
-            reason = f"the replicas without {named} carry on"
+            reason = f"the replicas without {named} continue"
             made = dealt_out(spared, strategy=planned.strategy, reason=reason)
             return replace(made, options=planned.options)
     limits = Constrained()
@@ -199,5 +199,5 @@ def replan(planned: Plan, lost: Sequence[str]) -> Plan:
         raise
     except HetsimError as error:
         raise Infeasible(
-            f"no plan for the devices that are left: {error.what}", where=error.where
+            f"no plan for the remaining devices: {error.what}", where=error.where
         ) from error

@@ -1,4 +1,4 @@
-"""A start for searches on many tasks: lists both ways, at the price that does best."""
+"""Start for searches on many tasks: list schedules in both directions, at the best price."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def insert_nodes(
     begin: Array,
     end: Array,
 ) -> float:
-    """Place nodes in `order`; return when the last has ended and what leaves has arrived.
+    """Place nodes in `order`; return the end of the last node and the arrival of outputs.
 
     A second more than on the quickest device (`least` [n]) counts for `price` seconds beside the
     end. `early` and `late` [n P] are seconds before a node may begin, and from its end until its
@@ -123,7 +123,7 @@ _Floats = NDArray[np.float64]
 
 
 class BothWays:
-    """Schedules along falling ranks and back, contention, dispatch and memory left out."""
+    """Schedules by falling ranks and backwards, ignoring contention, dispatch and memory."""
 
     def __init__(self, problem: Problem, work: int, *, machine_code: bool | None = None) -> None:
         """`work`: nodes that are going to be placed, by which it is compiled where not told."""
@@ -163,7 +163,7 @@ class BothWays:
         self.compiled = machine_code
 
     def schedules(self, price: float, stretch: float, passes: int) -> Iterator[Schedule]:
-        """Give the schedule along falling ranks, and `passes` more."""
+        """Return the schedule by falling ranks, and `passes` more."""
         forth, back = self._way(price, stretch, 0), self._way(price, stretch, 1)
         made = forth(self._first)
         yield made
@@ -255,7 +255,7 @@ MOST_IN_PYTHON = 1_000
 """Tasks above which a deadline is not for schedules that are not compiled."""
 FEW, MANY = 3, 20
 """Passes of each price, and of the best at last."""
-NAME = "lists both ways"
+NAME = "list schedules in both directions"
 
 
 @dataclass(slots=True)
@@ -267,7 +267,7 @@ class _Best:
 
 
 def priced_start(coarse: Coarse) -> Start | None:
-    """Return the best plan of ``BothWays`` met; None where a node runs on no device alone.
+    """Return the best plan of ``BothWays``; None where a node runs on no device alone.
 
     A few passes are made at each of several prices of a second more than on the quickest device,
     with contention also with longer transfers; more at the best. Where a deadline passes, the best

@@ -1,4 +1,4 @@
-"""Strategies by name, with their options and what is said of them."""
+"""Strategies by name, with their options and summaries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OWN: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
     "single": (
         "baselines:Single",
         "[:DEVICE]",
-        "the whole model on one device; without a name, on the one that is fastest alone",
+        "the whole model on one device: the named one, or the fastest",
         _LATENCY,
     ),
     "hetero": (
@@ -53,19 +53,19 @@ _OWN: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
     "pipeline": (
         "baselines:Pipeline",
         "[:DEVICE,DEVICE,...]",
-        "stages from the front of the model, as large as each device's memory allows",
+        "stages from the front of the model, each as large as its device's memory allows",
         (),
     ),
     "multi": (
         "baselines:Multi",
         "[:DEVICE,DEVICE,...]",
-        "for throughput: the whole model on each of several devices, requests dealt out",
+        "for throughput: a replica of the whole model on each of several devices",
         ("throughput", "replicas"),
     ),
     "heft": (
         "list_scheduling:Heft",
         "",
-        "list scheduling by upward rank, earliest finish time with insertion",
+        "list scheduling by upward rank: earliest finish time with insertion",
         _LATENCY,
     ),
     "cpop": (
@@ -77,67 +77,67 @@ _OWN: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
     "peft": (
         "list_scheduling:Peft",
         "",
-        "list scheduling with an optimistic look at the way out, for dear transfers",
+        "list scheduling with an optimistic cost table, for expensive transfers",
         _LATENCY,
     ),
     "lookahead": (
         "list_scheduling:Lookahead",
         "",
-        "list scheduling where a node's children would finish first, for dear transfers",
+        "list scheduling by the earliest finish of a node's children, for expensive transfers",
         _LATENCY,
     ),
     "dls": (
         "list_scheduling:Dls",
         "",
-        "list scheduling by dynamic level: the best pair of ready node and device is next",
+        "list scheduling by dynamic level: the best pair of ready node and device comes next",
         _LATENCY,
     ),
     "etf": (
         "list_scheduling:Etf",
         "",
-        "list scheduling by earliest end on a device with room: knows speed and memory",
+        "list scheduling by earliest end on a device with free memory",
         _LATENCY,
     ),
     "mincut": (
         "cuts:Mincut",
         "",
-        "least total of compute and transfers, exact on two devices",
+        "least sum of compute and transfer times by minimum cut; exact on two devices",
         _LATENCY,
     ),
     "chain-dp": (
         "cuts:ChainDp",
         "[:latency|throughput]",
-        "runs of a topological order, for latency or for throughput",
+        "cuts of a topological order into runs, for latency or throughput",
         _BOTH,
     ),
     "ideal-dp": (
         "ideal_dp:IdealDp",
         "",
-        "for throughput: the least bottleneck of contiguous stages, exact up to a budget",
+        "for throughput: least bottleneck of contiguous stages, exact within a budget",
         ("throughput", "proof"),
     ),
     "slice": (
         "cuts:Slice",
         "",
-        "for throughput: stages cut from many topological orders, on graphs of any size",
+        "for throughput: stages cut from many topological orders, for graphs of any size",
         ("throughput",),
     ),
     "local-search": (
         "local_search:LocalSearch",
         "",
-        "annealing from the best list schedule or device, for latency or throughput",
+        "simulated annealing from the best list schedule or device, for latency or throughput",
         _BOTH,
     ),
     "exact": (
         "exact:Exact",
         "",
-        "the shortest makespan with a proof or the gap, up to about 50 tasks (extra 'exact')",
+        "shortest makespan with a proof or optimality gap, up to about 50 tasks (extra 'exact')",
         ("latency", "proof"),
     ),
     "auto": (
         "auto:Auto",
         "",
-        "the best of all strategies and every device alone, by the clock",
+        "the best plan of all strategies and of every device alone, as simulated",
         (*_BOTH, "replicas"),
     ),
 }
@@ -155,7 +155,7 @@ OWN = tuple(_OWN)
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Return the names of strategies, sorted; those that cannot be used are left out."""
+    """Return the names of strategies, sorted, without broken ones."""
     found = set(OWN)
     for name in plugin_names(GROUP):
         with suppress(PluginError):
@@ -165,7 +165,7 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def strategy_class(text: str) -> Any:
-    """Return the class of the strategy that `text` names, with its argument or without."""
+    """Return the class of the strategy that `text` names, with or without its argument."""
     name = text.partition(":")[0]
     if name in OWN:
         module, _, attribute = _OWN[name][0].partition(":")
@@ -211,7 +211,7 @@ def resolve(text: str, options: Mapping[str, Any] | None = None) -> Strategy:
 
 
 def solved(text: str, strategy: Strategy, problem: Problem) -> Plan:
-    """Return the plan that `strategy`, which `text` named, makes of `problem`."""
+    """Return the plan of `problem` by `strategy`, which `text` named."""
     name = text.partition(":")[0]
     found = _asked(name, "solve", lambda: strategy.solve(problem))
     if name not in OWN and not isinstance(found, Plan):
@@ -282,13 +282,13 @@ def read_settings(strategies: Sequence[str], settings: Sequence[str], where: str
 
 
 def read_options(strategy: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Read back what ``option_texts`` wrote for a strategy. Raises UsageError as above."""
+    """Read back the result of ``option_texts``. Raises UsageError as above."""
     settings = [f"{key}={value}" for key, value in options.items()]
     return read_settings((strategy,), settings, "options of the plan")
 
 
 def check_options(strategy: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in the types that the strategy has for them: a list as a tuple, say."""
+    """Return options in the types of the strategy, e.g. a list as a tuple."""
     types = option_types(strategy)
     return {
         key: checked(types[key], value, key) if key in types else value
@@ -316,7 +316,7 @@ def option_texts(strategy: str, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def strategies() -> tuple[Entry, ...]:
-    """List the strategies, by name; those of other packages that cannot be used are left out.
+    """List the strategies, by name, without broken ones of other packages.
 
     ``plugins.plugin_complaints`` says why they cannot. What another package adds says of itself
     what it promises and needs by class variables ``promises`` and ``needs``.
@@ -325,7 +325,7 @@ def strategies() -> tuple[Entry, ...]:
 
 
 def promises_of(strategy: str) -> tuple[str, ...]:
-    """Return what a strategy promises, with its argument or without."""
+    """Return the capabilities of a strategy, with or without its argument."""
     return _entry(strategy.partition(":")[0]).promises
 
 

@@ -1,4 +1,4 @@
-"""Replicas for throughput: the deal of requests, copies, plans on sets of like devices."""
+"""Replicas for throughput: distribution of requests, copies, plans on sets of like devices."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SLACK = 0.01
 
 
 def dealt_out(replicas: Sequence[Plan], *, strategy: str, reason: str) -> Plan:
-    """Return the plan that deals requests out to `replicas`, those that get none left out."""
+    """Return the plan that distributes requests over `replicas`, without unused ones."""
     counts = best_counts([loads_of(replica) for replica in replicas])
     kept = [replica for replica, count in zip(replicas, counts, strict=True) if count]
     return Plan.dealt(
@@ -47,13 +47,13 @@ def dealt_out(replicas: Sequence[Plan], *, strategy: str, reason: str) -> Plan:
 
 
 def loads_of(replica: Plan) -> list[float]:
-    """Return seconds a request of every device, over its streams, and every link."""
+    """Return seconds per request of every device, over its streams, and every link."""
     device_s, link_s = seconds_a_request(replica)
     return [*device_s, *link_s]
 
 
 def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
-    """Return how many requests of a period each replica gets."""
+    """Return the number of requests of a period for each replica."""
     table = np.array(loads, dtype=np.float64).reshape(len(loads), -1)
     if len(table) == 1 or not table.any(axis=1).all():
         # A replica that costs nothing takes all.
@@ -71,12 +71,12 @@ def best_counts(loads: Sequence[Sequence[float]]) -> tuple[int, ...]:
 
 
 def bottleneck_of_shares(table: Floats) -> float:
-    """Return the least bottleneck of any shares, whole requests or not: no deal is below."""
+    """Return the least bottleneck over all real-valued shares: a lower bound for every deal."""
     return shares_of(table)[0]
 
 
 def shares_of(table: Floats) -> tuple[float, Floats, Floats]:
-    """Return the least bottleneck, the shares that have it, and the price of every resource."""
+    """Return the least bottleneck, its shares, and the price of every resource."""
     from scipy.optimize import linprog
 
     count, resources = table.shape
@@ -102,7 +102,7 @@ def shares_of(table: Floats) -> tuple[float, Floats, Floats]:
 
 
 def counts_of_period(table: Floats, period: int) -> tuple[int, ...]:
-    """Return the counts of `period` requests whose busiest resource has the least to do."""
+    """Return the counts of `period` requests with the least load on the busiest resource."""
     used = table > 0
     if (used.sum(axis=0) <= 1).all():
         each = table.max(axis=1)
@@ -131,12 +131,12 @@ def counts_of_period(table: Floats, period: int) -> tuple[int, ...]:
         options={"mip_rel_gap": 0.0},
     )
     if solved.x is None:
-        raise AssertionError(f"no deal of {period} requests: {solved.message}")
+        raise AssertionError(f"no distribution of {period} requests: {solved.message}")
     return tuple(int(share) for share in np.rint(solved.x[:-1]))
 
 
 def spread(counts: Sequence[int]) -> tuple[int, ...]:
-    """Return a deal in which each replica gets its count, as evenly in time as it goes."""
+    """Return a deal with each replica's count, spread evenly in time."""
     period = sum(counts)
     given = [0] * len(counts)
     deal: list[int] = []
@@ -149,7 +149,7 @@ def spread(counts: Sequence[int]) -> tuple[int, ...]:
 
 
 def whole_models(problem: Problem, devices: Sequence[int]) -> tuple[list[Plan], list[Infeasible]]:
-    """Return the plans of one device each that are feasible, and why the others are not."""
+    """Return the feasible plans of one device each, and the reasons for the others."""
     found: list[Plan] = []
     refused: list[Infeasible] = []
     for device in devices:
@@ -163,7 +163,7 @@ def whole_models(problem: Problem, devices: Sequence[int]) -> tuple[list[Plan], 
 
 
 def fitting(replicas: Sequence[Plan], *, strategy: str, what: str) -> Plan:
-    """Deal requests out to as many of `replicas`, each feasible alone, as memory has room for."""
+    """Distribute requests over as many of `replicas`, each feasible alone, as fit memory."""
     left = list(replicas)
     while True:
         plan = dealt_out(left, strategy=strategy, reason="")
@@ -182,7 +182,7 @@ def fitting(replicas: Sequence[Plan], *, strategy: str, what: str) -> Plan:
 
 
 def shares(plan: Plan) -> str:
-    """Say which devices each replica runs on, and its share: ``gpu.0 (3), npu + cpu (1) of 4``."""
+    """List each replica's devices and share: ``gpu.0 (3), npu + cpu (1) of 4``."""
     named = [
         f"{' + '.join(replica.devices_used)} ({share})"
         for replica, share in zip(plan.replicas, plan.shares, strict=True)
@@ -221,7 +221,7 @@ SIZES = 3
 
 @dataclass(frozen=True, slots=True)
 class Replicated:
-    """A plan of several replicas, and its seconds a request (``objective.kept_s``)."""
+    """Plan of several replicas, and its seconds per request (``objective.kept_s``)."""
 
     plan: Plan
     cost: float
@@ -230,7 +230,7 @@ class Replicated:
 def replicated(
     problem: Problem, plans: Sequence[Plan], *, search: bool = True
 ) -> Replicated | None:
-    """Return the best way found to deal requests out to replicas; None where nothing has several.
+    """Return the best distribution over replicas found; None where none has several.
 
     Tried are copies of the whole model; plans on sets of like devices; and a mixture of these and
     of `plans`, with `search` also of plans made for it by column generation. A simpler way stays
@@ -264,7 +264,7 @@ def replicated(
 
 
 def distinct(plans: Sequence[Plan]) -> list[Plan]:
-    """Return the plans whose loads differ, the first of equal ones each."""
+    """Return the plans with different loads, the first of equal ones."""
     found: dict[tuple[float, ...], Plan] = {}
     for plan in plans:
         found.setdefault(tuple(loads_of(plan)), plan)
@@ -272,7 +272,7 @@ def distinct(plans: Sequence[Plan]) -> list[Plan]:
 
 
 def like_devices(problem: Problem) -> list[list[int]]:
-    """Return the devices that cost the same for every node and hold the same, by kind."""
+    """Return the devices with equal costs and memory, by kind."""
     kinds: dict[tuple[object, ...], list[int]] = {}
     capacity = problem.capacity_bytes or (0,) * len(problem.devices)
     for device in range(len(problem.devices)):
@@ -306,7 +306,7 @@ def on_sets(problem: Problem, copies: Sequence[Plan]) -> list[tuple[int, list[Pl
 
 
 def best_on(problem: Problem, devices: Sequence[int]) -> Plan | None:
-    """Return the best plan for throughput on some of the devices, None where there is none."""
+    """Return the best plan for throughput on some of the devices, None for none."""
     others = tuple(p for p in range(len(problem.devices)) if p not in devices)
     found: list[tuple[float, Plan]] = []
     for name, most in ON_SETS.items():
@@ -331,7 +331,7 @@ def moved(plan: Plan, devices: Sequence[int], others: Sequence[int]) -> Plan:
 
 
 def with_columns(problem: Problem, pool: Sequence[Plan]) -> list[Plan]:
-    """Return the plans of `pool` that the best mixture uses, and those made for its prices."""
+    """Return the plans of `pool` in the best mixture, and new ones for its prices."""
     members = list(pool)
     table = [loads_of(plan) for plan in members]
     shares = np.ones(len(members))
@@ -365,7 +365,7 @@ def fits(plan: Plan) -> bool:
 
 
 def cheapest(problem: Problem, price: Floats) -> list[Plan]:
-    """Return plans that are cheap at the prices of devices and links."""
+    """Return cheap plans at the prices of devices and links."""
     cost = priced(problem, price)
     found: list[Plan] = []
     # A cut knows nodes alone: not those that devices take in a composite and no other way.
@@ -382,7 +382,7 @@ def cheapest(problem: Problem, price: Floats) -> list[Plan]:
 
 
 def priced(problem: Problem, price: Floats) -> Problem:
-    """Return the problem where seconds cost what the prices of devices and links say."""
+    """Return the problem with times weighted by the prices of devices and links."""
     count = len(problem.devices)
     each = price[:count] / np.array(problem.streams, dtype=np.float64)
     by_link = price[count:]

@@ -1,4 +1,4 @@
-"""Plans that searches start from: every device alone, and the constructive strategies'."""
+"""Initial plans of searches: every device alone, and the constructive strategies' plans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Constructive(Constrained):
-    """A strategy that makes one schedule of tasks; its groups are then made by the clock."""
+    """Strategy that makes one schedule of tasks, grouped on the clock."""
 
     name: ClassVar[str]
     how: ClassVar[str]
@@ -67,7 +67,7 @@ class Constructive(Constrained):
         return plan
 
     def groups(self, coarse: Coarse) -> tuple[tuple[Group, ...], str]:
-        """Schedule the tasks and group them; return groups of tasks and how they were made."""
+        """Schedule the tasks and group them; return groups of tasks and the method."""
         tasks = left = coarse.problem
         made = self.scheduled(tasks)
         for attempt in range(ATTEMPTS + 1):
@@ -87,7 +87,7 @@ class Constructive(Constrained):
         raise AssertionError("the last attempt neither returned nor raised")
 
     def scheduled(self, problem: Problem) -> Schedule:
-        """Return the schedule; where weights get stuck, that along an assignment which fits."""
+        """Return the schedule; where weights do not fit, one along an assignment that fits."""
         try:
             return self.schedule(problem)
         except OutOfMemory:
@@ -116,7 +116,7 @@ def fits(plan: Plan) -> None:
 
 
 def prepared(problem: Problem) -> Coarse:
-    """Return the tasks that strategies are to see."""
+    """Return the tasks for strategies."""
     check_runnable(problem)
     if not pays_to_coarsen(problem):
         return uncoarsened(problem)
@@ -185,7 +185,7 @@ MERGED = 2
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A plan, the same on tasks, and what the clock says."""
+    """Plan, its form on tasks, and its simulated cost."""
 
     name: str  # The strategy's
     plan: Plan  # Of the fine problem
@@ -212,7 +212,7 @@ def starting_plans(coarse: Coarse, objective: Objective) -> list[Start]:
 
 
 def quick_start(problem: Problem, objective: Objective) -> Start | None:
-    """Return a plan on one device, or of each node where it takes least; None where none fits."""
+    """Return a plan on one device, or of each node on its fastest one; None where none fits."""
     if not problem.n or problem.unpriced:
         return None
     total_s = np.where(problem.runnable, problem.shared_seconds, np.inf).sum(axis=0)
@@ -226,7 +226,7 @@ def quick_start(problem: Problem, objective: Objective) -> Start | None:
             each_s = np.where(problem.supported, problem.shared_seconds, np.inf)
             quickest = each_s.argmin(axis=1).tolist()
             groups = partition(problem, "compact", assignment=quickest).groups
-            plan = Plan(problem, "quick", groups, "each node where it takes least")
+            plan = Plan(problem, "quick", groups, "each node on its fastest device")
             return Start("quick", plan, plan.groups, measure(plan, objective))
     return None
 
@@ -261,7 +261,7 @@ def _construct(
 
 
 def affordable(name: str, tasks: Problem) -> bool:
-    """Whether a constructive strategy is quick enough for a problem of tasks. O(V + E)."""
+    """Whether a constructive strategy is fast enough for a problem of tasks. O(V + E)."""
     if tasks.n > CONSTRUCTIVE[name]:
         return False
     if name in ("dls", "etf") and tasks.n > MOST_LIMITED and deadline.is_set():
@@ -276,7 +276,7 @@ def affordable(name: str, tasks: Problem) -> bool:
 
 
 def starts_that_fit(coarse: Coarse, objective: Objective) -> tuple[Coarse, list[Start]]:
-    """Return ``starting_plans``; where none fits the memory, a plan that was looked for."""
+    """Return ``starting_plans``; where none fits memory, a plan found by search."""
     try:
         return coarse, starting_plans(coarse, objective)
     except OutOfMemory:

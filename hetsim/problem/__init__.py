@@ -1,1 +1,1 @@
-"""The question: a DAG, who can run what in how long, what moves where, and what must fit."""
+"""Problem: a DAG, devices and times, transfers, and memory limits."""

@@ -20,7 +20,7 @@ class Group:
 
 
 def owners(n: int, groups: Sequence[Group]) -> list[int]:
-    """Return the index of each node's group, -1 where it is in none; a later group wins. O(n)."""
+    """Return the group index of each node, -1 for none; a later group wins. O(n)."""
     owner = [-1] * n
     for index, group in enumerate(groups):
         for node in group.nodes:
@@ -67,7 +67,7 @@ def order_groups(
 def owners_in_order(
     dag: Dag, labels: Ints, rank: Sequence[float] | Ints | None = None
 ) -> tuple[Ints, int] | None:
-    """Return the place of each node's group in execution order, and how many groups there are."""
+    """Return the position of each node's group in execution order, and the number of groups."""
     nodes = np.arange(dag.n)
     first = first_of_label(labels)
     leaders = np.flatnonzero(first == nodes)

@@ -50,7 +50,7 @@ def build(
     sd: ArrayLike,
     name: str,
 ) -> Given:
-    """Check the arrays and give the problem of them; see ``Problem.from_arrays``. O(n P + E)."""
+    """Check the arrays and build the problem; see ``Problem.from_arrays``. O(n P + E)."""
     times = checks.floats(seconds, "seconds")
     if times.ndim != 2 or times.shape[1] == 0:
         raise InvalidInput(f"seconds has shape {times.shape}", hint="give [nodes, devices]")
@@ -156,7 +156,7 @@ def _from_edges(n: int, edges: Iterable[tuple[int, int, int]]) -> tuple[Value, .
         if not 0 <= u < v < n:
             raise InvalidInput(f"edge ({u}, {v}) does not ascend within 0 .. {n - 1}")
         if (u, v) in merged:
-            raise InvalidInput(f"edge ({u}, {v}) is given twice", hint="add their bytes up")
+            raise InvalidInput(f"edge ({u}, {v}) is given twice", hint="add their bytes")
         merged[int(u), int(v)] = checks.whole_bytes(nbytes, f"what edge ({u}, {v}) moves")
     return tuple(Value(f"n{u}:n{v}", nbytes, u, (v,)) for (u, v), nbytes in sorted(merged.items()))
 

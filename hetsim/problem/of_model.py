@@ -1,4 +1,4 @@
-"""A model on a platform, as what a Problem is made of: support, times, transfers, evidence."""
+"""Problem of a model on a platform: support, times, transfers, evidence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from hetsim.problem.parts import (
 
 
 def platform_as_asked(model: Model, platform: Platform, execute: Mapping[str, str]) -> Platform:
-    """Return `platform` with its devices executing `model` as the caller asks, or its file says.
+    """Return `platform` with its devices executing `model` in the requested precisions.
 
     A model that is quantized says itself what is computed in integers: what a platform's file
     says of int8 is not for it.
@@ -73,19 +73,18 @@ def platform_as_asked(model: Model, platform: Platform, execute: Mapping[str, st
 
 
 def quantized_already(model: Model) -> InvalidInput:
-    """Return the error of a model that is asked about as if in int8, and is quantized."""
+    """Return the error for a quantized model with `execute` in int8."""
     return InvalidInput(
-        "the model is quantized, and says itself what is computed in integers: "
-        "it cannot be executed as if in int8",
+        "the model is quantized already: it cannot be executed as if in int8",
         where=model.source,
-        hint="leave that out, or give the float model",
+        hint="omit --execute, or use the float model",
     )
 
 
 def held_as(
     spec: DeviceSpec, graph: Graph, support: Support, tensors: Iterable[Value | Constant]
 ) -> Held:
-    """Return how a device holds `tensors` of the graph that it executes in another precision.
+    """Return how a device stores `tensors` of the graph that it executes in another precision.
 
     What it takes without an integer kernel, and what is no float, is held as the graph says.
     Of several float types the one that gains least counts. O(V + E).
@@ -153,7 +152,7 @@ def device_evidence(
     share: MeasuredShare | None = None,
     likely: Likely | None = None,
 ) -> Evidence:
-    """Return what prices of a model on a device rest on."""
+    """Return the evidence behind the prices of a model on a device."""
     if figures is None:
         stated = [
             status
@@ -216,21 +215,21 @@ def _profiled(found: Evidence, share: MeasuredShare) -> Evidence:
 
 
 def supposing(found: Evidence, supposed: Collection[str]) -> Evidence:
-    """Return what figures rest on where those of the devices or links `supposed` are."""
+    """Return the evidence with hypothetical figures of the devices or links `supposed`."""
     if found.name not in supposed:
         return found
     return replace(found, status=WHAT_IF, before=found.status)
 
 
 def float_evidence(name: str, spec: DeviceSpec) -> Evidence:
-    """Return what prices of float32 models at batch 1 rest on, by the default cost model."""
+    """Return the evidence behind prices of float32 models at batch 1, by the default cost model."""
     dtype = spec.executes or spec.execution_dtype.get("float32", "float32")
     fitted = isinstance(cost_model(DEFAULT_COST), WholeModelCost) and spec.kernels
     return device_evidence(name, spec, figures_for(spec, dtype)[0] if fitted else None, 1)
 
 
 def link_evidence(link: Link) -> Evidence:
-    """Return what transfers over a link rest on; links of one kind are off alike."""
+    """Return the evidence behind transfers over a link; links of one kind share their error."""
     stated = [status for status, _ in link.provenance.values()]
     return Evidence(
         link.name,
@@ -241,7 +240,7 @@ def link_evidence(link: Link) -> Evidence:
 
 
 def batch_of(graph: Graph) -> int:
-    """Return how many samples a model takes at once: the first dimension of its first input.
+    """Return the batch size of a model: the first dimension of its first input.
 
     1 where it has none, or only one.
     """
@@ -253,7 +252,7 @@ def batch_of(graph: Graph) -> int:
 
 
 def link_weights(platform: Platform, routes: tuple[tuple[Route, ...], ...]) -> NDArray[np.float64]:
-    """Return the part [P, P, L] of a transfer from p to q that is spent on each link.
+    """Return the share [P, P, L] of a transfer from p to q that each link takes.
 
     Of one of ``REFERENCE_BYTES``, the size that routes are chosen for. O(P^2 + hops).
     """
@@ -277,7 +276,7 @@ def price(
     profiles: Mapping[str, str | os.PathLike[str]] | None = None,
     execute: Mapping[str, str] | None = None,
 ) -> Given:
-    """Give the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
+    """Build the problem of running `model` on `platform`; see ``Problem.of``. O((V + E) P)."""
     graph = model.graph
     platform = platform_as_asked(model, platform, execute or {})
     try:
@@ -448,9 +447,10 @@ def _check_supposed(measured: Mapping[str, Profile], supposed: Supposed) -> None
     both = [name for name in measured if name in supposed.devices]
     if both:
         raise UsageError(
-            f"device '{both[0]}' has a profile: its times were measured, and follow no figure",
+            f"device '{both[0]}' has a profile: its times are measured and do not depend on "
+            "figures",
             where=f"what if '{supposed}'",
-            hint="leave the profile out, or suppose nothing of that device",
+            hint="omit the profile, or the changes of that device",
         )
 
 
@@ -488,7 +488,7 @@ def read_profiles(
 
 
 def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ...]:
-    """Return what may have to move between devices. O(V + E).
+    """Return the values that may move between devices. O(V + E).
 
     `open_bytes` stands for sizes that are not bound; None raises UnboundDimension for them.
     """
@@ -513,7 +513,7 @@ def values_of(graph: Graph, *, open_bytes: int | None = None) -> tuple[Value, ..
 
 
 def constants_of(graph: Graph) -> tuple[Constant, ...]:
-    """Return the constants that nodes read, and those that they carry themselves. O(V + E)."""
+    """Return the constants that nodes read or contain. O(V + E)."""
     consumers = graph.consumers()
     readers = {name: set(consumers[name]) for name in graph.constants if name in consumers}
     for value, behind in graph.dequantized.items():

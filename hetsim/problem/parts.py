@@ -1,4 +1,4 @@
-"""What a Problem is made of: what moves, what stays, what runs as one, what goes by the host."""
+"""Parts of a Problem: values, constants, fused kernels, staging."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRAPH_INPUT = -1
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor that may have to move between devices.
+    """Tensor that may move between devices.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Weights: resident on every device that runs one of its consumers, once each."""
+    """Weights, stored once on every device that runs one of their consumers."""
 
     name: str
     nbytes: int
@@ -55,7 +55,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Slower:
-    """By what factor devices are slower than alone, as others are busy as well.
+    """Slowdown of devices while other devices are busy.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Slower:
 
     @property
     def factors(self) -> tuple[float, ...]:
-        """By device, of both."""
+        """Slowdown factors by device."""
         return tuple(self.power * factor for factor in self.memory)
 
 
@@ -98,7 +98,7 @@ class FusedKernel:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How a device holds tensors of which a model says another width.
+    """Storage of tensors on a device in another width than in the model.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Held:
 
     @classmethod
     def within(cls, capacity: int, wide_bits: int, bits: int, kept_bytes: int) -> Held:
-        """Return how memory of `capacity` bytes holds them.
+        """Return the record for a memory of `capacity` bytes.
 
         As the graph says where what is kept leaves no room to gain.
         """
@@ -122,19 +122,19 @@ class Held:
         return cls() if wide_bits > bits and made.room(capacity) <= capacity else made
 
     def room(self, nbytes: int) -> int:
-        """Return how many bytes of the graph's types fit `nbytes` of the device, at the least."""
+        """Return the bytes in the graph's types that fit `nbytes` of the device, at least."""
         kept = (self.wide_bits - self.bits) * self.kept_bytes
         return max(0, (nbytes * self.wide_bits - kept) // self.bits)
 
     def nbytes(self, stated: int) -> int:
-        """Return the bytes on the device of `stated` bytes of the graph's types, at the most."""
+        """Return the bytes on the device of `stated` bytes in the graph's types, at most."""
         kept = (self.wide_bits - self.bits) * min(self.kept_bytes, stated)
         return -(-(stated * self.bits + kept) // self.wide_bits)
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """What the device that moves tensors pays for each: to go through the host's memory, say.
+    """Cost of each tensor on a device that moves tensors, e.g. through the host's memory.
 
     Or to convert them, where it computes in another precision than they cross in.
 
@@ -157,7 +157,7 @@ class Staging:
 
 
 def shared_out(seconds: float, alone: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Split a fused kernel's `seconds` over its members, which take `alone` by themselves.
+    """Distribute a fused kernel's `seconds` over its members, which take `alone` on their own.
 
     In proportion to those times and never above them, so that a sum over whole kernels is exact;
     members that are not supported alone (inf) get what the others leave, in equal parts.
@@ -184,7 +184,7 @@ def check_contention(contention: str) -> Contention:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ValueArrays:
-    """Values by index; not to be written to.
+    """Values by index; read-only.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class ValueArrays:
 
     @classmethod
     def of(cls, values: Sequence[Value]) -> ValueArrays:
-        """Read them one by one. Linear in values and readers."""
+        """Read the values one by one. Linear in values and readers."""
         count = len(values)
         return cls(
             np.fromiter([value.producer for value in values], np.int64, count),
@@ -220,7 +220,7 @@ Z80 = 1.2815515655446004
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the figures of one device or link rest on.
+    """Evidence behind the figures of one device or link.
 
     Times by them are off by a factor, whose logarithm is normal with mean 0: `common` times
     a number that all of the same `kin` share, plus the rest times one that all of the same `of`
@@ -274,13 +274,13 @@ class Evidence:
 
     @property
     def own(self) -> float:
-        """The part of `sd` that is not shared with its kin."""
+        """Part of `sd` that is not shared with its device family."""
         return sqrt(max(self.sd**2 - self.common**2, 0.0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Uncertainty:
-    """Logs of the factors that times may be off by, as sums of independent sources.
+    """Logarithms of the errors of times, as sums of independent sources.
 
     The log of the factor of device p is ``devices[p] @ z``, with z independent standard normal
     numbers, one a source; that of the route from p to q is ``routes[p, q] @ z``.
@@ -308,14 +308,14 @@ class Uncertainty:
 
     @property
     def certain(self) -> bool:
-        """Whether all is taken as exact."""
+        """Whether all times count as exact."""
         return not self.sources
 
 
 def uncertainty_of(
     devices: Sequence[Evidence], links: Sequence[Evidence], weights: NDArray[np.float64]
 ) -> Uncertainty:
-    """Return the sources of what is stated of devices and links. O((P + P^2 L) S)."""
+    """Return the error sources stated for devices and links. O((P + P^2 L) S)."""
     index: dict[str, int] = {}
     for prefix, those in (("device", devices), ("link", links)):
         for one in those:
@@ -346,7 +346,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """All that a Problem is made of; what follows from it, the Problem itself works out.
+    """Defining data of a Problem; it computes everything else.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The Plan: which subgraph runs on which device, in which order, and why."""
+"""Plan: the subgraph of each device, their order, and the reason."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Plan(Result):
     def dealt(
         cls, replicas: Sequence[Plan], deal: Sequence[int], *, strategy: str, reason: str = ""
     ) -> Plan:
-        """Return the plan that deals requests out to `replicas`, plans of one replica each.
+        """Return the plan that distributes requests over `replicas`, plans of one replica each.
 
         One replica gives a plan without a deal. Raises PlanError where there is none, one is of
         another problem, or `deal` does not give each of them a request.
@@ -90,7 +90,7 @@ class Plan(Result):
 
     @cached_property
     def replicas(self) -> tuple[Plan, ...]:
-        """The plans among which requests are dealt out; itself alone where there is no deal."""
+        """Plans among which requests are distributed; itself alone where there is one replica."""
         if not self.sizes:
             return (self,)
         found: list[Plan] = []
@@ -107,7 +107,7 @@ class Plan(Result):
             _GROUPS(self.groups, "a plan's groups")
 
     def at_bad_end(self) -> Plan:
-        """Return the same plan judged with every device and link at the bad end of its interval.
+        """Return the plan judged with every device and link at the bad end of its interval.
 
         See ``Problem.at_bad_end``.
         """
@@ -120,21 +120,21 @@ class Plan(Result):
 
     @property
     def period(self) -> tuple[int, ...]:
-        """Replica by request, over and over: `deal`, or (0,)."""
+        """Replica by request, repeated: `deal`, or (0,)."""
         return self.deal or (0,)
 
     @property
     def each_once(self) -> Plan:
-        """The same replicas, dealt one request each in turn."""
+        """The same replicas, one request each in turn."""
         return replace(self, deal=tuple(range(len(self.sizes))))
 
     def replica_of(self, request: int) -> int:
-        """Return the index of the replica that a request goes to."""
+        """Return the index of the replica of a request."""
         return self.deal[request % len(self.deal)] if self.deal else 0
 
     @property
     def shares(self) -> tuple[int, ...]:
-        """Requests of each replica in one period of the deal."""
+        """Requests of each replica in one period."""
         return tuple(self.period.count(index) for index in range(len(self.replicas)))
 
     @cached_property
@@ -145,9 +145,9 @@ class Plan(Result):
         """
         if self.sizes:
             raise PlanError(
-                f"a node is on a device in each of its {len(self.sizes)} replicas",
+                f"a node has a device in each of the plan's {len(self.sizes)} replicas",
                 where=f"plan '{self.strategy}'",
-                hint="ask one of plan.replicas",
+                hint="use one of plan.replicas",
             )
         assigned = [-1] * self.problem.n
         for group in self.groups:
@@ -167,13 +167,14 @@ class Plan(Result):
         self._check(f"plan '{self.strategy}'")
 
     def check_deal(self, where: str) -> None:
-        """Raise PlanError where sizes and deal do not go together."""
+        """Raise PlanError where sizes and deal contradict each other."""
         count = len(self.sizes)
         if not self.sizes and not self.deal:
             return
         if count < 2 or sum(self.sizes) != len(self.groups):
             raise PlanError(
-                f"{count} replicas of {sum(self.sizes)} groups, and it has {len(self.groups)}",
+                f"{count} replicas have {sum(self.sizes)} groups in total, but the plan has "
+                f"{len(self.groups)}",
                 where=where,
                 hint="build it with Plan.dealt",
             )
@@ -181,11 +182,11 @@ class Plan(Result):
         unused = sorted(set(range(count)) - set(self.deal))
         if strange or unused:
             raise PlanError(
-                f"its deal names replica {strange[0]}, and there are {count}"
+                f"its deal names replica {strange[0]}, but there are {count} replicas"
                 if strange
                 else f"its deal gives replica {unused[0]} no request",
                 where=where,
-                hint="give every replica a request, and leave out those that get none",
+                hint="give every replica a request, and remove those without one",
             )
 
     def _check(self, where: str) -> None:
@@ -271,7 +272,7 @@ class Plan(Result):
         """Write ``to_json`` to `path`, whole or not at all."""
         target = Path(path)
         if not target.name:
-            raise PlanError("cannot write: that is no name of a file", where=str(path))
+            raise PlanError("cannot write: not a valid file name", where=str(path))
         try:
             with whole_file(target) as draft:
                 draft.write(self.to_json().encode("utf-8"))
@@ -294,9 +295,9 @@ class Plan(Result):
         made_for = record["problem"]
         if made_for["fingerprint"] != problem.fingerprint:
             raise PlanError(
-                f"made for another problem ('{made_for['name']}'; this one is '{problem.name}')",
+                f"made for another problem ('{made_for['name']}'; this is '{problem.name}')",
                 where=where,
-                hint="model, platform, costs or hetsim changed since: plan again",
+                hint="the model, platform, costs or hetsim changed since: plan again",
             )
         ids = {name: node for node, name in enumerate(problem.node_names)}
         groups: list[Group] = []
@@ -324,23 +325,23 @@ class Plan(Result):
 
 
 def parse(text: str, where: str) -> dict[str, Any]:
-    """Return the plan's record. Raises PlanError where the text is no hetsim plan."""
+    """Return the plan's record. Raises PlanError where the text is not a hetsim plan."""
     try:
         record = json.loads(text)
     except json.JSONDecodeError as error:
         raise PlanError(
-            f"not JSON: {error.msg}", where=f"{where}:{error.lineno}", hint="give a saved plan.json"
+            f"not JSON: {error.msg}", where=f"{where}:{error.lineno}", hint="use a saved plan.json"
         ) from None
     except (ValueError, RecursionError) as error:
         # Numbers of thousands of digits, and lists in lists without end.
         raise PlanError(
-            f"not a plan: {error}", where=where, hint="give a plan.json that hetsim wrote"
+            f"not a plan: {error}", where=where, hint="use a plan.json that hetsim wrote"
         ) from None
     if not isinstance(record, dict) or record.get("schema") not in (SCHEMA, REPLICATED):
         raise PlanError(
             f"not a plan of schema {SCHEMA} or {REPLICATED}",
             where=where,
-            hint="give a plan.json that hetsim wrote",
+            hint="use a plan.json that hetsim wrote",
         )
     if not _has_shape(record):
         raise PlanError("the plan lacks fields or has some of the wrong type", where=where)
@@ -376,5 +377,5 @@ def _sizes(groups: Sequence[Mapping[str, Any]], where: str) -> tuple[int, ...]:
     """Number of groups by replica, of groups that say theirs."""
     found = [group["replica"] for group in groups]
     if not found or found != sorted(found) or set(found) != set(range(found[-1] + 1)):
-        raise PlanError("its groups do not stand replica by replica", where=where)
+        raise PlanError("its groups are not sorted by replica", where=where)
     return tuple(found.count(index) for index in range(found[-1] + 1))

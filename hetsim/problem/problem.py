@@ -1,4 +1,4 @@
-"""The Problem: who can run what in how long, what moves where, what must fit; and sums over it."""
+"""Problem: node times by device, values to move, memory limits, and sums over them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Problem(Given):
 
     @cached_property
     def dag(self) -> Dag:
-        """Who feeds whom."""
+        """DAG of nodes."""
         readers = self.value_arrays.readers
         source = self.value_arrays.producer[readers.owner]
         made = source != GRAPH_INPUT
@@ -100,12 +100,12 @@ class Problem(Given):
 
     @cached_property
     def composites(self) -> tuple[FusedKernel, ...]:
-        """The kernels that stand for a pattern: supported whole, or not at all."""
+        """Kernels of patterns: supported as a whole, or not at all."""
         return tuple(kernel for kernel in self.fused if kernel.pattern)
 
     @cached_property
     def shared_seconds(self) -> NDArray[np.float64]:
-        """Float array [n, P]: time of node v on device p with its fused kernel's time shared out.
+        """Float array [n, P]: time of node v on device p with its fused kernel's time distributed.
 
         See ``shared_out``. Never above `seconds`, and hence what list schedulers weigh nodes by.
         """
@@ -118,7 +118,7 @@ class Problem(Given):
 
     @cached_property
     def least_seconds(self) -> NDArray[np.float64]:
-        """Float array [n, P]: the least time of node v on device p, in any plan and any run.
+        """Float array [n, P]: least time of node v on device p over all plans and runs.
 
         `shared_seconds`, less in the proportion in which `least_s` is below `seconds`; inf where
         not runnable.
@@ -146,7 +146,7 @@ class Problem(Given):
         return tuple(tuple(column) for column in self.seconds.T.tolist())
 
     def kernels(self, device: int, nodes: Sequence[int]) -> list[tuple[tuple[int, ...], float]]:
-        """List what `device` launches for a subgraph of `nodes`: (members, seconds) a kernel.
+        """List the kernels that `device` launches for a subgraph of `nodes`: (members, seconds).
 
         A fused kernel appears where all its members are among `nodes` and fusing does not
         cost more than the members alone; every other node is a kernel of its own.
@@ -171,7 +171,7 @@ class Problem(Given):
         return launched
 
     def unsupported(self, device: int, nodes: Sequence[int]) -> list[int]:
-        """List which of `nodes` `device` cannot run as members of one subgraph of them. O(nodes).
+        """List those of `nodes` that `device` cannot run as members of one subgraph. O(nodes).
 
         A node is supported alone, or as a member of a composite that is there whole.
         """
@@ -197,7 +197,7 @@ class Problem(Given):
         return compute_s if self.staging is None else compute_s + self.staged_seconds(device, nodes)
 
     def staged_seconds(self, device: int, nodes: Sequence[int]) -> float:
-        """Time that `device` spends on fetching and storing tensors for a subgraph of `nodes`.
+        """Time that `device` spends on staging tensors for a subgraph of `nodes`.
 
         0 where tensors are not staged. O(values of the nodes and their consumers).
         """
@@ -228,12 +228,12 @@ class Problem(Given):
 
     @property
     def executed(self) -> dict[str, str]:
-        """The precision, by device, that the model is executed in as if; others are out."""
+        """Precision, by device, that float models are executed in; other devices are absent."""
         return {} if self.platform is None else executed(self.platform)
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
-        """By how much times of devices and routes may be off, and what is common to them."""
+        """Errors of the times of devices and routes, with their common parts."""
         count = len(self.devices)
         if not self.evidence:
             return Uncertainty((), np.zeros((count, 0)), np.zeros((count, count, 0)))
@@ -246,7 +246,7 @@ class Problem(Given):
 
     @property
     def certain(self) -> bool:
-        """Whether there is nothing to draw: times are exact, or at the bad end already."""
+        """Whether there is nothing to sample: times are exact, or at the bad end already."""
         return self.pessimistic or self.uncertainty.certain
 
     def at_bad_end(self) -> Problem:
@@ -432,7 +432,7 @@ class Problem(Given):
 
 
 def interchangeable(problem: Problem) -> Callable[[int, int], bool]:
-    """Return the test whether two devices, by index, can change places.
+    """Return the test whether two devices, by index, can be exchanged.
 
     They are no host; nodes, kernels and what staging asks cost them the same; they hold as much;
     and every way to and from the one is as fast as that of the other. Which links these ways
@@ -458,7 +458,7 @@ def interchangeable(problem: Problem) -> Callable[[int, int], bool]:
 
 
 def kinds_of(problem: Problem, devices: Iterable[int]) -> list[list[int]]:
-    """Return `devices` by kinds, in their order: each can change places with its kind's first.
+    """Return `devices` by kinds, in order: each is exchangeable with its kind's first.
 
     O(P^2) tests of ``interchangeable``.
     """

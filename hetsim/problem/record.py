@@ -1,4 +1,4 @@
-"""A problem as a plain record: what was asked, the same for the same question."""
+"""Record of a problem as plain data, the same for the same question."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def seen_record(model: Model) -> Record | None:
-    """Return what a run of the model was for: on which inputs, how many shapes it measured."""
+    """Return the record of a measuring run: its inputs, and the number of shapes it found."""
     seen = model.observed
     if seen is None:
         return None
@@ -32,7 +32,7 @@ def seen_record(model: Model) -> Record | None:
 
 
 def problem_record(problem: Problem) -> Record:
-    """Return what was asked: model, platform, devices, and the links' behaviour."""
+    """Return the question as data: model, platform, devices, and the links' behaviour."""
     model, platform = problem.model, problem.platform
     return {
         "name": problem.name,
@@ -76,7 +76,7 @@ def problem_record(problem: Problem) -> Record:
 
 
 def supposed_record(platform: Platform) -> Record:
-    """Return what was asked of a platform: its runtimes, and what ``what_if`` takes.
+    """Return the variant of a platform: its runtimes, and the changes of ``what_if``.
 
     Nothing where nothing was asked.
     """
@@ -92,7 +92,7 @@ def supposed_record(platform: Platform) -> Record:
 def weakest_of(
     devices: Sequence[Evidence], links: Sequence[Evidence], *, supposed: bool = False
 ) -> str:
-    """Return the weakest status of any of them.
+    """Return the weakest status of several.
 
     Of a platform of which something is `supposed`, though it be a part taken away, that is.
     """
@@ -102,7 +102,7 @@ def weakest_of(
 def figures_record(
     devices: Sequence[Evidence], links: Sequence[Evidence], *, supposed: bool = False
 ) -> Record:
-    """Return what figures rest on: the weakest status, and each device's and link's evidence."""
+    """Return the evidence: the weakest status, and that of each device and link."""
     return {
         "weakest": weakest_of(devices, links, supposed=supposed),
         "devices": {one.name: evidence_record(one) for one in devices},
@@ -111,7 +111,7 @@ def figures_record(
 
 
 def evidence_record(one: Evidence) -> Record:
-    """Return what the figures of one device or link rest on, and how far times may be off."""
+    """Return the evidence behind one device or link, and the error of its times."""
     return {
         "of": one.of,
         "status": one.status,
@@ -137,7 +137,7 @@ def evidence_record(one: Evidence) -> Record:
 
 
 def measured_record(problem: Problem) -> dict[str, Record]:
-    """Return by device with a profile what of its prices is measured, and from what."""
+    """Return, by device with a profile, the share of its prices that is measured."""
     return {
         device: {
             "format": share.profile.format,
@@ -169,7 +169,7 @@ def measured_record(problem: Problem) -> dict[str, Record]:
 
 
 def unpriced_record(problem: Problem) -> dict[str, str]:
-    """Return the nodes that are not priced, and why, by name."""
+    """Return the unpriced nodes and the reasons, by name."""
     return _by_name(problem, problem.unpriced)
 
 

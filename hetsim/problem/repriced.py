@@ -1,4 +1,4 @@
-"""The same question on another platform, or where devices draw on one memory."""
+"""The same problem on another platform, or with devices that share one memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetsim.problem.problem import Problem
 def repriced(
     problem: Problem, platform: Platform, execute: Mapping[str, str] | None = None
 ) -> Problem:
-    """Return what `problem` asks of its model, asked of `platform`.
+    """Return the problem of the same model on `platform`.
 
     What devices execute as if, but for those of `execute`, profiles, cost model, contention and the
     bad end are kept; profiles are read again. `platform` is one as it was read, or with something
@@ -51,7 +51,7 @@ _TIMES = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, SLOWEST)
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A model on a platform, priced again where devices get a part of their bandwidth.
+    """Model on a platform, priced again where devices get a part of their bandwidth.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Priced:
     def slower(
         self, device: int, groups: Sequence[tuple[Sequence[int], int]], times: float
     ) -> float:
-        """Return by what factor a device is slower with memory that is so many times slower.
+        """Return the slowdown of a device for a given slowdown of its memory.
 
         `groups` are the nodes of its subgraphs, and how often each runs. Between the points at
         which the problem is priced the line through them is taken: seconds of a kernel are a
@@ -104,7 +104,7 @@ class Priced:
 
 
 def moved_bytes(problem: Problem, device: int, nodes: Sequence[int]) -> float:
-    """Return the bytes that a device moves for a subgraph of `nodes`, its kernels one by one.
+    """Return the bytes that a device moves for a subgraph of `nodes`, kernel by kernel.
 
     What each kernel reads from and writes for others, and its constants, in the types in which
     the device holds them; what it only touches of constants, as a Gather does, and no views.

@@ -1,4 +1,4 @@
-"""Plans from disk, with the model and platform that they were made for."""
+"""Saved plans, loaded with the model and platform they were made for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from hetsim.core import checks
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import InvalidInput, NotInstalled, PlanError, PluginError, UsageError
 from hetsim.graph.loading import load_model
 from hetsim.graph.model import Model
@@ -57,11 +57,11 @@ def load_plan(
     where = os.fspath(source)
     try:
         text = read_regular(source).decode("utf-8")
+    except FileNotFoundError:
+        raise no_such_file(PlanError, source) from None
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else "not a text file"
-        raise PlanError(
-            f"cannot read: {what}", where=where, hint="give a saved plan.json"
-        ) from None
+        raise PlanError(f"cannot read: {what}", where=where, hint="use a saved plan.json") from None
     if problem is None:
         problem = _problem(text, where, extensions)
     return Plan.from_json(text, problem, where=where)
@@ -72,7 +72,7 @@ def stated_model(
     where: str,
     extensions: Sequence[str | os.PathLike[str] | Extension] = (),
 ) -> Model:
-    """Load the model that a plan's record names, where it is as it was.
+    """Load the model that a plan's record names, if it is unchanged.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def _named_by(part: str, where: str) -> Iterator[None]:
 
 
 def named_libraries(stated: object) -> tuple[str, ...]:
-    """Return the libraries of custom operators that a plan's record of its model names."""
+    """Return the libraries of custom operators named in a plan's record."""
     sources = stated.get("extensions") if isinstance(stated, dict) else None
     if not isinstance(sources, list):
         return ()
@@ -143,7 +143,7 @@ def _problem(
     record = parse(text, where)
     if record.get("model") is None or record.get("platform") is None:
         raise PlanError(
-            "it names no model or platform", where=where, hint="give the problem it was made for"
+            "it names no model or platform", where=where, hint="pass the problem it was made for"
         )
     platform_of = record["platform"]
     if not _has_texts(platform_of, ("source", "sha256")):
@@ -212,7 +212,7 @@ def _named_again(
         again = next((each for each in offered if _means(source, each)), None)
         if again is None and names_library(source):
             raise PlanError(
-                f"it uses the library '{source}', which is loaded only where you name it",
+                f"it needs the library '{source}', which is loaded only where you name it",
                 where=where,
                 hint=f"if you trust that library, add --extension {source}",
             )
@@ -222,7 +222,7 @@ def _named_again(
             raise PlanError(
                 f"it was made without '{extension.source}'",
                 where=where,
-                hint="leave that extension out, or plan again with it",
+                hint="omit that extension, or plan again with it",
             )
     return chosen
 
@@ -267,7 +267,7 @@ def _broken(what: str, where: str) -> PlanError:
     return PlanError(
         f"the plan's {what} entry lacks fields or has some of the wrong type",
         where=where,
-        hint="give a plan.json that hetsim wrote",
+        hint="use a plan.json that hetsim wrote",
     )
 
 

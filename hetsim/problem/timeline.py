@@ -1,4 +1,4 @@
-"""The Timeline: what every stream and link did, from when to when."""
+"""Timeline: activity of every stream and link over time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EventKind = Literal["compute", "transfer", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened, in seconds: virtual ones, or those of a real run.
+    """Event in seconds: virtual ones, or those of a real run.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Timeline(Result):
-    """What a plan costs, from a simulation or a run.
+    """Times and costs of a plan, from a simulation or a run.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Events(Sequence[Event]):
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Events:
-        """Put events into arrays; those that are in some are returned. O(E)."""
+        """Convert events to arrays; events already in arrays are returned. O(E)."""
         if isinstance(events, Events):
             return events
         places: dict[Event, int] = {}

@@ -1,4 +1,4 @@
-"""The one validator that every method's groups, and every plan's, pass."""
+"""Validator of groups from any method and of any plan."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problems_of(
     connected: bool = False,
     name: Sequence[str] | None = None,
 ) -> list[str]:
-    """List everything that is wrong with a partition; an empty list is a valid one.
+    """List everything that is wrong with a partition; empty for a valid one.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ def problems_of(
         else:
             inside = members.setdefault(index, set(group.nodes))
             told = [
-                f"'{group.device}' supports {called(number)} only together with "
-                f"{called(other)} (group {index})"
+                f"'{group.device}' supports {called(number)} only together with {called(other)} "
+                f"(group {index})"
                 for other in composite
                 if other not in inside
             ]
@@ -163,7 +163,7 @@ def check(
     typed: bool = False,
     where: str | None = None,
 ) -> None:
-    """Raise PartitionError with the first of ``problems_of`` and how many others.
+    """Raise PartitionError with the first of ``problems_of`` and the number of others.
 
     `supports` tells whether each group's device must support all of it, `typed` whether groups
     are known to be records of a text and a tuple of int.

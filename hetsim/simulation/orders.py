@@ -241,8 +241,8 @@ def _link(
         return None
     name = layout.plan.problem.link_names[link]
     if not at_once:
-        return f"link '{name}' moves values of one request that are ready at different times"
-    return f"requests of several replicas meet at link '{name}'"
+        return f"link '{name}' moves values of a request that are ready at different times"
+    return f"requests of several replicas share link '{name}'"
 
 
 def _device(
@@ -253,7 +253,7 @@ def _device(
     width = layout.structure.streams[device]
     users = [tasks for tasks in used if tasks]
     if len(users) > 1 and any(before[tasks[0]] for tasks in users):
-        return f"requests of several replicas meet at device '{name}'"
+        return f"requests of several replicas share device '{name}'"
     for tasks in users:
         there = set(before[tasks[0]])
         stack = [*there]

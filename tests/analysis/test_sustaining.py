@@ -232,7 +232,7 @@ def test_a_platform_file_states_memories(tmp_path) -> None:  # type: ignore[no-u
     [
         ("{devices: [cpu], bandwidth_gbytes_s: 34}", "2 or more entries"),
         ("{devices: [cpu, npuu], bandwidth_gbytes_s: 34}", "unknown device 'npuu'"),
-        ("{devices: [cpu, cpu], bandwidth_gbytes_s: 34}", "has a memory already"),
+        ("{devices: [cpu, cpu], bandwidth_gbytes_s: 34}", "already has a memory"),
         ("{devices: [cpu, npu], bandwidth_gbytes_s: 0}", "above 0"),
         ("{devices: [cpu, npu]}", "bandwidth_gbytes_s"),
         ("7", "mapping"),

@@ -16,10 +16,10 @@ def test_reports_name_what_is_priced_by_its_flop_alone(cli: Cli, tmp_path: Path)
     path = save(proto, tmp_path)
     words = ("simulate", path, "--platform", "intel-core-ultra-155h-cpu")
     told = json.loads(cli(*words, "--json").stdout)
-    assert told["problem"]["unsized"] == {"three": "the sizes of its product are not known"}
+    assert told["problem"]["unsized"] == {"three": "the sizes of its product are unknown"}
     assert told["problem"]["unpriced"] == {}
     shown = cli(*words).stdout
     assert "by FLOP" in shown
-    assert "1 node (Einsum 1): the sizes of its product are not known" in " ".join(shown.split())
+    assert "1 node (Einsum 1): the sizes of its product are unknown" in " ".join(shown.split())
     by_datasheet = json.loads(cli(*words, "--json", "--cost", "roofline").stdout)
     assert by_datasheet["problem"]["unsized"] == {}

@@ -1,4 +1,4 @@
-"""What is no regular file is refused at once, wherever a verb reads one."""
+"""What is not a regular file is refused at once, wherever a verb reads one."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_the_model_s_own_notes_place_nodes(
     assert device_by_node(parsed(cli, *annotated, "--affinity", "model")) == wanted
     plain = cli(*words, "--affinity", "model")
     assert (plain.exit_code, plain.stdout) == (3, "")
-    assert "no node has a device noted on it" in plain.stderr
+    assert "no node has a device in its metadata" in plain.stderr
 
 
 def test_priority_in_both_spellings_and_by_memory(cli: Cli, model: Path, platform: Path) -> None:
@@ -82,12 +82,12 @@ def test_housekeeping_goes_along_or_stays(cli: Cli, platform: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
-        (["--affinity", "{here}/none.json"], 3, "none.json: no such file"),
+        (["--affinity", "{here}/none.json"], 2, "none.json: no such file"),
         (["--affinity", "{here}/bad.json"], 3, "bad.json:2: no node 'frist' in"),
         (["--affinity", "{here}/half.json"], 3, "half.json:1: not YAML"),
         (["--affinity", "{here}/lacks.json"], 4, "'choose' (Where): it is pinned to 'npu'"),
         (["--priority", "npu"], 4, "no device of npu supports it"),
-        (["--priority", "npu,npu"], 2, "no list of different devices"),
+        (["--priority", "npu,npu"], 2, "not a list of different devices"),
         (["--priority", "tpu"], 2, "no device 'tpu'"),
         (["--method", "byco"], 2, "did you mean 'byoc'"),
         (["--method", "byoc", "--priority", "cpu,npu"], 4, "needs a default device"),

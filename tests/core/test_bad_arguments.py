@@ -154,6 +154,14 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "affinity": None, **LIMITS,
         },
     ),
+    "compare_platforms": (
+        hetsim.compare_platforms,
+        {
+            "model": MODEL, "platforms": [LAPTOP], "strategies": ("single",),
+            "objective": "latency", "execute": None, "runtime": None, "samples": 2, "seed": 0,
+            "cost": "roofline", "contention": "fifo", "pessimistic": False,
+        },
+    ),
     "simulate": (
         hetsim.simulate,
         {
@@ -291,12 +299,12 @@ def from_arrays(**given: Any) -> Callable[[], object]:
             "is -1, not a whole number",
         ),
         (of_partition(rank=[1.0]), "rank has 1 entries for 3 nodes"),
-        (of_partition(regions=annotate(OTHER)), "the regions are of another problem"),
+        (of_partition(regions=annotate(OTHER)), "the regions belong to another problem"),
         (of_partition(resolution=deconflict(annotate(OTHER))), "has 4 entries"),
         (of_partition(affinity={}), "affinity is {}, not an Affinity"),
         (of_partition(method=None), "method is None, not a text"),
-        (of_partition(priority=""), "'' is no list of different devices"),
-        (of_partition(priority=()), "'' is no list of different devices"),
+        (of_partition(priority=""), "'' is not a list of different devices"),
+        (of_partition(priority=()), "'' is not a list of different devices"),
         (from_arrays(edges=[(0, 1)]), r"edges\[0\] is \(0, 1\), not \(from, to, bytes\)"),
         (from_arrays(capacity_bytes=[INF, 1]), "the capacity of d0 is inf"),
         (from_arrays(capacity_bytes=[-1, 1]), "the capacity of d0 is -1"),

@@ -139,7 +139,7 @@ def test_a_full_disk_is_not_the_models_fault(
         made = call(*words)
     assert made.exit_code == 1, made.stderr
     assert made.stderr.startswith("error: ")
-    assert "files may not grow so large there" in made.stderr
+    assert "the file size limit is reached" in made.stderr
     assert (str(to) if writer != "cache" else "zoo model 'squeezenet'") in made.stderr
     assert made.stderr.count("\n") == 1
     # Rows of a sweep that are on disk are kept.
@@ -165,7 +165,7 @@ def test_a_model_for_which_there_is_no_memory_is_no_broken_one(
         check_memory(2**60)
 
     monkeypatch.setattr(room, "check_memory", refuse)
-    with pytest.raises(OutOfRoom, match="of memory are asked for") as caught:
+    with pytest.raises(OutOfRoom, match="of memory are needed") as caught:
         hetsim.load_model(path)
     assert caught.value.where == str(path)
 
@@ -194,8 +194,8 @@ def test_a_point_of_a_sweep_that_found_no_room_is_asked_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(answering, "_plan_figures", short)
-        assert "the memory is used up" in call(*words).stdout
-    assert "the memory is used up" not in call(*words).stdout
+        assert "out of memory" in call(*words).stdout
+    assert "out of memory" not in call(*words).stdout
 
 
 @pytest.mark.parametrize("words", [("zoo", "list"), ("--completion", "bash"), ("--help",)])
@@ -213,4 +213,4 @@ def test_what_cannot_be_printed_whole_is_an_error(
             preexec_fn=limit, env=environ, check=False,
         )  # fmt: skip
     assert made.returncode == 1
-    assert made.stderr.startswith(b"error: stdout: files may not grow so large there")
+    assert made.stderr.startswith(b"error: stdout: the file size limit is reached")

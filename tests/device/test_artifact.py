@@ -147,15 +147,15 @@ def test_one_flipped_byte_anywhere_is_refused(good: bytes) -> None:
 def test_what_is_not_the_whole_file_is_refused(good: bytes) -> None:
     unknown = good + b"\xfa\x3f\x01x"
     for wrong in (b"", b"\xff" * 40, good[:-1], good[: len(good) // 2], good + good, unknown):
-        with pytest.raises(ArtifactError, match=r"damaged|no compiled subgraph"):
+        with pytest.raises(ArtifactError, match=r"damaged|not a compiled subgraph"):
             opened(wrong)
 
 
 @pytest.mark.parametrize(
     ("identity", "told"),
     [
-        (Identity("gpu", NPU.architecture), "device 'npu', and this is 'gpu'"),
-        (Identity("npu", "npu:other"), "architecture 'npu:small', and this is 'npu:other'"),
+        (Identity("gpu", NPU.architecture), "device 'npu', but this is 'gpu'"),
+        (Identity("npu", "npu:other"), "architecture 'npu:small', but this is 'npu:other'"),
         (Identity("npu", NPU.architecture, "float32:float16"), "precision 'graph'"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_file_for_another_device_is_refused(identity: Identity, told: str, goo
 
 def test_a_file_of_other_versions_is_refused(good: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hetsim.device.artifact.__version__", "9.9")
-    with pytest.raises(ArtifactError, match=r"compiled for hetsim '.*', and this is '9.9'"):
+    with pytest.raises(ArtifactError, match=r"compiled for hetsim '.*', but this is '9.9'"):
         opened(good)
 
 

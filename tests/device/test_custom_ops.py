@@ -43,7 +43,7 @@ def test_an_op_of_a_library_is_taken_once_it_is_given(tmp_path: Path) -> None:
     found = compiled.run({node.inputs[0]: x})
     np.testing.assert_array_equal(found[node.outputs[0]], np.minimum(x, 0))
     np.testing.assert_array_equal(found[node.outputs[1]], np.maximum(x, 0))
-    with pytest.raises(HetsimError, match=r"'NegPos' of domain .* is none of ONNX Runtime's own"):
+    with pytest.raises(HetsimError, match=r"'NegPos' of domain .* is not one of"):
         compiled.export(io.BytesIO())
 
 
@@ -51,7 +51,7 @@ def test_a_device_that_takes_none_says_so(tmp_path: Path) -> None:
     model, _ = described(tmp_path)
     device = SimulatedDevice("npu", NPU)
     assert device.spec.custom_ops == {"function"}
-    with pytest.raises(UsageError, match="device 'npu': it takes no custom operators from a lib"):
+    with pytest.raises(UsageError, match="supports no custom operators of a lib"):
         device.add_extension(model.extensions[0])
     node = next(node for node in model.graph.nodes if node.custom)
     reason = device.query_model(model.graph).reasons[node.id]
@@ -97,5 +97,5 @@ def test_a_compiled_plan_cannot_hold_them(tmp_path: Path) -> None:
 
     model, _ = described(tmp_path)
     plan = hetsim.plan(hetsim.Problem.of(model, hetsim.load_platform("laptop")), "single:cpu")
-    with pytest.raises(UsageError, match="cannot hold operators of a custom-op library"):
+    with pytest.raises(UsageError, match="cannot contain operators of a custom-op library"):
         compile_plan(plan, tmp_path / "compiled")

@@ -51,7 +51,7 @@ def test_properties_know_whether_they_can_be_set() -> None:
         ("NUM_STREAMS", 4, "whole number from 1 to 3"),
         ("NUM_STREAMS", True, "whole number"),
         ("DEVICE_ID", "7", "choose from: 0"),
-        ("FULL_DEVICE_NAME", "x", "can only be read"),
+        ("FULL_DEVICE_NAME", "x", "is read-only"),
     ],
 )
 def test_what_cannot_be_set(key: str, value: Any, says: str) -> None:
@@ -184,7 +184,7 @@ def test_an_answer_about_fused_nodes_is_told_of_the_model_s_own(takes: str) -> N
         # Neither is taken alone; what they become is.
         assert [match.nodes for match in support.composites] == [(0, 1)]
         assert support.taken == (True, True, False, True, False)
-        assert support.reasons[1] == "op Add; taken only together with what it is fused with"
+        assert support.reasons[1] == "op Add; taken only together with the nodes it is fused with"
     else:
         # MatMul would be taken alone, but not what it is fused into.
         assert support.composites == ()

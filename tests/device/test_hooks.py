@@ -84,7 +84,7 @@ def fails(*args: Any, **kwargs: Any) -> Any:
         ({"query_model": answer(supported=(True,))}, "not a Support with a tuple of 2 answers"),
         ({"query_model": answer(supported=[True, True])}, "a tuple of 2 answers"),
         ({"query_model": answer(supported=(1, "x"))}, "whose answers are True or False"),
-        ({"query_model": answer(supported=(True, False))}, "a text why for each node that is not"),
+        ({"query_model": answer(supported=(True, False))}, "a reason for each node that is not"),
         ({"query_model": answer(composites=[3])}, "composites are a tuple of Match"),
         ({"tolerance": "x"}, "'tolerance' .* gave 'x', not a number from 0 on"),
         ({"tolerance": -1.0}, "'tolerance' .* gave -1.0, not a number from 0 on"),
@@ -96,7 +96,7 @@ def test_a_devices_hook_is_named(
 ) -> None:
     with pytest.raises(PluginError, match=f"package 'other': .*{says}") as raised:
         asks(package, **hooks)
-    assert raised.value.hint == "tell who keeps the package"
+    assert raised.value.hint == "report it to"
 
 
 def test_a_device_that_answers_rightly_is_asked_as_any_other(package: Callable[..., None]) -> None:

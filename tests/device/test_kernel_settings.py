@@ -42,7 +42,7 @@ def test_a_profile_has_the_time_of_every_kernel(tmp_path: Path) -> None:
     ]
     assert all(time.seconds >= 0 for time in times)
     assert sum(time.seconds for time in times) > 0
-    with pytest.raises(UsageError, match="ask once"):
+    with pytest.raises(UsageError, match="read the profile once"):
         compiled.profile()
     device.set_property("PERF_COUNT", True)
     assert device.compile(model, [0]).profile() == ()

@@ -92,9 +92,9 @@ def test_errors_of_the_cases() -> None:
     # Priorities naming an unregistered device; empty priorities.
     with pytest.raises(UsageError, match=r"no device 'MOCK0.9'; did you mean 'MOCK0"):
         devices_named("MOCK0.9", devices)
-    with pytest.raises(UsageError, match="no list of devices"):
+    with pytest.raises(UsageError, match="not a list of devices"):
         devices_named("", devices)
-    with pytest.raises(UsageError, match="no device to ask"):
+    with pytest.raises(UsageError, match="no device is given"):
         query(chain(1), [])
     # A device with no number is the first of its kind.
     assert devices_named("MOCK1,MOCK0", devices)[0].name == "MOCK1.0"

@@ -125,7 +125,7 @@ def test_a_platform_with_a_pattern_end_to_end(tmp_path: Path) -> None:
     assert [found[v] for v in range(7)] == ["npu", "cpu", "cpu", "cpu", "npu", "npu", "npu"]
     assert broken.left[2] == (
         "npu: op Erf; taken only as a part of pattern 'gelu'; "
-        "npu: pattern 'gelu' was dropped, for it lost 'add' to cpu"
+        "npu: pattern 'gelu' was dropped: 'add' went to cpu"
     )
     for strategy in ("hetero", "heft", "single:npu"):
         run = hetsim.run(hetsim.plan(problem, strategy), executor="threads")

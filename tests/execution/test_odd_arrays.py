@@ -90,13 +90,21 @@ def values_of(name: str) -> NDArray[np.float32]:
 @pytest.mark.parametrize(
     ("dtype", "array", "says"),
     [
-        ("FLOAT", X.astype(object), "its dtype is object, and the model reads float32"),
-        ("FLOAT", X.astype(">f8"), "its dtype is float64, and the model reads float32"),
+        ("FLOAT", X.astype(object), "its dtype is object, but the model reads float32"),
+        ("FLOAT", X.astype(">f8"), "its dtype is float64, but the model reads float32"),
         ("FLOAT", X.astype(">i4"), "its dtype is int32"),
         ("FLOAT", np.ma.masked_array(X, X > 2), "a masked array.* fill it with .filled"),
         ("FLOAT", X.view([("x", "f4")]), "its dtype is void"),
-        ("STRING", np.array([["a", None, "b"]] * 2, object), "a NoneType, and the model reads str"),
-        ("STRING", np.array([["a", "b", 1.5]] * 2, object), "a float, and the model reads strings"),
+        (
+            "STRING",
+            np.array([["a", None, "b"]] * 2, object),
+            "an entry of type NoneType, but the model reads str",
+        ),
+        (
+            "STRING",
+            np.array([["a", "b", 1.5]] * 2, object),
+            "an entry of type float, but the model reads strings",
+        ),
         ("STRING", np.array([[b"a"] * 3] * 2), "its dtype is bytes8"),
     ],
 )

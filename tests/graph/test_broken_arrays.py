@@ -23,7 +23,7 @@ GOOD = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }"
 HEADERS = {
     "does not end": "{'descr': '<f4', 'shape': (1, 3), ",
     "brackets": "(" * 60,
-    "beyond 64 bits": GOOD.replace("1,", "18446744073709551616,"),
+    "exceeds 64 bits": GOOD.replace("1,", "18446744073709551616,"),
     "negative": GOOD.replace("1,", "-1,"),
     "type": GOOD.replace("<f4", "nonsense"),
     "objects": GOOD.replace("<f4", "|O"),
@@ -86,7 +86,7 @@ LIE = floats(2, 2)
 BOMBS: dict[str, tuple[Callable[[], bytes], str]] = {
     "name": (lambda: packed(("a.npy", LIE), ("bomb.npy", floats(16 * MIB))), "no input 'bomb'"),
     "no array": (lambda: packed(("bomb", bytes(64 * MIB))), "no input 'bomb'"),
-    "rank": (lambda: packed(("a.npy", floats(16 * MIB))), "has 1 dimensions, and .* reads 2"),
+    "rank": (lambda: packed(("a.npy", floats(16 * MIB))), "has 1 dimensions, but .* reads 2"),
     "size": (lambda: packed(("a.npy", floats(2, 8 * MIB))), r"the model reads \[2, 2\]"),
     "dtype": (lambda: packed(("a.npy", npy(GOOD.replace("f4", "f8"), bytes(24)))), "is float64"),
     "method": (
@@ -127,5 +127,5 @@ def test_an_array_that_comes_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with pytest.warns(UserWarning, match="Duplicate name"):
         path.write_bytes(packed(("a.npy", npy(GOOD)), ("a.npy", npy(GOOD))))
-    with pytest.raises(RequestError, match="'a' is in it twice"):
+    with pytest.raises(RequestError, match="'a' appears twice"):
         read_npz(path, ANY)

@@ -36,14 +36,14 @@ UNSAYABLE = (
     "is below 'idle_w'",
     "computes in ",
     " above max ",
-    " is no pattern: ",
+    " is not a pattern: ",
     "no such file",
     "unknown host ",
     "link to an unknown device ",
     " with itself",
     "two links named ",
-    "no link leads from ",
-    "it has no rate for ",
+    "no link connects ",
+    "it has no peak rate for ",
     "is below 'networks'",
     "is below 'median'",
     "is above 'sd'",
@@ -62,6 +62,7 @@ def sort_of(path: Path) -> Sort:
         return next(sort for sort in SORTS if sort == named)
     folders: dict[str, Sort] = {
         "links": "link", "platforms": "platform", "fitted": "fitted", "kin": "kin",
+        "prices": "prices",
     }  # fmt: skip
     return folders.get(path.parent.name, "device")
 

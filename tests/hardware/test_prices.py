@@ -36,7 +36,7 @@ def test_what_a_user_gives(text: str, price: Price, hourly: float | None) -> Non
 
 @pytest.mark.parametrize("text", ["", "x", "-1/h", "0/h", "1/w", "1/0y", "1..2", "1/y", "nan/h"])
 def test_what_is_no_price(text: str) -> None:
-    with pytest.raises(UsageError, match="is no price"):
+    with pytest.raises(UsageError, match="is not a price"):
         parse_price(text)
 
 
@@ -70,9 +70,12 @@ def test_what_files_say_changes_no_plan(tmp_path: Path) -> None:
     [
         ("{usd: 5, usd_per_hour: 1, of: 2024, source: x}", "one of 'usd_per_hour' and 'usd'"),
         ("{of: 2024, source: x}", "one of 'usd_per_hour' and 'usd'"),
-        ("{usd_per_hour: 1, years: 3, of: 2024, source: x}", "'years' are of what is bought"),
-        ("{usd: 5, of: June, source: x}", "'June' is no date of a price"),
-        ("{usd: 5, of: true, source: x}", "is no date of a price"),
+        (
+            "{usd_per_hour: 1, years: 3, of: 2024, source: x}",
+            "'years' applies only to",
+        ),
+        ("{usd: 5, of: June, source: x}", "'June' is not the date of a price"),
+        ("{usd: 5, of: true, source: x}", "is not the date of a price"),
         ("{usd: -5, of: 2024, source: x}", "usd"),
         ("{usd: 5, of: 2024}", "source"),
         ("{usd: 5, source: x}", "of"),
@@ -119,7 +122,10 @@ def test_a_price_of_the_users_own_goes_before_the_list(tmp_path: Path) -> None:
     assert listed == offers("google-edge-tpu")[0].price
 
 
-OFFER = "{name: rock-5b, usd: 9, what: a board, month: 2024-06, kind: launch, checked: no, source: https://x}"
+OFFER = (
+    "{name: rock-5b, usd: 9, what: a board, month: 2024-06, kind: launch, checked: page, "
+    "source: https://x}"
+)
 
 
 @pytest.mark.parametrize(

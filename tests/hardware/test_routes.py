@@ -123,7 +123,7 @@ def test_sums_that_only_rounding_tells_apart_are_told_apart() -> None:
 
 
 def test_devices_that_nothing_joins_are_an_error() -> None:
-    with pytest.raises(PlatformError, match=r"made\.yaml: no link leads from 'a' to 'c'"):
+    with pytest.raises(PlatformError, match=r"made\.yaml: no link connects 'a' to 'c'"):
         build_routes(platform_of("abc", link("a", "b")))
 
 

@@ -61,7 +61,7 @@ def test_line_of_what_is_absent_is_that_of_what_should_hold_it(tmp_path: Path) -
     [
         ("", 1, "empty"),
         ("---\n...\n", 1, "empty"),
-        ("just text\n", 1, "no mapping"),
+        ("just text\n", 1, "is not a mapping"),
         ("a: &x [*x]\n", 1, "contain themselves"),
         ("a: " + "[" * 5000 + "]" * 5000, 1, "nested too deep"),
         ("[" * 50_000, 1, "nested too deep"),  # libyaml's own tree would overrun the stack
@@ -69,7 +69,7 @@ def test_line_of_what_is_absent_is_that_of_what_should_hold_it(tmp_path: Path) -
         ("{a: " * 50_000, 1, "nested too deep"),
         ("a: 1\n---\nb: 2\n", 2, "another document"),
         ("a: 1\nb: \x00\n", 2, "control characters"),
-        ("a: 1\n? [b]\n: 2\n", 2, "no text"),
+        ("a: 1\n? [b]\n: 2\n", 2, "not text"),
         ("a: 1\nb: !!int three\n", 2, "'three' is not of type int"),
         ("a: 1\nb: !own 3\n", 2, "!own"),
         ("a: 1\nb: " + "9" * 5000, 2, "not of type int"),
@@ -108,7 +108,7 @@ def test_directory_missing_and_binary_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_device_file_of_the_system_is_not_read() -> None:
-    with pytest.raises(PlatformError, match="no regular file"):
+    with pytest.raises(PlatformError, match="not a regular file"):
         read_yaml(Path("/dev/zero"))
 
 

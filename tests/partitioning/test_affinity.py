@@ -134,16 +134,16 @@ def test_names_that_do_not_exist(tmp_path: Path, text: str, complaint: str) -> N
     ("text", "complaint"),
     [
         ("", "affinity.json:1: the file is empty"),
-        ("[1]", "holds no mapping"),
+        ("[1]", "is not a mapping"),
         ('{"pins": {"n0": 3}}', "affinity.json:1"),
-        ('{"pin": {"n0": "npu"}}', "'pin' is given no device"),
+        ('{"pin": {"n0": "npu"}}', "'pin' has no device"),
         ('{"pins": {}, "defualt": "cpu"}', "'defualt'.*did you mean 'default'"),
         ('{"schema": "hetsim-affinity/2"}', "hetsim-affinity/1"),
         ('{"exclude": [\n{"device": "npu"}]}', "affinity.json:2: it excludes nothing"),
-        ('{"priority": "npu >>"}', "no list of different devices"),
+        ('{"priority": "npu >>"}', "not a list of different devices"),
         ('{"pins": {"n0": "npu", "n0": "gpu"}}', "'n0' appears twice"),
         ('{"schema": "hetsim-plan/1", "groups": [{"device": "npu"}]}', "nodes"),
-        ('{"schema": "hetsim-plan/1", "groups": 3}', "'groups' is no list"),
+        ('{"schema": "hetsim-plan/1", "groups": 3}', "'groups' is not a list"),
     ],
 )
 def test_files_that_say_something_else(tmp_path: Path, text: str, complaint: str) -> None:
@@ -218,9 +218,9 @@ def noted(folder: Path, change: str) -> Problem:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ("none", "no node has a device noted"),
+        ("none", "no node has a device in its metadata"),
         ("layer", r"node 'r0', layer_ann: no device 'gppu'.*did you mean 'gpu'"),
-        ("differ", r"node 'r0', mine: it says 'cpu', and another note on the node says 'gpu'"),
+        ("differ", r"node 'r0', mine: it names 'cpu', but another entry of the node names 'gpu'"),
         ("sharded", r"exactly one device, and names cpu, gpu"),
         ("stage", r"exactly one device, and names none"),
         ("two configurations", r"several device configurations: mine, other"),
@@ -238,7 +238,7 @@ def test_one_configuration_of_several_can_be_named(tmp_path: Path) -> None:
         affinity_of_model(problem, "min")
     with pytest.raises(InvalidInput, match="node 'r0', mine: it says 'cpu'"):
         affinity_of_model(problem, "mine")
-    with pytest.raises(InvalidInput, match="no file with notes"):
+    with pytest.raises(InvalidInput, match="no file with metadata"):
         affinity_of_model(CHAIN)
 
 

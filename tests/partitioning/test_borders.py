@@ -129,10 +129,10 @@ def test_a_named_path_exists_and_leaves_the_group(problem: Problem) -> None:
                 continue
             same = groups[owner[u]].device == groups[owner[v]].device
             assert ("are on" in text) != same
-            way = text.partition("own result through ")[2]
+            way = text.partition("own output through ")[2]
             path = [int(name) for name in re.findall(r"'n(\d+)'", way)]
             if not path:
-                assert "wait for their own" not in text
+                assert "depend on its own" not in text
                 continue
             assert nx.is_path(graph, path)
             ends = {owner[path[0]], owner[path[-1]]}
@@ -155,13 +155,13 @@ def chain() -> tuple[Problem, tuple[Group, ...]]:
 def test_what_explain_says() -> None:
     problem, groups = chain()
     assert explain(problem, groups, 0, 2) == (
-        "'n0' and 'n2' are in groups 0 and 2 on npu: merged, they would wait for their own "
+        "'n0' and 'n2' are in groups 0 and 2 on npu: merged, they would depend on its own "
         "result through 'n0' on npu > 'n1' on cpu > 'n2' on npu"
     )
     assert explain(problem, groups, 0, 1) == (
         "'n0' and 'n1' are on npu and cpu: 'n1', npu: inf in seconds"
     )
-    assert explain(problem, groups, 2, 3).endswith("no value leads from one to the other")
+    assert explain(problem, groups, 2, 3).endswith("no value connects them")
     assert explain(problem, groups, 3, 3) == "'n3' and 'n3' are both in group 3 on npu"
     apart = tuple(Group("cpu", (node,)) for node in range(4))
     assert "the method did not make it" in explain(problem, apart, 0, 1)

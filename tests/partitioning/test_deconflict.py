@@ -77,7 +77,7 @@ def test_a_pin_to_a_device_that_is_not_asked_otherwise() -> None:
 
 def test_pins_that_cannot_be_kept() -> None:
     problem = chain([[INF, 1.0, 1.0]] * 3, [(0, (0, 1), 0.5)])
-    with pytest.raises(UnsupportedNode, match=r"'n2'.*pinned to 'npu', which does not take it"):
+    with pytest.raises(UnsupportedNode, match=r"'n2'.*pinned to 'npu', which does not support it"):
         resolve(annotate(problem), (0, 1, 2), pins={2: 0})
     with pytest.raises(UnsupportedNode, match=r"'n0'.*pattern 'composite0': it lost 'n1' to gpu"):
         resolve(annotate(problem), (0, 1, 2), pins={0: 0, 1: 1})
@@ -95,7 +95,7 @@ def test_no_device_for_a_node_names_every_reason() -> None:
 
 def test_a_choice_that_is_not_offered() -> None:
     problem = chain([[1.0, INF, 1.0]])
-    with pytest.raises(UsageError, match="answers 'gpu', which does not offer 'n0'"):
+    with pytest.raises(UsageError, match="returns 'gpu', which does not support 'n0'"):
         resolve(annotate(problem), (0, 1, 2), choose=lambda node, offers: "gpu")
 
 

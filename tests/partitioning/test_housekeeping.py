@@ -70,7 +70,7 @@ def test_followers_go_where_what_they_read_is_made_or_where_it_is_read(seed: int
             if not sources and not targets:
                 said = {"no neighbours"}
             if leaving:
-                said = {f"'{name}', which it reads, is an output of the model" for name in leaving}
+                said = {f"its input '{name}' is an output of the model" for name in leaving}
             else:
                 for one in (sources, targets):
                     if goal is None and len(one) == 1:
@@ -133,5 +133,5 @@ def test_which_nodes_are_meant() -> None:
             Housekeeping(nodes=frozenset(nodes)).check()
     with pytest.raises(UsageError, match=r"no way 'folow' .*did you mean 'follow'"):
         Housekeeping("folow").check()  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="no way 'x' to treat housekeeping nodes; "):
+    with pytest.raises(UsageError, match="unknown mode 'x' of housekeeping nodes; "):
         Housekeeping("x").check()  # type: ignore[arg-type]

@@ -23,8 +23,8 @@ def graph(nodes: str, edges: str) -> NodeGraph:
 @pytest.mark.parametrize(
     ("nodes", "edges", "complaint"),
     [
-        ("a:paramter", "", r"node 'a': no kind of node 'paramter'; did you mean 'parameter'"),
-        ("a:op a:op", "", "node 'a': the name is used twice"),
+        ("a:paramter", "", r"node 'a': unknown kind of node 'paramter'; did you mean 'parameter'"),
+        ("a:op a:op", "", "node 'a': the name appears twice"),
         ("abc:parameter r:result", "abd>r.0", "abd > r: no node 'abd'; did you mean 'abc'"),
         ("a:parameter r:result", "a>r.1", r"node 'r': input ports \[1\] have gaps"),
         ("a:op c:constant", "a>c.0", "node 'c': a constant has no inputs"),

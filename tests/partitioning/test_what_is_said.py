@@ -60,10 +60,10 @@ def test_each_node_on_the_default_device_has_its_reason() -> None:
 def test_what_was_dropped_is_said_once_and_of_each_of_its_nodes() -> None:
     problem = chain([[INF, INF, 9.0]] * 3, composites=[(0, (0, 1), 0.5), (1, (1, 2), 0.5)])
     made = partition(problem, "compact")
-    assert made.notes == ("gpu: pattern 'composite1' at 'n1' was dropped: it lost 'n1' to npu",)
+    assert made.notes == ("gpu: pattern 'composite1' at 'n1' was dropped: 'n1' went to npu",)
     assert made.left == {
         2: "npu: inf in seconds; gpu: inf in seconds; "
-        "gpu: pattern 'composite1' was dropped, for it lost 'n1' to npu"
+        "gpu: pattern 'composite1' was dropped: 'n1' went to npu"
     }
     (dropped,) = deconflict(annotate(problem)).dropped
     assert dropped.region == Region("gpu", (1, 2), "composite1")
@@ -73,40 +73,41 @@ def test_what_was_dropped_is_said_once_and_of_each_of_its_nodes() -> None:
     ("given", "said"),
     [
         ({"assignment": [0] * 4, "priority": "npu", "pins": {"n0": "npu"}},
-         "priority and pins cannot change an assignment that is given; leave out 'assignment' and "
-         "'resolution', or the rest"),
+         "priority and pins cannot change a given assignment; omit 'assignment' and "
+         "'resolution', or the others"),
         ({"assignment": [0] * 4, "resolution": Resolution((0,), (0,) * 4)},
-         "resolution cannot change an assignment that is given; leave out 'assignment' and "
-         "'resolution', or the rest"),
+         "resolution cannot change a given assignment; omit 'assignment' and "
+         "'resolution', or the others"),
         ({"rank": [0.0] * 3}, "rank has 3 entries for 4 nodes"),
         ({"rank": [0.0] * 5}, "rank has 5 entries for 4 nodes"),
         ({"regions": annotate(chain([[1.0, 1.0, 1.0]], name="other"))},
-         "the regions are of another problem, 'other'; annotate this one"),
+         "the regions belong to another problem, 'other'; annotate this problem"),
         ({"assignment": [0, 1, 1, 0]},
-         "node 'n2' (Task): it is assigned to a device that does not take it: gpu: inf in seconds"),
+         "node 'n2' (Task): it is assigned to a device that does not support it: gpu: inf in "
+         "seconds"),
         ({"priority": "npu,gpu"},
          "node 'n2' (Task): no device of npu, gpu supports it: npu: inf in seconds; gpu: inf in "
-         "seconds; add a device that does, such as the host, to the priority list"),
+         "seconds; add a device that supports it, such as the host, to the priority list"),
         ({"method": "byoc", "priority": "cpu,npu"},
          "node 'n1' (Task): method 'byoc' needs a default device that supports every node; 'npu' "
-         "does not: npu: inf in seconds (and 1 more); end the priority with a device that does, "
-         "such as the host"),
+         "does not: npu: inf in seconds (and 1 more); end the priority with a device that "
+         "supports all nodes, such as the host"),
         ({"method": "byoc", "priority": "cpu,gpu"},
          "node 'n2' (Task): method 'byoc' needs a default device that supports every node; 'gpu' "
-         "does not: gpu: inf in seconds; end the priority with a device that does, such as the "
-         "host"),
+         "does not: gpu: inf in seconds; end the priority with a device that supports all "
+         "nodes, such as the host"),
         ({"pins": {"n1": "npu"}},
-         "node 'n1' (Task): it is pinned to 'npu', which does not take it: npu: inf in seconds; "
+         "node 'n1' (Task): it is pinned to 'npu', which does not support it: npu: inf in seconds; "
          "pin it to gpu or cpu"),
         ({"choose": lambda node, offers: "cpuu"},
-         "the de-conflict callable answers 'cpuu', which does not offer 'n0'; "
+         "the de-conflict callable returns 'cpuu', which does not support 'n0'; "
          "did you mean 'cpu'?"),
         ({"choose": lambda node, offers: 3},
          "what the de-conflict callable answers is 3, not a device"),
         ({"priority": "npu,,cpu"},
-         "'npu, , cpu' is no list of different devices; write e.g. npu,gpu,cpu or npu >> gpu >> "
+         "'npu, , cpu' is not a list of different devices; write e.g. npu,gpu,cpu or npu >> gpu >> "
          "cpu"),
-        ({"priority": "by-memory"}, "no memory capacities in arrays to go by-memory"),
+        ({"priority": "by-memory"}, "arrays has no memory capacities, which by-memory needs"),
         ({"pins": {"n9": "npu"}}, "affinity: no node 'n9' in arrays; choose from: n0, n1, n2, n3"),
         ({"pins": {"n0": "tpu"}}, "affinity: no device 'tpu' in arrays; did you mean 'npu'?"),
         ({"affinity": Affinity({"n0": "npu"}), "pins": {"n1": "cpu"}},

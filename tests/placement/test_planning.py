@@ -60,7 +60,7 @@ def test_a_plan_on_more_devices_than_allowed_is_refused_by_name(
     apart = Plan(three(), "x", (Group("a", (0,)), Group("b", (1,)), Group("c", (2,))))
     monkeypatch.setattr(planning, "option_types", lambda strategy: {})
     monkeypatch.setattr(planning, "plan", lambda *_, **__: apart)
-    match = "'theirs' knows nothing of max_devices 2, and runs on a, b, c"
+    match = "'theirs' does not support max_devices 2, and uses a, b, c"
     with pytest.raises(Infeasible, match=match):
         under(Constrained(max_devices=2), three(), "theirs")
     assert under(Constrained(max_devices=3), three(), "theirs").groups == apart.groups
@@ -68,11 +68,11 @@ def test_a_plan_on_more_devices_than_allowed_is_refused_by_name(
 
 def test_the_reason_says_how_many_nodes_are_not_priced() -> None:
     problem = three()
-    assert "of what is priced" not in hetsim.plan(problem, "heft").reason
+    assert "for priced nodes only" not in hetsim.plan(problem, "heft").reason
     one = hetsim.plan(replace(problem, unpriced={1: "no rule"}), "heft")
-    assert one.reason.endswith("; of what is priced: 1 node is not")
+    assert one.reason.endswith("; for priced nodes only: 1 node is not")
     two = hetsim.plan(replace(problem, unpriced={1: "no rule", 2: "none"}), "heft")
-    assert two.reason.endswith("; of what is priced: 2 nodes are not")
+    assert two.reason.endswith("; for priced nodes only: 2 nodes are not")
 
 
 def test_objectives_go_to_strategies_that_have_a_choice() -> None:
@@ -132,7 +132,7 @@ def test_what_is_no_problem_is_told_at_the_door() -> None:
     with pytest.raises(InvalidInput, match="assignment is '012'"):
         max_load(problem, "012")  # type: ignore[arg-type]
     for assignment in ((0, 1), (0, 1, 2, 0), (0, 1, 3), (0, 1, -1)):
-        with pytest.raises(UsageError, match="give a device index for every node"):
+        with pytest.raises(UsageError, match="use one device index per node"):
             max_load(problem, assignment)
 
 

@@ -89,7 +89,7 @@ def test_what_there_is_not_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="twice"):
         resolve("hetero:npu,npu")
     for text in ("multi:a,,b", "multi:a,a", "pipeline:a,a"):
-        with pytest.raises(UsageError, match="no list of different devices"):
+        with pytest.raises(UsageError, match="not a list of different devices"):
             resolve(text)
 
 

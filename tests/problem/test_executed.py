@@ -489,7 +489,7 @@ def test_only_a_model_in_floats_is_asked_about_in_int8() -> None:
     own = replace(alone(T4), devices={"d": replace(T4, executes="int8")})
     assert Problem.of(model, own).executed == {}
     assert Problem.of(residual(), own).executed == {"d": "int8"}
-    with pytest.raises(InvalidInput, match="the model is quantized, and says itself"):
+    with pytest.raises(InvalidInput, match="the model is quantized already"):
         Problem.of(model, own, execute={"d": "int8"})
     several = hetsim.load_platform("laptop")
     said = {"npu": "int8", "gpu": "float16", "cpu": None}

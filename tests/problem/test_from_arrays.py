@@ -121,7 +121,7 @@ def test_tensors_weights_and_kernels_are_kept_as_they_are_told() -> None:
         ({"edges": [(1, 3, 4)]}, "edge (1, 3) does not ascend within 0 .. 2"),
         ({"edges": [(-1, 2, 4)]}, "edge (-1, 2) does not ascend within 0 .. 2"),
         ({"edges": [(0, 2, 4), (0, 1, 1), (0, 2, 4)]},
-         "edge (0, 2) is given twice; add their bytes up"),
+         "edge (0, 2) is given twice; add their bytes"),
         ({"tensors": [(3, 4, ())]}, "tensor 0 has producer 3; use -1 .. 2"),
         ({"tensors": [(-2, 4, (0,))]}, "tensor 0 has producer -2; use -1 .. 2"),
         ({"tensors": [(0, 1, (1,)), (1, 4, (1, 2))]},

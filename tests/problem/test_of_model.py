@@ -268,7 +268,7 @@ def test_products_of_unknown_sizes_are_named_where_prices_count_on_sizes(tmp_pat
     )  # fmt: skip
     model = model_of(proto, canonical="none")
     platform = hetsim.load_platform("intel-core-ultra-155h-cpu")
-    why = {0: "the sizes of its product are not known"}
+    why = {0: "the sizes of its product are unknown"}
     assert Problem.of(model, platform).unsized == why
     assert Problem.of(model, platform, cost="roofline").unsized == {}
     profile = written(tmp_path, trt_profile({"three": 0.5}))

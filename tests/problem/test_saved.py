@@ -71,7 +71,7 @@ def test_a_plans_library_is_loaded_only_where_it_is_named_again(
     named = f"{evil}={held}" if with_bodies else str(evil)
     change(tmp_path / "plan.json", lambda r: r["model"].update(extensions=[named]))
     for others in ([], [held]):
-        with pytest.raises(PlanError, match=r"uses the library .* only where you name it"):
+        with pytest.raises(PlanError, match=r"needs the library .* only where you name it"):
             hetsim.load_plan(tmp_path / "plan.json", extensions=others)
     assert not loaded(evil)
 

@@ -74,7 +74,7 @@ def test_records_name_what_is_not_priced(unpriced):
 
 @pytest.mark.parametrize("strategy", ["exact", "ideal-dp", "auto"])
 def test_proofs_are_of_what_is_priced(unpriced, strategy):
-    assert "of what is priced: 1 node is not" in hetsim.plan(unpriced, strategy).reason
+    assert "for priced nodes only: 1 node is not" in hetsim.plan(unpriced, strategy).reason
 
 
 def test_a_plan_counts_the_dearer_branch_and_a_bound_the_cheaper(laptop):
@@ -227,5 +227,5 @@ def test_shapes_that_are_open_inside_a_branch_leave_it_unpriced(canonical, lapto
     """)
     problem = hetsim.Problem.of(model_of(proto, canonical=canonical), laptop)
     (why,) = problem.unpriced.values()
-    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz shows it in a run"
+    assert why == "inside it, the shape of value 'n' is open: --input FILE.npz measures it in a run"
     assert hetsim.compare(problem, ["single", "heft"]).bound_s is None

@@ -1,1 +1,1 @@
-"""How a device computes: ONNX Runtime, in a precision, timed by kernel."""
+"""Kernels of devices: ONNX Runtime, in a precision, timed one by one."""

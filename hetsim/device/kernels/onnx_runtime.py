@@ -1,4 +1,4 @@
-"""Kernels of a device: ONNX Runtime on a subgraph, with settings that keep bits the same."""
+"""Subgraphs run by ONNX Runtime with settings that keep results bitwise reproducible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForeignType:
-    """An element type known to ONNX Runtime but not to numpy itself."""
+    """Element type that ONNX Runtime has and numpy lacks."""
 
     onnx: int
     name: str
@@ -61,7 +61,7 @@ def to_bytes(array: NDArray[np.generic], kind: ForeignType) -> NDArray[np.uint8]
     """Return the elements of `array` in C order as ONNX packs them."""
     wanted = dtype_of(kind)
     if array.dtype != wanted:
-        raise ExecutionError(f"an array of {array.dtype} was given where {wanted} is due")
+        raise ExecutionError(f"got an array of {array.dtype}, expected {wanted}")
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if kind.bits >= 8:
         return flat
@@ -99,7 +99,7 @@ _SUFFIX = "_kernel_time"
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """What one node took: `seconds` by the wall clock, of all its runs together."""
+    """Time of one node: `seconds` by the wall clock, all runs together."""
 
     node: str
     op_type: str
@@ -108,7 +108,7 @@ class KernelTime:
 
 
 class Profile:
-    """The profile of one session, in a folder of its own until it is read."""
+    """Profile of one session, in a folder of its own until it is read."""
 
     def __init__(self, options: onnxruntime.SessionOptions) -> None:
         self._lasting = ExitStack()
@@ -117,7 +117,7 @@ class Profile:
         options.profile_file_prefix = str(folder / "profile")
 
     def events(self, session: onnxruntime.InferenceSession) -> list[tuple[str, dict[str, Any]]]:
-        """Stop profiling `session`; return what it took down of kernels, by node, as they ran."""
+        """Stop profiling `session`; return its kernel events by node, in execution order."""
         with self._lasting:
             events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
         return [
@@ -136,7 +136,7 @@ _PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
-    """How the kernels of a subgraph are opened.
+    """Settings with which the kernels of a subgraph are opened.
 
     One kernel is spread over `threads`; `profile` takes down the time of each; `libraries` are
     paths of custom-op libraries. `plain` is ONNX Runtime's own default options, whose bits depend
@@ -164,7 +164,7 @@ DEFAULT = KernelSettings()
 
 
 class CompiledSubgraph:
-    """A subgraph ready to run.
+    """Subgraph ready to run.
 
     Two subgraphs that hold the same nodes give the same bits, whatever else is in them:
     graph optimisation and weight prepacking are off, and the nodes run one after the other,
@@ -243,8 +243,8 @@ class CompiledSubgraph:
             foreign = next(iter({**self._foreign_inputs, **self._foreign_outputs}.items()))
             raise ExecutionError(
                 f"value '{odd[0]}' ({input_types[odd[0]]}) and value '{foreign[0]}' "
-                f"({foreign[1].name}) cross into or out of one subgraph, which ONNX Runtime's "
-                "Python interface cannot hand over together",
+                f"({foreign[1].name}) both cross the border of one subgraph, which ONNX Runtime's "
+                "Python interface does not support",
                 hint="keep the nodes on either side of one of them on one device",
             )
 
@@ -265,7 +265,7 @@ class CompiledSubgraph:
         feeds = {}
         for name in self.input_names:
             if name not in inputs:
-                raise ExecutionError(f"input '{name}' was not given")
+                raise ExecutionError(f"input '{name}' is missing")
             feeds[name] = plain(inputs[name])
         if not self.output_names:
             return {}
@@ -280,7 +280,7 @@ class CompiledSubgraph:
         return dict(zip(self.output_names, found, strict=True))
 
     def cancel(self) -> None:
-        """Make a run that is under way in another thread, and every later one, end early."""
+        """Stop a run in another thread early, and every later one."""
         self._run_options.terminate = True
 
     def profile(self) -> tuple[KernelTime, ...]:
@@ -290,8 +290,8 @@ class CompiledSubgraph:
         """
         if self._profile is None:
             raise UsageError(
-                "there is no profile of this subgraph",
-                hint="compile it with {'PERF_COUNT': True}, and ask once",
+                "this subgraph has no profile",
+                hint="compile it with {'PERF_COUNT': True}, and read the profile once",
             )
         profile, self._profile = self._profile, None
         found: dict[str, KernelTime] = {}
@@ -302,7 +302,7 @@ class CompiledSubgraph:
         return tuple(found.values())
 
     def export(self, stream: BinaryIO) -> None:
-        """Write the subgraph to `stream`, to be opened in another process.
+        """Write the subgraph to `stream`, for use in another process.
 
         Raises
         ------
@@ -313,7 +313,7 @@ class CompiledSubgraph:
         """
         if self.exporter is None:
             raise UsageError(
-                "this subgraph cannot be exported: no device compiled it",
+                "this subgraph cannot be exported: it was not compiled by a device",
                 hint="compile it with Device.compile",
             )
         self.exporter(stream)

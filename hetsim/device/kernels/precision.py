@@ -1,4 +1,4 @@
-"""Arithmetic in another precision: values rounded wherever a node reads or writes them."""
+"""Arithmetic in another precision: values rounded at every node's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_wider(target: str, source: str) -> bool:
-    """Whether every value of float type `source` is one of float type `target`, and not all back.
+    """Whether float type `target` represents every value of `source`, but not the reverse.
 
     >>> is_wider("float32", "bfloat16"), is_wider("float16", "float32")
     (True, False)
@@ -30,7 +30,7 @@ def widened_outputs(
     dtypes: Mapping[str, str],
     opsets: Mapping[str, int],
 ) -> tuple[int, ...] | None:
-    """Return the positions of the outputs that come out wider once the inputs are.
+    """Return the positions of the outputs that get wider when the inputs are widened.
 
     `wider`: element types and what they become; `dtypes`: of each value; `opsets`: version by
     domain. None where no input widens, or ONNX cannot tell: an op without a schema, one with
@@ -81,7 +81,7 @@ _LAST_BIT_IS_ONE = {"float32": 1.5 * 2**23, "float64": 1.5 * 2**52}
 
 
 def check_rounding(rounding: Rounding, where: str) -> None:
-    """Raise UsageError for a pair of types between which values cannot be rounded."""
+    """Raise UsageError for types between which values cannot be rounded."""
     for source, target in rounding.items():
         if source not in FLOATS or target not in PRECISIONS:
             raise UsageError(
@@ -96,7 +96,7 @@ def check_rounding(rounding: Rounding, where: str) -> None:
 def rounded(
     proto: onnx.ModelProto, roundings: Sequence[Rounding], dtypes: Mapping[str, str]
 ) -> onnx.ModelProto:
-    """Return the model with every node's float inputs and outputs rounded as its device does.
+    """Return the model with every node's float inputs and outputs rounded as on its device.
 
     A node computes in the types of the graph, between rounded values: the least that arithmetic of
     that precision does to them. Where the device's type is the wider one, the node computes in it
@@ -253,7 +253,7 @@ def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 def _dtype(name: str, dtypes: Mapping[str, str], node: onnx.NodeProto) -> str:
     if name not in dtypes:
         raise ModelError(
-            f"the type of '{name}' cannot be inferred, so that it cannot be rounded",
+            f"the type of '{name}' cannot be inferred, so the value cannot be rounded",
             where=f"node '{node.name}' ({node.op_type}) in a body",
             hint="run in the precision of the graph",
         )

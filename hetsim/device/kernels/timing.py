@@ -1,4 +1,4 @@
-"""Networks timed as the runtime runs them for everyone: its default options, its own fusions."""
+"""Timing of networks with the runtime's default options and fusions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TRUNCATED_S = 0.5e-6
 
 @dataclass(frozen=True, slots=True)
 class TimedKernelRuns:
-    """One kernel of the runtime."""
+    """Runs of one kernel of the runtime."""
 
     name: str
     op: str
@@ -47,7 +47,7 @@ class TimedKernelRuns:
 
 @dataclass(frozen=True, slots=True)
 class TimedNetwork:
-    """What a network took."""
+    """Measured times of a network."""
 
     cpu_s: tuple[float, ...]
     wall_s: tuple[float, ...]
@@ -63,7 +63,8 @@ def available() -> tuple[str, ...]:
 def check_provider(name: str) -> None:
     """Raise InvalidInput where there is no execution provider `name`, installed or not."""
     if name not in PROVIDERS:
-        raise InvalidInput(f"no execution provider '{name}'", hint=nearest(name, PROVIDERS))
+        hint = nearest(name, PROVIDERS)
+        raise InvalidInput(f"no execution provider '{name}'", hint=hint, missing=True)
 
 
 def provider_of(name: str) -> str:
@@ -73,7 +74,7 @@ def provider_of(name: str) -> str:
     provider, package = PROVIDERS[name]
     if name not in there:
         raise InvalidInput(
-            f"the installed onnxruntime has no {provider}; it has {', '.join(there)}",
+            f"the installed onnxruntime lacks {provider}; it has {', '.join(there)}",
             hint=f"install {package}",
         )
     return provider
@@ -95,7 +96,7 @@ def time_network(
     weights_dir: str | None = None,
     profiled: bool = True,
 ) -> TimedNetwork:
-    """Run a network and take down what it took, first as it is, then under the profiler.
+    """Time a network, first without and then with the profiler.
 
     Each time two runs warm up; then as many as `runs` follow, fewer where they would take more
     than `most_s` seconds, but three at least. The options are the runtime's own, but for the
@@ -137,7 +138,7 @@ def _open(proto: bytes, provider: str, options: Any) -> Any:
     if provider not in session.get_providers():
         raise ExecutionError(
             f"ONNX Runtime cannot use {provider} here",
-            hint="see whether its driver and libraries are found",
+            hint="check its driver and libraries",
         )
     return session
 

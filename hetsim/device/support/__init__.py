@@ -1,1 +1,1 @@
-"""Which nodes a device takes, by which rules, and why not the others."""
+"""Node support of devices: rules, patterns, and reasons for refusals."""

@@ -1,4 +1,4 @@
-"""Quantized units, float nodes executed as integers, and conversions that the host does."""
+"""Quantized units, float nodes executed in integers, and conversions run by the host."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _ACTS_AS = {
 
 
 def fusing_key(node: Node, spec: DeviceSpec) -> str:
-    """The op type by which `node` takes its place in a chain."""
+    """Op type by which `node` takes its place in a fusion chain."""
     key = op_key(node)
     return _ACTS_AS.get(key, key) if spec.quantized else key
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Nodes that are one kernel, ascending.
+    """Nodes that form one kernel, ascending.
 
     Its arithmetic is done in `dtype`: ``int8``, ``int16`` or an 8-bit float; None: in the types of
     its nodes. In a `sealed` one all that goes in and comes out is quantized.
@@ -57,7 +57,7 @@ class Unit:
 
 
 class Quantized:
-    """The converting nodes of a graph, and how a device's kernels lie around them. O(V + E)."""
+    """Converting nodes of a graph, and the device's kernels around them. O(V + E)."""
 
     def __init__(self, graph: Graph, spec: DeviceSpec) -> None:
         known = ops_of(graph)
@@ -83,14 +83,14 @@ class Quantized:
         return bool(self.conversions or self.products)
 
     def source(self, value: str) -> str | None:
-        """The integers that a DequantizeLinear makes `value` of, if one does."""
+        """Integers that a DequantizeLinear converts to `value`, if one does."""
         node = self.producers.get(value)
         if node is None or node not in self.dequantize:
             return None
         return self.graph.nodes[node].inputs[0]
 
     def arithmetic(self, node: Node, ops: frozenset[str]) -> str | None:
-        """What `node` can be computed in, given its inputs; None: nothing but its own types."""
+        """Arithmetic in which `node` can run, given its inputs; None: only its own types."""
         op = op_key(node)
         if op not in ops or node.captures:
             return None
@@ -116,13 +116,13 @@ class Quantized:
         return _widest(stored) if active else None
 
     def path(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
-        """`node` with what follows it in its kernel."""
+        """`node` with the nodes after it in its kernel."""
         chain = self.chain(node, spec, supported)
         found = max(chain, self._usual(node), key=len)
         return found if found[-1] in self.quantize else [*found, *self._quantized_after(found[-1])]
 
     def chain(self, node: Node, spec: DeviceSpec, supported: Sequence[bool]) -> list[int]:
-        """The longest declared chain that starts here, conversions between its nodes included."""
+        """Longest declared chain that starts here, conversions between its nodes included."""
         start = [node.id, *self._scaled_after(node)]
         if not all(supported[v] for v in start):
             return [node.id]
@@ -189,7 +189,7 @@ class Quantized:
         return [node.id]
 
     def loads(self, nodes: Sequence[int]) -> list[int]:
-        """DequantizeLinear nodes whose values `nodes` alone read."""
+        """DequantizeLinear nodes whose values only `nodes` read."""
         inside = set(nodes)
         found: dict[int, None] = {}
         for v in nodes:
@@ -205,7 +205,7 @@ class Quantized:
         return list(found)
 
     def readers_of(self, v: int) -> tuple[int, ...]:
-        """The nodes that read what node `v` makes."""
+        """Nodes that read the output of node `v`."""
         values = self.graph.nodes[v].writes
         return tuple(w for value in values for w in self.readers.get(value, ()))
 
@@ -215,7 +215,7 @@ class Quantized:
         return self.only_reader(writes[0]) if len(writes) == 1 else None
 
     def only_reader(self, value: str) -> int | None:
-        """The node that reads `value`, where no other does and it is no output."""
+        """Node that alone reads `value`, where it is not an output."""
         readers = self.readers.get(value, ())
         return readers[0] if len(readers) == 1 and value not in self.outputs else None
 
@@ -267,7 +267,7 @@ def integer_units(
 
 
 def contraction(graph: Graph) -> Contraction:
-    """The graph, none of it contracted yet."""
+    """Graph with nothing contracted yet."""
     return Contraction(Dag.from_edges(len(graph.nodes), graph.edges()))
 
 
@@ -298,22 +298,22 @@ def integer_node(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
 
 
 def fitted_in_int8(spec: DeviceSpec) -> bool:
-    """Whether a device executes as if in int8 by figures that were fitted to networks in int8."""
+    """Whether the device's int8 figures are fitted to networks in int8."""
     return spec.executes == INT8 and INT8 in spec.kernels
 
 
 def as_int8(spec: DeviceSpec) -> DeviceSpec:
-    """Return the device as it computes such a node: every float in int8."""
+    """Return the device as it computes float nodes in int8."""
     return replace(spec, execution_dtype=_AS_INT8)
 
 
 def held_in(spec: DeviceSpec, graph: Graph, node: Node) -> Mapping[str, str]:
-    """Return the float types of `node` by those in which the device computes and holds them."""
+    """Return the float types of `node` by those in which the device computes and stores them."""
     return _AS_INT8 if integer_node(spec, graph, node) else spec.execution_dtype
 
 
 def held_tensor_bytes(tensor: Tensor, types: Mapping[str, str]) -> int:
-    """Return the bytes of a tensor where its type is held in another."""
+    """Return the bytes of a tensor whose type is stored in another."""
     held = types.get(tensor.dtype)
     if held is None:
         return tensor.nbytes
@@ -321,7 +321,7 @@ def held_tensor_bytes(tensor: Tensor, types: Mapping[str, str]) -> int:
 
 
 def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
-    """Why a device that executes in int8 cannot compute a float node at all, or None."""
+    """Reason why a device that executes in int8 cannot compute a float node, or None."""
     inside = node.branches or (node.body is not None and not node.whole)
     if spec.executes != INT8 or inside or integer_node(spec, graph, node):
         return None
@@ -333,7 +333,7 @@ def float_refusal(spec: DeviceSpec, graph: Graph, node: Node) -> str | None:
 
 
 def is_quantized(graph: Graph) -> bool:
-    """Whether the model, or a graph inside one of its nodes, says itself what is in integers."""
+    """Whether the model, or a graph inside one of its nodes, is quantized."""
     # Of the many nodes there are few kinds.
     for key in ops_of(graph):
         name = key.rpartition(":")[2]
@@ -362,17 +362,17 @@ _KEPT = "conversions at the ends"
 
 
 def integers_alone(spec: DeviceSpec) -> bool:
-    """Whether a device computes in integers, and in no float type at all."""
+    """Whether a device computes only in integers."""
     return bool(spec.quantized) and not any("float" in rate for rate in spec.flops_per_s)
 
 
 def taken_off(spec: DeviceSpec, graph: Graph) -> frozenset[int]:
-    """Return the conversions of `graph`, and views outside of them, that the host does instead."""
+    """Return the conversions of `graph`, and views outside of them, that the host runs instead."""
     return _at_the_ends(graph) if integers_alone(spec) else frozenset()
 
 
 def folded(spec: DeviceSpec, graph: Graph) -> frozenset[int]:
-    """Return the conversions of stored integers, which such a device never runs. O(V)."""
+    """Return the conversions of stored integers, which are folded and never run. O(V)."""
     if not integers_alone(spec):
         return frozenset()
     stored = graph.dequantized

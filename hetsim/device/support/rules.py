@@ -1,4 +1,4 @@
-"""Nodes that a device takes, by rules and patterns of its description, and why not the others."""
+"""Node support by the rules and patterns of a device's description, with reasons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """A device's answer to ``query_model``.
+    """Answer of a device to ``query_model``.
 
     `supported`: by node id, whether it takes the node alone; `reasons`: why not, one for each that
     is not; `composites`: nodes that it takes together as one kernel, disjoint, by first node.
@@ -40,7 +40,7 @@ class Support:
 
     @property
     def taken(self) -> tuple[bool, ...]:
-        """By node id: whether it takes the node alone or within a composite."""
+        """By node id: whether the device supports the node alone or within a composite."""
         whole = {node for match in self.composites for node in match.nodes}
         return tuple(alone or node in whole for node, alone in enumerate(self.supported))
 
@@ -123,7 +123,7 @@ def _by_patterns(spec: DeviceSpec, graph: Graph, reasons: dict[int, str]) -> tup
 
 
 def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[int]) -> Support:
-    """Drop what is joined to housekeeping nodes alone: it computes nothing there. O(V + E)."""
+    """Remove groups of only housekeeping nodes: they compute nothing there. O(V + E)."""
     taken = support.taken
     home = joined(len(taken), ((u, v) for u, v in graph.edges() if taken[u] and taken[v]))
     computing = {home[v] for v in range(len(taken)) if taken[v] and v not in idle}
@@ -138,7 +138,7 @@ def without_lone_housekeeping(support: Support, graph: Graph, idle: frozenset[in
 
 
 def is_static(tensor: Tensor) -> bool:
-    """Whether all of a tensor's shape is known, whatever the inputs hold."""
+    """Whether a tensor's shape is known in full, independent of the inputs."""
     return (
         not tensor.measured
         and tensor.shape is not None
@@ -147,7 +147,7 @@ def is_static(tensor: Tensor) -> bool:
 
 
 def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = False) -> str | None:
-    """Return why a device of `spec` refuses the node by itself, or None where it takes it.
+    """Return the reason why a device of `spec` refuses the node alone, or None.
 
     A function that the rule does not name is taken where all of its body is, control flow where all
     that it may run is.
@@ -178,7 +178,7 @@ def refusal(spec: DeviceSpec, graph: Graph, node_id: int, *, library: bool = Fal
 
 
 def casts_nothing(spec: DeviceSpec, graph: Graph, node: Node) -> bool:
-    """Whether `node` casts between two float types that the device computes in one."""
+    """Whether `node` casts between two float types that the device computes as one."""
     if op_key(node) != "Cast":
         return False
     kinds = {graph.tensors[name].dtype for name in (*node.reads, *node.writes)}
@@ -221,7 +221,7 @@ def _first_refusal(spec: DeviceSpec, graph: Graph, library: bool) -> str | None:
 
 
 def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | None:
-    """Return why a device of `spec` refuses the node even as a member of a pattern, or None."""
+    """Return the reason why a device of `spec` refuses the node even within a pattern, or None."""
     rule = spec.support
     node = graph.nodes[node_id]
     version = graph.opsets.get("")
@@ -261,12 +261,12 @@ def refusal_in_pattern(spec: DeviceSpec, graph: Graph, node_id: int) -> str | No
 
 
 def traceable(graph: Graph) -> Graph:
-    """Return the graph with each node's `origins` being its own name alone. O(V)."""
+    """Return the graph with each node's `origins` set to its own name. O(V)."""
     return replace(graph, nodes=tuple(replace(node, origins=(node.name,)) for node in graph.nodes))
 
 
 def mapped_back(graph: Graph, alone: Support, changed: Graph, answer: Support) -> Support:
-    """Return what a device says of `graph`, from what it says of what it makes of it."""
+    """Return the device's answer for `graph`, from its answer for the transformed graph."""
     ids = {node.name: node.id for node in graph.nodes}
     composites: list[Match] = []
     refused: dict[int, str] = {}
@@ -295,7 +295,7 @@ def mapped_back(graph: Graph, alone: Support, changed: Graph, answer: Support) -
     reasons.update(refused)
     for v in members:
         if v in reasons:
-            reasons[v] = f"{reasons[v]}; taken only together with what it is fused with"
+            reasons[v] = f"{reasons[v]}; taken only together with the nodes it is fused with"
     supported = tuple(v not in reasons for v in range(len(graph.nodes)))
     return Support(alone.device, supported, dict(sorted(reasons.items())), whole)
 
@@ -335,7 +335,7 @@ _NAMED_VALUE = re.compile(r"\b(tensor|value) '([^']*)'")
 
 
 def cause_of(reason: str) -> tuple[Kind, str]:
-    """Return what kind of reason it is, and its words.
+    """Return the category of a reason, and its text.
 
     Of an op in a pattern that did not match, those of the pattern: what keeps the device from
     taking all of it.
@@ -355,7 +355,7 @@ def cause_of(reason: str) -> tuple[Kind, str]:
 
 
 def without_values(tensors: Container[str], reason: str) -> str:
-    """Return `reason` without the names of `tensors`, so that equal reasons read the same."""
+    """Return `reason` without the names of `tensors`, so that equal reasons compare equal."""
 
     def shorter(found: re.Match[str]) -> str:
         return found[1] if found[2] in tensors else found[0]

@@ -126,7 +126,7 @@ class DeviceStates:
             self._load(device)
 
     def incarnation(self, device: str) -> int:
-        """How often the device was lost; what an older one says does not count."""
+        """Number of losses of the device; messages of earlier incarnations do not count."""
         return self._devices[device].incarnation
 
     def silent(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class DeviceStates:
         return {name: device.process for name, device in devices if device.status == "up"}
 
     def up(self) -> tuple[str, ...]:
-        """Devices that can be told something."""
+        """Devices that accept messages."""
         return tuple(name for name, d in self._devices.items() if d.status in ("up", "starting"))
 
     def loaded(self, event: Loaded) -> None:
@@ -231,9 +231,11 @@ class DeviceStates:
         lost = self._lost()
         if self._replan is None:
             self.broken = NoReplacement(
-                f"it was lost, and no other device can take its place: {error.what}",
+                f"the device was lost, and no other device can replace it: {error.what}",
                 where=f"device '{device}'",
-                hint="run from the model in place of the compiled plan, which can be re-planned",
+                hint=(
+                    "run from the model instead of the compiled plan, which cannot be planned again"
+                ),
                 device=device,
             )
             return

@@ -1,4 +1,4 @@
-"""Which step goes to which device next: a state machine without clocks, threads or transport."""
+"""Dispatcher of steps to devices: a state machine without clocks, threads or transport."""
 
 from __future__ import annotations
 

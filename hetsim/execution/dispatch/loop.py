@@ -155,7 +155,7 @@ class OpenRequests:
         if event.lost:
             found.lost_inputs += 1
             if found.lost_inputs > _LOST_INPUTS:
-                self.fail(event.request, ExecutionError("its outputs got lost again and again"))
+                self.fail(event.request, ExecutionError("its outputs were lost repeatedly"))
                 return
             self._dispatcher.miss(event.request, event.lost)
             return
@@ -262,7 +262,7 @@ def _lost(
     """Return the error of a request that is given up: a TimedOut where the device hung."""
     times = "once" if losses == 1 else f"{losses} times"
     what = f"request {request} is lost: its devices failed {times} while running it: {error.what}"
-    hint = f"{error.hint or 'see why the device fails'}, or allow more by max_losses"
+    hint = f"{error.hint or 'find out why the device fails'}, or allow more losses by max_losses"
     if isinstance(error, TimedOut):
         return replace(error, what=what, hint=hint)
     return DeviceLost(what, where=error.where, hint=hint, device=device, kind=kind)
@@ -357,7 +357,9 @@ class SessionLoop:
     def _work(self) -> None:
         error: HetsimError = UsageError("the session is closed")
         # Made while there is memory: a session that cannot say how it ended would never end.
-        short: HetsimError = OutOfRoom("the memory is used up", hint="ask for less at a time")
+        short: HetsimError = OutOfRoom(
+            "out of memory", hint="use smaller inputs or fewer requests in flight"
+        )
         closed = False
         try:
             self._devices.open()

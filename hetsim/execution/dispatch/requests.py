@@ -39,7 +39,7 @@ def next_of(events: queue.SimpleQueue[Item], wait_s: float) -> Item:
 
 
 class Request:
-    """What ``run_async`` gives: the outputs to come.
+    """Future of ``run_async``: the outputs of a request.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Close:
 
 
 class Alarms:
-    """Events that come by themselves when their time has come."""
+    """Timer events."""
 
     def __init__(self, awaited: Callable[[object], bool]) -> None:
         self._awaited = awaited

@@ -1,4 +1,4 @@
-"""What a session did for real, and when: the events of its devices and of the values it moved."""
+"""Log of a session: events of its devices and transfers, with real times."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RunLog:
             self._fetched.append((request, began_s, time.monotonic(), made_on))
 
     def events(self, about: Callable[[int, str], tuple[int, int]]) -> tuple[Event, ...]:
-        """Return what happened, in seconds since the first request came."""
+        """Return the events, in seconds since the first request."""
         zero_s = self._zero_s or 0.0
         found: list[Event] = []
 

@@ -1,1 +1,1 @@
-"""The canonical model: optimised offline, its nodes traced back to the file."""
+"""Canonical model: optimised offline, with its nodes traced back to the file."""

@@ -1,4 +1,4 @@
-"""The canonical model: optimised offline, types known, and read as a Graph."""
+"""Canonical model: optimised offline, with known types, read as a Graph."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BO
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A regular model of a file: its nodes as they were named, the types stated of its outputs.
+    """Regular model of a file: its original nodes, and the declared types of its outputs.
 
     `runs` is false for one that ONNX Runtime is known to have no kernels for.
     """
@@ -79,7 +79,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """What ``load_model`` keeps of a file: the canonical model, as ONNX and as a Graph."""
+    """Canonical model of a file, as ONNX and as a Graph."""
 
     proto: onnx.ModelProto
     graph: Graph
@@ -99,7 +99,7 @@ class Canonical:
 
 
 def changed(made: Canonical, weights_dir: Path | None, where: str, custom: Custom) -> Canonical:
-    """Return the canonical model anew, after its ONNX model was changed within its nodes."""
+    """Return the canonical model again after a change within the nodes of its ONNX model."""
     proto = made.proto
     lowering = None
     if made.lowering is None:

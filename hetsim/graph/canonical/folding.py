@@ -1,4 +1,4 @@
-"""Constants folded: how much that takes, branches that are decided, 16-bit floats."""
+"""Constant folding: its cost, constant branches, and 16-bit floats."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _GROWING = frozenset(
 
 
 def too_much(proto: onnx.ModelProto, *, unknown: bool = False) -> bool:
-    """Whether what `proto` computes of constants alone takes more than can be had. O(V + E).
+    """Whether the constant subexpressions of `proto` need too much memory to compute. O(V + E).
 
     Where calls of functions cannot be replaced by bodies it counts as too much, and with `unknown`
     a result whose size values alone say. The cost of a product is taken to be the root of the
@@ -181,7 +181,7 @@ _MOST_NODES = 1000
 
 
 def fold_branches(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> bool:
-    """Replace each If whose condition is constant, in place; whether there was one. O(V + E)."""
+    """Replace each If of constant condition by its branch, in place; True if any was. O(V + E)."""
     folded = False
     while found := _decided(proto, where, libraries):
         folded = True
@@ -301,7 +301,7 @@ _KEPT = frozenset({"DequantizeLinear"})
 def fold_constants(
     proto: onnx.ModelProto, weights_dir: Path | None, where: str, custom: Custom
 ) -> None:
-    """Replace, in place, what reads constants alone by its result, where that can be had."""
+    """Replace constant subexpressions by their results, in place, where these are affordable."""
     graph = proto.graph
     constant = set(constant_names(graph))
     folded: list[onnx.NodeProto] = []

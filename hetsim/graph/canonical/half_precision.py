@@ -1,4 +1,4 @@
-"""16-bit floats: the casts that ONNX Runtime puts around them, and what its CPU kernels run."""
+"""16-bit floats: casts that ONNX Runtime inserts around them, and its CPU kernels for them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mentions_half(proto: onnx.ModelProto) -> bool:
 
 
 def mentions(message: Any, kinds: Collection[int]) -> bool:
-    """Whether an input, constant or attribute is of these types, or names one, in bodies too."""
+    """Whether an input, constant or attribute of the model or its bodies is of these types."""
     kind = type(message)
     if kind is onnx.TensorProto:
         return message.data_type in kinds
@@ -75,7 +75,7 @@ def hold_casts(graph: onnx.GraphProto) -> None:
 
 @dataclass(slots=True)
 class Hidden:
-    """What `hide` put aside: the input that the stand-ins read, types, and the nodes by name."""
+    """Parts that `hide` removed: the stand-ins' input, types, and the nodes by name."""
 
     condition: str
     types: Mapping[str, onnx.TypeProto]
@@ -83,7 +83,7 @@ class Hidden:
 
 
 def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
-    """Put what ONNX Runtime would take apart, in place, where no optimiser finds it. O(V + E).
+    """Replace, in place, nodes that ONNX Runtime would split by stand-ins it keeps. O(V + E).
 
     Casts from and to 16-bit floats (or what `types` leaves open), and calls of ops that ONNX
     defines by a function body, become an If with themselves in both branches, on an input of its
@@ -105,7 +105,7 @@ def hide(graph: onnx.GraphProto, types: Mapping[str, onnx.TypeProto]) -> Hidden:
 
 
 def show(graph: onnx.GraphProto, hidden: Hidden) -> None:
-    """Undo `hide`, in place: what was hidden reads what the optimiser made of its input."""
+    """Undo `hide`, in place: the hidden nodes read the optimised model's value for their input."""
     stored = constant_names(graph)
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
@@ -132,7 +132,7 @@ def show(graph: onnx.GraphProto, hidden: Hidden) -> None:
 
 
 def drop_inserted_casts(graph: onnx.GraphProto, own: Collection[str]) -> None:
-    """Take the casts that ONNX Runtime inserted, none of `own`, out again, in place. O(V + E)."""
+    """Remove the casts that ONNX Runtime inserted, but none of `own`, in place. O(V + E)."""
     _drop_inserted(graph, set(own), {})
 
 
@@ -247,7 +247,7 @@ _SHARED = -1
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """The nodes that run: any part of them gives the bits of the whole, roundings settled.
+    """Lowered nodes: any subset computes the same bits as the whole, with fixed roundings.
 
     `owners` are the nodes of the graph that each stands for, -1 for casts of inputs and constants;
     `types` those of what the nodes write; `constants` come out of the bodies of functions.
@@ -268,7 +268,7 @@ class Lowering:
 def lowered(
     proto: onnx.ModelProto, weights_dir: Path | None, where: str, custom: Custom
 ) -> onnx.ModelProto:
-    """Return what ONNX Runtime makes of a model before it runs it; opened again, it stays so."""
+    """Return the model as ONNX Runtime lowers it; lowering it again changes nothing."""
     made = optimise(proto, weights_dir, "none", where, custom.libraries)
     for node in made.graph.node:
         node.ClearField("doc_string")
@@ -288,7 +288,7 @@ def lowering_of(
     where: str,
     custom: Custom,
 ) -> Lowering | None:
-    """Tell which node of `graph` each node of `made` stands for; None where they are the same."""
+    """Map each node of `made` to its node of `graph`; None where they are the same."""
     operations = operations_of(made.graph.node)
     if [(op.op_type, op.inputs, op.outputs) for op in before] == [
         (op.op_type, op.inputs, op.outputs) for op in operations

@@ -1,4 +1,4 @@
-"""The graphs inside nodes: bodies of functions, and what control flow runs, with their types."""
+"""Graphs inside nodes: function bodies and control-flow bodies, with their types."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ToGraph = Callable[[onnx.ModelProto, str], Graph]
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """What is inside one node; fields as ``Node`` has them."""
+    """Inner graph of one node; fields as in ``Node``."""
 
     body: Graph | None = None
     whole: bool = False
@@ -65,7 +65,7 @@ def inner_graphs(
     shapes: Mapping[str, Mapping[str, tuple[int, ...]]],
     path: str = "",
 ) -> dict[str, Inner]:
-    """Return what is inside the nodes of `proto`, by node name; None where types stay open.
+    """Return the inner graphs of the nodes of `proto`, by node name; None where types stay open.
 
     All values are typed. `described` are functions that say what operators of libraries do,
     `shapes` those of ``Observed.inner``, `path` that of the node around. O(calls with bodies).
@@ -92,7 +92,7 @@ def inner_graphs(
 
 
 def key_of_call(node: onnx.NodeProto) -> FunctionKey:
-    """Return what `node` names a function by, if it calls one."""
+    """Return the key of the function that `node` calls, if it calls one."""
     return node.domain, node.op_type, node.overload
 
 

@@ -1,4 +1,4 @@
-"""Which nodes of the user's file each canonical node stands for."""
+"""Provenance of canonical nodes: the nodes of the user's file that each stands for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PASSING_ON = frozenset({"Identity", "Dropout"})
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What of a node its provenance depends on; nodes of one `key` compute the same."""
+    """Operation of a node for provenance; nodes of one `key` compute the same."""
 
     name: str
     op_type: str

@@ -1,1 +1,1 @@
-"""Inputs of a model: from files, by chance, and whether they fit."""
+"""Inputs of a model: from files, random, and checked."""

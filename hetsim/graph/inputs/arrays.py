@@ -1,4 +1,4 @@
-"""Inputs of a model: whether they fit, and read from ``.npz`` and ``.npy`` files."""
+"""Inputs of a model read from ``.npz`` and ``.npy`` files, and checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetsim.core.files import open_regular
+from hetsim.core.files import no_such_file, open_regular
 from hetsim.core.room import memory_bytes, out_of_room
 from hetsim.core.units import format_bytes
 from hetsim.errors import HetsimError, RequestError, nearest
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def check_inputs(model: Model, inputs: Mapping[str, Any]) -> None:
-    """Raise RequestError unless `inputs` has what `model` reads; see `check_arrays`."""
+    """Raise RequestError unless `inputs` fit the inputs of `model`; see `check_arrays`."""
     check_arrays(model.graph, inputs, model.source)
 
 
 def check_arrays(graph: Graph, inputs: Mapping[str, Any], source: str) -> None:
-    """Raise RequestError unless `inputs` has what `graph` reads: names, dtypes and shapes."""
+    """Raise RequestError unless `inputs` have the names, dtypes and shapes that `graph` reads."""
     for name in inputs:
         if name not in graph.inputs:
             raise RequestError(
@@ -67,13 +67,13 @@ def check_array(
         )
     if isinstance(array, np.ma.MaskedArray):
         raise RequestError(
-            "it is a masked array, and the model reads every element",
+            "it is a masked array, but the model reads every element",
             where=where,
             hint="fill it with .filled(value)",
         )
     if not _same_dtype(array.dtype, tensor.dtype):
         raise RequestError(
-            f"its dtype is {array.dtype.name}, and the model reads {tensor.dtype}",
+            f"its dtype is {array.dtype.name}, but the model reads {tensor.dtype}",
             where=where,
             hint=f"convert it with .astype('{tensor.dtype}')",
         )
@@ -81,7 +81,7 @@ def check_array(
         odd = [type(entry).__name__ for entry in array.flat if not isinstance(entry, str)]
         if odd:
             raise RequestError(
-                f"it holds a {odd[0]}, and the model reads strings",
+                f"it has an entry of type {odd[0]}, but the model reads strings",
                 where=where,
                 hint="make each entry a str",
             )
@@ -89,7 +89,7 @@ def check_array(
         return
     if array.ndim != len(tensor.shape):
         raise RequestError(
-            f"its shape {array.shape} has {array.ndim} dimensions, and the model reads "
+            f"its shape {array.shape} has {array.ndim} dimensions, but the model reads "
             f"{len(tensor.shape)}: {_shown(tensor.shape)}",
             where=where,
             hint="reshape it",
@@ -97,18 +97,18 @@ def check_array(
     for dim, size in zip(tensor.shape, array.shape, strict=True):
         if isinstance(dim, int) and dim != size:
             raise RequestError(
-                f"its shape is {array.shape}, and the model reads {_shown(tensor.shape)}",
+                f"its shape is {array.shape}, but the model reads {_shown(tensor.shape)}",
                 where=where,
-                hint="give that shape, or load the model with other --dim or --shape values",
+                hint="use that shape, or load the model with other --dim or --shape values",
             )
         if isinstance(dim, str):
             first, owner = sizes.setdefault(dim, (size, tensor.name))
             if first != size:
                 raise RequestError(
-                    f"dimension '{dim}' is {size} here and {first} in input '{owner}'",
+                    f"dimension '{dim}' is {size} here but {first} in input '{owner}'",
                     where=where,
-                    hint="give both the same size, or, where the file calls two dimensions so, "
-                    "load the model with these inputs (--input)",
+                    hint="give both the same size, or, where the file uses one name for two "
+                    "dimensions, load the model with these inputs (--input)",
                 )
 
 
@@ -156,7 +156,7 @@ def read_npz(path: Path, stated: Mapping[str, Tensor | None]) -> dict[str, Array
     except RequestError:
         raise
     except (OSError, MemoryError) as error:
-        raise _unread(error, where) from error
+        raise _unread(error, where, path) from error
     except Exception as error:  # what a broken file makes of zipfile and numpy differs by version
         raise RequestError(
             "not a .npz file of plain arrays", where=where, hint="write it with numpy.savez"
@@ -169,7 +169,7 @@ def read_npy(path: Path, where: str) -> Array:
         with open_regular(path) as stream:
             return _array(stream, os.fstat(stream.fileno()).st_size)
     except (OSError, MemoryError) as error:
-        raise _unread(error, where) from error
+        raise _unread(error, where, path) from error
     except Exception as error:  # what a broken file makes of numpy differs by version
         raise RequestError(
             "not a .npy file of a plain array", where=where, hint="write it with numpy.save"
@@ -187,10 +187,10 @@ def _entries(
                 f"the model has no input '{name}'", where=where, hint=nearest(name, stated)
             )
         if name in entries:
-            raise RequestError(f"input '{name}' is in it twice", where=where)
+            raise RequestError(f"input '{name}' appears twice", where=where)
         # zipfile limits what it unpacks at a time with these alone.
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError("packed in a way that NumPy does not use")
+            raise ValueError("its compression is not one that NumPy writes")
         entries[name] = entry
     total = sum(entry.file_size for entry in entries.values())
     if total > memory_bytes() // 2:
@@ -207,7 +207,9 @@ def _check_header(content: IO[bytes], nbytes: int, stated: Tensor | None, where:
         check_array(stated, np.broadcast_to(np.empty((), dtype), shape), {}, where)
 
 
-def _unread(error: OSError | MemoryError, where: str) -> HetsimError:
+def _unread(error: OSError | MemoryError, where: str, path: Path) -> HetsimError:
+    if isinstance(error, FileNotFoundError):
+        return no_such_file(RequestError, path, where)
     said = error.strerror if isinstance(error, OSError) else None
     return out_of_room(error, where) or RequestError(f"cannot read: {said or error}", where=where)
 
@@ -230,9 +232,9 @@ def _header(stream: IO[bytes], nbytes: int) -> tuple[tuple[int, ...], np.dtype[A
         elif version == (2, 0):
             shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
         else:
-            raise ValueError("no version of plain arrays")
+            raise ValueError("unknown version of the .npy format")
     if dtype.hasobject:
         raise ValueError("objects")
     if math.prod(shape) * dtype.itemsize != nbytes - stream.tell():
-        raise ValueError("of another size than it says")
+        raise ValueError("its size differs from the one in its header")
     return shape, dtype

@@ -57,7 +57,7 @@ def random_inputs(model: Model, seed: int = 0) -> dict[str, Any]:
         rank.
     """
     if seed < 0:
-        raise UsageError(f"the seed is {seed}", hint="give a whole number of 0 or more")
+        raise UsageError(f"the seed is {seed}", hint="use a whole number of 0 or more")
     if open_dims(model.graph) or open_ranks(model.graph):
         raise unbound(model.graph, model.source, model.unmeasured)
     kinds = {value.name: value.type for value in model.proto.graph.input}
@@ -75,7 +75,7 @@ def draw_inputs(
     *,
     most: float = math.inf,
 ) -> dict[str, Any]:
-    """Return random inputs of `graph`; RequestError above `most` elements together."""
+    """Return random inputs of `graph`; RequestError above `most` elements in total."""
     tensors = [graph.tensors[name] for name in graph.inputs]
     shaped = [tensor for tensor in tensors if tensor.shape is not None]
     for tensor in shaped:
@@ -83,8 +83,8 @@ def draw_inputs(
     wanted = sum(tensor.elements for tensor in shaped)
     if wanted > most:
         raise RequestError(
-            f"random inputs would have {wanted} elements, which is too many to try",
-            hint="give the inputs yourself",
+            f"random inputs would have {wanted} elements, too many to generate",
+            hint="give inputs with --input FILE.npz",
         )
     nbytes = sum(tensor.elements * ITEM_BITS.get(tensor.dtype, 64) // 8 for tensor in shaped)
     if nbytes > memory_bytes() // 2:
@@ -113,9 +113,9 @@ def _check_shape(tensor: Tensor) -> None:
     """Raise RequestError where NumPy has no array of that shape, though it may hold nothing."""
     shape = tensor.static_shape
     if len(shape) > MOST_DIMS:
-        what = f"it has {len(shape)} dimensions, and NumPy's arrays at most {MOST_DIMS}"
+        what = f"it has {len(shape)} dimensions, and NumPy arrays have at most {MOST_DIMS}"
     elif math.prod(max(size, 1) for size in shape) * _WIDEST_BYTES >= 2**63:
-        what = f"no array has the shape {list(shape)}: its sizes are beyond 64 bits"
+        what = f"no array can have the shape {list(shape)}: its size exceeds 64 bits"
     else:
         return
     raise RequestError(
@@ -133,9 +133,9 @@ def _draw(tensor: Tensor, bound: int | None, generator: np.random.Generator) -> 
         return words
     if tensor.dtype not in ITEM_BITS:
         raise RequestError(
-            f"random values cannot be made for a {tensor.dtype}",
+            f"random values cannot be generated for type {tensor.dtype}",
             where=f"input '{tensor.name}'",
-            hint="give the inputs yourself",
+            hint="give inputs with --input FILE.npz",
         )
     shape = tensor.static_shape
     if tensor.dtype == "bool":
@@ -172,9 +172,10 @@ def _draw_nested(
     tensor = to_tensor(name, kind)
     if tensor.shape is None:
         raise RequestError(
-            "random values cannot be made for a sequence or optional of tensors of unknown rank",
+            "random values cannot be generated for a sequence or optional of tensors of unknown "
+            "rank",
             where=f"input '{name}'",
-            hint="give the inputs yourself",
+            hint="give inputs with --input FILE.npz",
         )
     shape = tuple(dim if isinstance(dim, int) else 1 for dim in tensor.shape)
     return _draw(replace(tensor, shape=shape), bound, generator)
@@ -204,7 +205,7 @@ def readers_of(graph: Graph) -> dict[str, list[tuple[Node, int]]]:
 def index_bound(
     graph: Graph, readers: Mapping[str, Sequence[tuple[Node, int]]], name: str
 ) -> int | None:
-    """Return the smallest number of entries that the elements of `name` index, or None."""
+    """Return the smallest number of entries that `name` indexes, or None."""
     bounds: list[int] = []
     seen = {name}
     pending = [name]

@@ -1,1 +1,1 @@
-"""Patterns of nodes: their text, and where in a graph they fit."""
+"""Patterns of nodes: their text, and their matches in a graph."""

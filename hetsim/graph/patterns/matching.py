@@ -1,4 +1,4 @@
-"""Matches of patterns in a graph: disjoint, and such that contracting them closes no cycle."""
+"""Disjoint matches of patterns in a graph whose contraction closes no cycle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetsim.graph.patterns.search import Fit, GraphIndex, Layout, Search, lay_ou
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One place where a pattern fits: nodes, ascending, and stored values that are members,
+    """Match of a pattern: nodes, ascending, and stored values that are members,
     sorted."""
 
     pattern: str
@@ -23,7 +23,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMatch:
-    """Nodes that fit a pattern, ascending, and why they are no match all the same."""
+    """Nodes that fit a pattern, ascending, and the reason why they are not a match."""
 
     pattern: str
     nodes: tuple[int, ...]
@@ -32,7 +32,7 @@ class RefusedMatch:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Disjoint matches by first node, and the refused ones in the order of trying."""
+    """Disjoint matches by first node, and refused ones in the order of attempts."""
 
     found: tuple[Match, ...]
     refused: tuple[RefusedMatch, ...]
@@ -43,7 +43,7 @@ def find_matches(
     patterns: Sequence[Pattern],
     refuse: Callable[[int], str | None] | None = None,
 ) -> Matches:
-    """Match patterns, the first of them first.
+    """Match patterns in the given order.
 
     `refuse` says why a node may not be a member of any match, or None where it may.
 
@@ -112,7 +112,7 @@ def _judge(
         return str(reasons[0])
     check = layout.pattern.check
     if check is not None and not check(graph, nodes):
-        return "its check does not hold"
+        return "its check returns False"
     path = state.cycle(nodes)
     if path:
         names = " > ".join(graph.nodes[node].name for node in path)
@@ -134,5 +134,7 @@ def _read_outside(
             for reader in index.readers.get(value, ()):
                 if reader not in members:
                     outside = index.graph.nodes[reader].name
-                    return f"inner value '{value}' is read outside, by node '{outside}'"
+                    return (
+                        f"inner value '{value}' is also read by node '{outside}', outside the match"
+                    )
     return None

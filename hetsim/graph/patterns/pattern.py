@@ -1,4 +1,4 @@
-"""A whole pattern: its ends, and what every pattern must hold."""
+"""Whole pattern: its ends, and the rules that every pattern must meet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_TERMS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A named pattern of nodes that a device takes as one composite.
+    """Named pattern of nodes that a device takes as one composite.
 
     Whichever alternatives are taken, each of the `ends` after the first shares a label with one
     before it. `check` is a condition on the whole match: the graph and the matched node ids,
@@ -50,7 +50,7 @@ class Pattern:
     def __post_init__(self) -> None:
         rules = _Rules(f"pattern '{self.name}'")
         if not self.ends:
-            rules.refuse("it has no ends", "give the node that it ends in")
+            rules.refuse("it has no end", "name the node that it ends in")
         nodes = rules.check_terms(self.ends)
         for end in self.ends:
             rules.height(end, nodes, (), 1)
@@ -69,7 +69,7 @@ class Pattern:
 
 
 def labelled_nodes(ends: tuple[Term, ...]) -> dict[str, Op]:
-    """Map each label of a node to what describes the node."""
+    """Map each node label to the description of its node."""
     found: dict[str, Op] = {}
     pending = list(ends)
     while pending:
@@ -83,7 +83,7 @@ def labelled_nodes(ends: tuple[Term, ...]) -> dict[str, Op]:
 def sure_labels(
     term: Term, nodes: dict[str, Op], known: dict[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Labels that occur in a term whichever alternatives are taken; `known` keeps them."""
+    """Labels that occur whichever alternatives are chosen; `known` caches them."""
     if isinstance(term, Reference):
         if term.label not in known:
             known[term.label] = sure_labels(nodes[term.label], nodes, known)
@@ -126,7 +126,7 @@ class _Rules:
                 if term.label and nodes.setdefault(term.label, term) != term:
                     self.refuse(
                         f"label '{term.label}' describes two nodes",
-                        f"write ${term.label} alone where the first of them is meant",
+                        f"write ${term.label} alone to refer to the first of them",
                     )
             elif isinstance(term, Wild | Constant) and term.label:
                 values.add(term.label)
@@ -145,31 +145,33 @@ class _Rules:
     def check_level(self, level: int) -> None:
         if level > MOST_LEVELS:
             self.refuse(
-                f"its terms stand within one another by more than {MOST_LEVELS} levels",
+                f"its terms are nested more than {MOST_LEVELS} levels deep",
                 "split the pattern",
             )
 
     def check_term(self, term: Term) -> None:
         if isinstance(term, Either):
             if not term.terms:
-                self.refuse("a choice is empty", "give its alternatives")
+                self.refuse("a choice is empty", "write its alternatives")
             self.check_present(term.terms)
             return
         if isinstance(term, Maybe):
             types = "/".join(term.op.types)
             if not term.op.inputs:
-                what = f"optional node {types} has no input to stand in for it"
-                self.refuse(what, "give its first input")
+                what = f"optional node {types} has no input to replace it"
+                self.refuse(what, "write its first input")
             if term.op.label:
-                self.refuse(f"optional node {types} takes no label", "write it as an alternative")
+                self.refuse(
+                    (f"optional node {types} cannot have a label"), "write it as an alternative"
+                )
             self.check_present(term.op.inputs[:1])
             return
         if isinstance(term, Op | Reference) and term.port is not None and term.port < 0:
             self.refuse(f"there is no output {term.port}", "count from 0")
         if isinstance(term, Op) and not all(term.types or ("",)):
-            self.refuse("a node has no op type", "name one, such as Relu")
+            self.refuse("a node has no op type", "write one, such as Relu")
         if isinstance(term, Wild) and term.optional and (term.label or term.dtypes is not None):
-            self.refuse("a value that may be absent has a label or dtypes", "leave them out")
+            self.refuse("an optional value has a label or dtypes", "remove them")
         if not isinstance(term, Reference):
             for dtype in sorted((term.dtypes or frozenset()) - DTYPES):
                 self.refuse(f"no dtype '{dtype}'", nearest(dtype, DTYPES))
@@ -177,17 +179,15 @@ class _Rules:
     def check_present(self, terms: tuple[Term, ...]) -> None:
         if any(isinstance(term, Wild) and term.optional for term in terms):
             self.refuse(
-                "a value that may be absent stands in an alternative",
-                "let it stand directly at an input",
+                "an optional value stands in an alternative",
+                "put it directly at an input",
             )
 
     def height(self, term: Term, nodes: dict[str, Op], above: tuple[str, ...], level: int) -> int:
         """Levels from a term down, what it refers to included."""
         label = term.label if isinstance(term, Op | Reference) else ""
         if isinstance(term, Reference) and label in above:
-            self.refuse(
-                f"node ${label} is an input of itself", "refer to it from nodes after it alone"
-            )
+            self.refuse(f"node ${label} is an input of itself", "refer to it only from later nodes")
         if label in self.heights:
             self.check_level(level + self.heights[label] - 1)
             return self.heights[label]

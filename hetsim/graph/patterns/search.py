@@ -1,4 +1,4 @@
-"""All the ways in which a pattern fits a graph, whatever is taken or read outside."""
+"""Search for every fit of a pattern in a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hetsim.graph.work import op_key
 
 @dataclass(frozen=True, slots=True)
 class GraphIndex:
-    """A graph, and who is what (as ``op_key`` writes it), writes what and reads what in it."""
+    """Index of a graph: op keys (see ``op_key``), producers and readers."""
 
     graph: Graph
     keys: Sequence[str]
@@ -29,7 +29,7 @@ class GraphIndex:
 
     @classmethod
     def of(cls, graph: Graph) -> GraphIndex:
-        """Gather it. O(V + E log E)."""
+        """Build the index. O(V + E log E)."""
         keys = [op_key(node) for node in graph.nodes]
         of_type: dict[str, list[int]] = {}
         for node, key in enumerate(keys):
@@ -61,13 +61,13 @@ class ValuePlace:
 
     @property
     def binds(self) -> bool:
-        """Whether it matters which value stands here, given that it may."""
+        """Whether the identity of the value matters, given that it is allowed."""
         return self.label >= 0 or self.member >= 0
 
 
 @dataclass(slots=True, eq=False)
 class NodePlace:
-    """A node of the pattern, kept in `cell`.
+    """Place of a pattern node, kept in `cell`.
 
     `telling` has the inputs, with ports, at which it matters what stands there; `seated` those of
     them in free order, equal terms with one number; `asked` must be there; `fits` keeps answers.
@@ -88,7 +88,7 @@ class NodePlace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadPlace:
-    """A value that a node of the pattern writes: the node, the output, allowed dtypes."""
+    """Place of a value that a pattern node writes: the node, the output, allowed dtypes."""
 
     node: NodePlace
     port: int
@@ -107,7 +107,7 @@ Place: TypeAlias = ValuePlace | ReadPlace | ChoicePlace
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """A pattern with its places, by cell; `shared` are nodes that others may read.
+    """Pattern with its places by cell; `shared` are nodes that others may read.
 
     `ends` has what each end may stand for, `links` for each the labels that it is sure to share
     with ends before it: whether the label is that of a node, and its cell.
@@ -123,7 +123,7 @@ class Layout:
 
 
 def lay_out(pattern: Pattern) -> Layout:
-    """Give every part of the pattern its cell. O(terms)."""
+    """Assign a cell to every part of the pattern. O(terms)."""
     builder = _Builder(labelled_nodes(pattern.ends))
     ends = [flat(builder.place(end)) for end in pattern.ends]
     links: list[tuple[tuple[bool, int], ...]] = []
@@ -145,7 +145,7 @@ def lay_out(pattern: Pattern) -> Layout:
 
 
 def flat(place: Place) -> tuple[ValuePlace | ReadPlace, ...]:
-    """Return what may stand at a place."""
+    """Return the alternatives of a place."""
     return place.options if isinstance(place, ChoicePlace) else (place,)
 
 
@@ -235,7 +235,7 @@ CAP_A_NODE = 20
 
 
 class Search:
-    """The search for one pattern in one graph; what a place asks of a node is decided once."""
+    """Search for one pattern in one graph; tests of nodes are cached."""
 
     def __init__(self, index: GraphIndex, layout: Layout) -> None:
         self._index = index
@@ -244,7 +244,7 @@ class Search:
         self._steps = 0
 
     def fits(self) -> Iterator[Fit]:
-        """Yield every fit. O(terms * (V + E)), and the steps that it takes to put them together.
+        """Yield every fit. O(terms * (V + E)), and the steps that combine them.
 
         Raises UsageError where these are more than ``LEAST_CAP + CAP_A_NODE * V``.
         """
@@ -428,9 +428,12 @@ class Search:
         self._steps += steps
         if self._steps > self._cap:
             raise UsageError(
-                f"it may fit in too many ways: {self._cap} steps do not find them all",
+                f"the search for matches did not finish within {self._cap} steps: the pattern is "
+                "ambiguous",
                 where=f"pattern '{self._layout.pattern.name}'",
-                hint="say more about its nodes, or fix the order of inputs, as in Add^(...)",
+                hint=(
+                    "describe its nodes more precisely, or fix the order of inputs, as in Add^(...)"
+                ),
             )
 
 

@@ -1,4 +1,4 @@
-"""What a pattern is made of: nodes and tests of their attributes, values, alternatives."""
+"""Terms of a pattern: nodes with tests of their attributes, values, alternatives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AttributeValue: TypeAlias = Scalar | tuple[Scalar, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class AttributeTest:
-    """That an attribute has one of `values`, or, if `negated`, none of them.
+    """Test that an attribute has one of `values` or, if `negated`, none of them.
 
     None stands for an attribute without a value. Floats are compared in single precision, which is
     how ONNX keeps them.
@@ -114,7 +114,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A node, by what it is and what it reads, and one of the values that it writes.
+    """Node by op type and inputs, and one of the values that it writes.
 
     `types` are allowed op types, as ``hetsim.graph.work.op_key`` writes them, or one as a string;
     `attributes` and `condition` must hold. `inputs` are terms by port, further ports are free; in
@@ -165,7 +165,7 @@ Term: TypeAlias = Wild | Constant | Op | Reference | Maybe | Either
 
 
 def choices(term: Term) -> Iterator[Wild | Constant | Op | Reference]:
-    """Yield what a term may stand for, in the order in which it is written."""
+    """Yield the alternatives of a term, in the order written."""
     if isinstance(term, Either):
         for option in term.terms:
             yield from choices(option)

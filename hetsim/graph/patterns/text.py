@@ -1,4 +1,4 @@
-r"""Patterns as text.
+r"""Parser of patterns from text.
 
 Grammar
 -------
@@ -69,7 +69,7 @@ _SHOWN = 60
 
 
 class Scanner:
-    """A text and a position in it; white space between words does not count."""
+    """Text and a position in it; white space between words does not count."""
 
     def __init__(self, name: str, text: str) -> None:
         self._name = name
@@ -82,7 +82,7 @@ class Scanner:
         return self._text.startswith(symbol, self.at)
 
     def take(self, symbol: str) -> bool:
-        """Go past `symbol` where it comes next; say whether it did."""
+        """Skip `symbol` where it comes next; return whether it did."""
         if not self.peek(symbol):
             return False
         self.at += len(symbol)
@@ -90,7 +90,7 @@ class Scanner:
         return True
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Go past what `pattern` matches here, if it does."""
+        """Skip text that the regular expression `pattern` matches here, if it does."""
         found = pattern.match(self._text, self.at)
         if found is not None:
             self.at = found.end()
@@ -98,12 +98,12 @@ class Scanner:
         return found
 
     def expect(self, symbol: str, wanted: str) -> None:
-        """Go past `symbol`; UsageError, which says what was wanted, where it is not there."""
+        """Skip `symbol`; UsageError that names the expected text where it is absent."""
         if not self.take(symbol):
             raise self.expected(wanted)
 
     def at_end(self) -> bool:
-        """Whether the text is over."""
+        """Whether the text has ended."""
         return self.at == len(self._text)
 
     def expected(self, wanted: str) -> UsageError:
@@ -112,7 +112,7 @@ class Scanner:
         return self.error(f"expected {wanted}, found {found}")
 
     def error(self, what: str, at: int | None = None, hint: str | None = None) -> UsageError:
-        """Return an error about a position, by default the one that is reached."""
+        """Return an error about a position, by default the current one."""
         at = self.at if at is None else at
         before, after = self._text[:at], self._text[at:]
         if len(before) > _SHOWN:
@@ -140,7 +140,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_tests(scanner: Scanner) -> tuple[tuple[AttributeTest, ...], frozenset[str] | None]:
-    """Read tests of attributes, and the allowed dtypes or None; UsageError for what is no test."""
+    """Read tests of attributes, and the allowed dtypes or None; UsageError for anything else."""
     tests: list[AttributeTest] = []
     dtypes: frozenset[str] | None = None
     if not scanner.take("["):
@@ -229,7 +229,7 @@ def parse_pattern(name: str, text: str) -> Pattern:
     """
     if not isinstance(text, str):
         raise UsageError(
-            f"{text!r} is no text", where=f"pattern '{name}'", hint="write it as Relu(Conv), say"
+            f"{text!r} is not text", where=f"pattern '{name}'", hint="write it as Relu(Conv), say"
         )
     labels: dict[str, Op] = {}
     _Parser(Scanner(name, text), None, labels).pattern()
@@ -301,10 +301,12 @@ class _Parser:
                 return value
             node = self._node(label)
             if isinstance(node, Maybe):
-                raise scanner.error(f"optional node ${label} takes no label", start)
+                raise scanner.error(f"optional node ${label} cannot have a label", start)
             if self._described.setdefault(label, node) != node:
                 raise scanner.error(
-                    f"${label} describes two nodes", start, f"write ${label} alone for the first"
+                    f"${label} describes two nodes",
+                    start,
+                    (f"write ${label} alone to refer to the first"),
                 )
             return node
         port = scanner.match(_PORT)
@@ -329,7 +331,7 @@ class _Parser:
         tests, dtypes = read_tests(scanner)
         if tests:
             raise scanner.error(
-                f"a value has no attribute {tests[0].name!r}", start, "test its dtype alone"
+                f"a value has no attribute {tests[0].name!r}", start, "test only its dtype"
             )
         return kind(label, dtypes)
 
@@ -352,7 +354,7 @@ class _Parser:
             elif not (kind := next((flag for flag in _FLAGS if scanner.take(flag)), "")):
                 break
             if kind in given or {"~", "^"} <= {*given, kind}:
-                raise scanner.error(f"{kind!r} repeats or contradicts what stands before it", at)
+                raise scanner.error(f"{kind!r} repeats or contradicts the test before it", at)
             given += kind
         inputs = self._inputs()
         op = Op(
@@ -368,7 +370,7 @@ class _Parser:
         if "?" not in given:
             return op
         if not inputs:
-            raise scanner.expected("'(' and the input that stands for the optional node")
+            raise scanner.expected("'(' and the input that replaces the optional node")
         return Maybe(op)
 
     def _op_type(self, wanted: str) -> str:

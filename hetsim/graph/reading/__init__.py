@@ -1,1 +1,1 @@
-"""ONNX files read: found, parsed, checked, made regular."""
+"""Reading of ONNX files: found, parsed, checked, normalised."""

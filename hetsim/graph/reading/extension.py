@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hetsim.core import checks
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import ModelError
 from hetsim.graph.reading.onnx_types import OWN_DOMAINS
 from hetsim.graph.reading.structure import FunctionKey, calls, check_unfolding, key_of
@@ -39,7 +39,7 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """What extensions give to one model: functions that describe operators of the `libraries`."""
+    """Extensions of one model: functions that describe operators of the `libraries`."""
 
     bodies: Mapping[FunctionKey, onnx.FunctionProto] = field(default_factory=dict)
     libraries: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ NONE = Custom()
 
 
 def names_library(source: str) -> bool:
-    """Whether what ``load_extension`` takes names native code, not function bodies alone."""
+    """Whether an extension of ``load_extension`` names native code, not only function bodies."""
     return not source.partition("=")[0].endswith(_ONNX)
 
 
@@ -79,7 +79,7 @@ def load_extension(source: str | os.PathLike[str] | Extension) -> Extension:
     library, bodies = (None, first) if first.endswith(_ONNX) else (first, second)
     if (library is None and second) or (bodies and not bodies.endswith(_ONNX)):
         raise ModelError(
-            "no custom operators",
+            "no custom operators are given",
             where=text,
             hint="give BODIES.onnx, LIBRARY or LIBRARY=BODIES.onnx",
         )
@@ -98,6 +98,8 @@ def load_extension(source: str | os.PathLike[str] | Extension) -> Extension:
 def _content(path: Path, where: str) -> bytes:
     try:
         return read_regular(path, _LIBRARY_LIMIT_BYTES)
+    except FileNotFoundError:
+        raise no_such_file(ModelError, path, where) from None
     except (OSError, ValueError) as error:
         raise ModelError(
             f"cannot be read: {getattr(error, 'strerror', None) or error}",
@@ -112,13 +114,15 @@ def _functions(path: str) -> tuple[bytes, ...]:
     functions = read_onnx(Path(path)).proto.functions
     if not functions:
         raise ModelError(
-            "it holds no function", where=path, hint="save a model with the ops as functions"
+            "it has no function",
+            where=path,
+            hint=("save a model that defines the ops as functions"),
         )
     return tuple(function.SerializeToString(deterministic=True) for function in functions)
 
 
 def extend(proto: onnx.ModelProto, extensions: Sequence[Extension]) -> Custom:
-    """Add the function bodies that `proto` calls and lacks, in place; return the rest.
+    """Add the function bodies that `proto` calls and lacks, in place; return the others.
 
     The model's own go first, then the first extension's. ValueError where functions call
     themselves, or unfold to more nodes than can be had.
@@ -169,6 +173,6 @@ def libraries_of(extensions: Iterable[Extension]) -> tuple[str, ...]:
 
 
 def is_custom(node: onnx.NodeProto, functions: Collection[FunctionKey]) -> bool:
-    """Whether neither ONNX Runtime nor `functions` has the operator of `node`."""
+    """Whether the operator of `node` is in neither ONNX Runtime nor `functions`."""
     key = (node.domain, node.op_type, node.overload)
     return node.domain not in OWN_DOMAINS and key not in functions

@@ -1,4 +1,4 @@
-"""An ONNX file from disk: found, parsed, checked, its external weights and its digest."""
+"""ONNX file on disk: located, parsed, checked, with its external weights and digest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx
 
-from hetsim.core.files import open_regular, read_most, siblings
+from hetsim.core.files import no_such_file, open_regular, read_most, siblings
 from hetsim.core.room import check_memory, out_of_room
 from hetsim.errors import ModelError
 from hetsim.graph.graph import ITEM_BITS
@@ -36,7 +36,7 @@ Stored = onnx.TensorProto | onnx.SparseTensorProto
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """A model as it lies on disk, small tensors inline, large ones relative to `folder`."""
+    """Parsed ONNX file, small tensors inline, large ones relative to `folder`."""
 
     proto: onnx.ModelProto
     folder: Path
@@ -55,10 +55,10 @@ def read_onnx(path: Path) -> OnnxFile:
         proto = onnx.ModelProto.FromString(content)
     except Exception as error:  # protobuf's own type has no stubs, and differs by backend
         raise out_of_room(error, path) or ModelError(
-            f"not an ONNX model, or cut short: {len(content)} bytes that cannot be parsed",
+            f"not an ONNX model, or truncated: {len(content)} bytes that cannot be parsed",
             where=str(path),
-            hint=f"give a complete .onnx file (binary protobuf), bodies of nodes nested at most "
-            f"{_DEEPEST} deep, as ONNX Runtime reads them",
+            hint="give a complete .onnx file (binary protobuf) whose bodies of nodes are nested "
+            f"at most {_DEEPEST} deep, the limit of ONNX Runtime",
         ) from error
     digest = hashlib.sha256(content)
     del content
@@ -76,15 +76,15 @@ def from_memory(proto: onnx.ModelProto, name: str, folder: Path | None) -> OnnxF
         content = proto.SerializeToString()
     except Exception as error:  # protobuf's own type depends on its backend
         raise out_of_room(error, name) or ModelError(
-            "larger than 2 GiB, which an ONNX file cannot be",
+            "larger than 2 GiB, the limit of an ONNX file",
             where=name,
-            hint="keep its weights as external data",
+            hint="store its weights as external data",
         ) from error
     if folder is None and refers_outside(proto):
         raise ModelError(
-            "its weights are in files, and it is not said where",
+            "its weights are in external files, but their folder is not given",
             where=name,
-            hint="give the folder that they are in, or load them into the model",
+            hint="give the folder of the weights, or load the weights into the model",
         )
     digest = hashlib.sha256(content)
     del content
@@ -97,7 +97,7 @@ def _checked(proto: onnx.ModelProto, digest: hashlib._Hash, path: Path) -> OnnxF
     """Check what a file of that `digest` says, and attach its small external data in place."""
     if not proto.HasField("graph") or not proto.ir_version:
         raise ModelError(
-            f"not an ONNX model: it {'holds no graph' if proto.ListFields() else 'is empty'}",
+            f"not an ONNX model: it {'has no graph' if proto.ListFields() else 'is empty'}",
             where=str(path),
             hint="give a complete .onnx file (binary protobuf)",
         )
@@ -106,7 +106,7 @@ def _checked(proto: onnx.ModelProto, digest: hashlib._Hash, path: Path) -> OnnxF
         raise ModelError(
             f"not an ONNX model{what}: {said}",
             where=str(path),
-            hint="export the model anew",
+            hint="export the model again",
         )
     sizes = _attach_external(proto, path)
     for location, size in sorted(sizes.items()):
@@ -115,7 +115,7 @@ def _checked(proto: onnx.ModelProto, digest: hashlib._Hash, path: Path) -> OnnxF
 
 
 def tensors_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield every stored tensor of `graph` and of the bodies in it, attributes included."""
+    """Yield every stored tensor of `graph` and its bodies, attributes included."""
     for stored in _stored(graph):
         yield from _parts(stored)
 
@@ -130,7 +130,7 @@ def refers_outside(proto: onnx.ModelProto) -> bool:
 
 
 def inline_bytes(proto: onnx.ModelProto) -> int:
-    """Bytes of the weights that the graph of `proto` holds itself. O(initializers)."""
+    """Bytes of the weights stored inside `proto`. O(initializers)."""
     return sum(
         bytes_of(tensor)
         for tensor in proto.graph.initializer
@@ -139,7 +139,7 @@ def inline_bytes(proto: onnx.ModelProto) -> int:
 
 
 def external_bytes(proto: onnx.ModelProto) -> int:
-    """Bytes of the weights that the graph of `proto` has in files."""
+    """Bytes of the weights stored in external files."""
     return sum(
         bytes_of(tensor)
         for tensor in proto.graph.initializer
@@ -193,12 +193,12 @@ def _read(path: Path) -> bytes:
                 if len(content) <= _PROTOBUF_LIMIT_BYTES:
                     return content
         raise ModelError(
-            "larger than 2 GiB, which an ONNX file cannot be",
+            "larger than 2 GiB, the limit of an ONNX file",
             where=str(path),
             hint="save it with its weights as external data",
         )
     except FileNotFoundError as error:
-        raise ModelError("no such file", where=str(path), hint=siblings(path, ".onnx")) from error
+        raise no_such_file(ModelError, path) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise out_of_room(error, path) or ModelError(
@@ -219,10 +219,10 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
             sizes[location] = _external_size(location, tensor, path)
         if offset + length > sizes[location]:
             raise ModelError(
-                f"external data {location!r} has {sizes[location]} bytes, and tensor "
+                f"external data {location!r} has {sizes[location]} bytes, but tensor "
                 f"{tensor.name!r} needs bytes {offset} to {offset + length}",
                 where=str(path),
-                hint="fetch the weights file anew, it is cut short",
+                hint="the weights file is truncated: download it again",
             )
         # ONNX Runtime looks for the parts of sparse ones in the folder that the process is in.
         if length <= INLINE_BYTES or isinstance(stored, onnx.SparseTensorProto):
@@ -230,7 +230,7 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
             inlined += length
         if inlined > _PROTOBUF_LIMIT_BYTES:
             raise ModelError(
-                "its sparse and small constants in files are larger than 2 GiB together",
+                "its sparse and small constants in external files exceed 2 GiB together",
                 where=str(path),
                 hint="save large weights as dense tensors",
             )
@@ -253,12 +253,12 @@ def _attach_external(proto: onnx.ModelProto, path: Path) -> dict[str, int]:
 
 def _reference(tensor: onnx.TensorProto, path: Path) -> tuple[str, int, int]:
     fields = {entry.key: entry.value for entry in tensor.external_data}
-    anew = "save the model anew with its external data"
+    anew = "save the model again with its external data"
     try:
         nbytes = (math.prod(tensor.dims) * ITEM_BITS[dtype_name(tensor.data_type)] + 7) // 8
         location = fields["location"]
         if not isinstance(location, str):
-            raise ValueError("a location must be text")
+            raise ValueError("a location must be a string")
         offset = int(fields.get("offset") or 0)
         length = int(fields.get("length") or nbytes)
     except (KeyError, ValueError) as error:
@@ -281,14 +281,14 @@ def _external_size(location: str, tensor: onnx.TensorProto, path: Path) -> int:
 
     folder = path.parent.resolve()
     if _MEMORY_TAG in location:
-        raise refused("is an address in memory", "save the model anew with its weights in a file")
+        raise refused("is an address in memory", "save the model again with its weights in a file")
     try:
         target = (folder / location).resolve()
         named_outside = os.path.isabs(location) or ".." in Path(location).parts
         if named_outside or not target.is_relative_to(folder):
             raise refused(
-                "lies outside the model's folder",
-                "keep the weights file itself, not a link to it, beside the model",
+                "is outside the model's folder",
+                "put the weights file itself, not a link to it, beside the model",
             )
         if not target.is_file():
             raise refused("is missing", "put the weights file beside the model")
@@ -306,7 +306,7 @@ def _external_size(location: str, tensor: onnx.TensorProto, path: Path) -> int:
     return found.st_size
 
 
-_NO_TEXT = "a name in it is no text"
+_NO_TEXT = "a name in it is not text"
 _KINDS = frozenset(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
 
 _TENSOR_TYPES = (onnx.TypeProto.Tensor, onnx.TypeProto.SparseTensor)
@@ -325,7 +325,7 @@ def _ill_formed(proto: onnx.ModelProto) -> str:
     for function in proto.functions:
         key = key_of(function)
         if key in functions:
-            return f"two functions are called {'::'.join(filter(None, map(str, key)))!r}"
+            return f"two functions are named {'::'.join(filter(None, map(str, key)))!r}"
         functions[key] = len(function.input), len(function.output)
     own = _Walk(_versions(proto.opset_import), functions)
     said = own.complaint(proto, "")
@@ -376,7 +376,7 @@ class _Walk:
             and kind is onnx.SparseTensorProto
             and (message.indices.data_type != onnx.TensorProto.INT64)
         ):
-            return f"sparse constant {message.values.name!r} has indices of another type than int64"
+            return f"sparse constant {message.values.name!r} has indices that are not int64"
         return said
 
     def _of_node(self, node: onnx.NodeProto) -> str:
@@ -410,7 +410,7 @@ def _of_names(graph: onnx.GraphProto) -> str:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            return f"two constants are called {name!r}"
+            return f"two constants are named {name!r}"
         seen.add(name)
     return ""
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime as the reader of models: versions, types, offline optimisation.
+"""Model reading by ONNX Runtime: versions, types, offline optimisation.
 
 Large constants are put into a file of their own meanwhile: handed over within the model they would
 be copied as it is serialised, as it is parsed, and as what was made of it is written and read.
@@ -37,7 +37,7 @@ _MANY_BYTES = 2**30
 model, which ends at 2 GiB, and is private to every process, where files are shared."""
 
 _ASIDE = "aside.bin"
-_ELSEWHERE = "set TMPDIR to a folder that is writable and has room, or use --canonical none"
+_ELSEWHERE = "set TMPDIR to a writable folder with free space, or use --canonical none"
 
 
 def check_versions(proto: onnx.ModelProto, where: str, libraries: Sequence[str] = ()) -> None:
@@ -68,7 +68,7 @@ def optimise(
     libraries: Sequence[str] = (),
     fold_large: bool = True,
 ) -> onnx.ModelProto:
-    """The model as ONNX Runtime's offline optimisation leaves it.
+    """Model after ONNX Runtime's offline optimisation.
 
     What constants alone make is folded into it, unless it is large and `fold_large` is false.
     Weights that it did not touch stay the external references they were; those it made are
@@ -132,7 +132,7 @@ def probe_types(
     where: str,
     libraries: Sequence[str] = (),
 ) -> dict[str, onnx.TypeProto]:
-    """Types, shapes where it can, that ONNX Runtime finds for the values `names`, in a session."""
+    """Types, and shapes where known, that ONNX Runtime infers for the values `names`."""
     found = _output_types(proto, weights_dir, (), names, where, libraries)
     # The runtime's interface says [] for a scalar and for a value of unknown rank alike.
     open_rank = [
@@ -185,7 +185,7 @@ def _output_types(
 
 
 def tree_nodes(nodes: Iterable[onnx.NodeProto]) -> int:
-    """Tree nodes of the ensembles among `nodes`. O(nodes)."""
+    """Number of tree nodes in the ensembles among `nodes`. O(nodes)."""
     return sum(
         len(attribute.ints)
         for node in nodes
@@ -225,7 +225,7 @@ def _aside(
 def put_aside(
     proto: onnx.ModelProto, large: frozenset[int], folder: Path
 ) -> tuple[onnx.ModelProto, dict[int, onnx.TensorProto]]:
-    """A model whose constants `large` are in a file in `folder`, and those. Raises OSError."""
+    """Model whose constants `large` are in a file in `folder`, and those. Raises OSError."""
     light = onnx.ModelProto()
     _copy_but(proto, light, but="graph")
     _copy_but(proto.graph, light.graph, but="initializer")

@@ -1,4 +1,4 @@
-"""Types, attributes and arrays between ONNX's protobuf, ONNX Runtime and plain Python."""
+"""Conversion of types, attributes and arrays between ONNX, ONNX Runtime and Python."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def element_type(dtype: str) -> int:
 
 
 def bytes_of(tensor: onnx.TensorProto) -> int:
-    """Return the bytes of a stored tensor by type and shape, as `Tensor.nbytes`, values unread."""
+    """Return the size in bytes of a stored tensor by type and shape, as `Tensor.nbytes`."""
     elements: int = math.prod(tensor.dims)
     return (elements * ITEM_BITS.get(dtype_name(tensor.data_type), 0) + 7) // 8
 
 
 def without_values(tensor: onnx.TensorProto) -> onnx.TensorProto:
-    """Return a tensor of the same name, type and shape, whose values inference does not look at."""
+    """Return a tensor of the same name, type and shape without the values that inference skips."""
     light = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
     light.data_location = onnx.TensorProto.EXTERNAL
     light.external_data.add(key="location", value="absent")
@@ -55,7 +55,7 @@ def without_values(tensor: onnx.TensorProto) -> onnx.TensorProto:
 
 
 def has_type(kind: onnx.TypeProto) -> bool:
-    """Whether it says anything: a tensor's element type, or that it is none."""
+    """Whether a tensor's element type is known, or that the value is not a tensor."""
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
         return bool(getattr(kind, which).elem_type)
@@ -121,7 +121,7 @@ _LISTS = frozenset({_INTS, _FLOATS, _STRINGS})
 
 
 class Attributes(Mapping[str, object]):
-    """The attributes of a node by name, tensors and graphs left out; long lists not kept."""
+    """Attributes of a node by name, without tensors, graphs and long lists."""
 
     __slots__ = ("_large", "_small")
 
@@ -142,7 +142,7 @@ class Attributes(Mapping[str, object]):
         return plain_value(self._large[name])
 
     def large(self, name: str) -> onnx.AttributeProto | None:
-        """The list of that name as the file has it, where it is large."""
+        """List attribute of this name as stored in the file, where it is large."""
         return self._large.get(name)
 
     def __iter__(self) -> Iterator[str]:
@@ -165,7 +165,7 @@ def ints_of(attributes: Mapping[str, object], name: str) -> NDArray[np.int64]:
 
 
 def are(attributes: Mapping[str, object], name: str, wanted: str) -> NDArray[np.bool_]:
-    """Which texts of a list are `wanted`, as `ints_of` gives integers."""
+    """Positions of the texts of a list that are `wanted`, as `ints_of` gives integers."""
     large = attributes.large(name) if isinstance(attributes, Attributes) else None
     sought = wanted.encode()
     texts: Any = attributes.get(name, ()) if large is None else large.strings
@@ -173,14 +173,14 @@ def are(attributes: Mapping[str, object], name: str, wanted: str) -> NDArray[np.
 
 
 def is_large(attribute: onnx.AttributeProto) -> bool:
-    """Whether it is a list of numbers or texts that is better left where it is."""
+    """Whether it is a list of numbers or texts that is too large to copy."""
     return attribute.type in _LISTS and (
         max(len(attribute.ints), len(attribute.floats), len(attribute.strings)) * 8 > LARGE_BYTES
     )
 
 
 def plain_value(attribute: onnx.AttributeProto) -> Any:
-    """Value of an attribute; None of tensors, graphs and types."""
+    """Value of an attribute; None for tensors, graphs and types."""
     kind = attribute.type
     if kind == _INT:
         return attribute.i

@@ -1,4 +1,4 @@
-"""ONNX Runtime's sessions: silent, single-threaded, of limited memory, their errors of one line."""
+"""ONNX Runtime sessions: silent, single-threaded, of limited memory, with one-line errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _registering = threading.Lock()
 
 @functools.cache
 def quiet_runtime() -> Any:
-    """Onnxruntime with nothing to say on stderr outside of its sessions: exceptions tell all."""
+    """Onnxruntime without messages on stderr outside of its sessions; errors are exceptions."""
     # It starts a thread of its own, which would take signals that the main thread holds back.
     with ending_left_to_others():
         import onnxruntime
@@ -130,7 +130,7 @@ def open_session(
         content = proto.SerializeToString()
     except Exception as error:  # protobuf's own type depends on its backend
         raise out_of_room(error, where) or ModelError(
-            f"larger than 2 GiB once rewritten: {_one_line(error)}",
+            f"larger than 2 GiB after rewriting: {_one_line(error)}",
             where=where,
             hint="save it with its weights as external data",
         ) from error
@@ -141,7 +141,7 @@ def open_session(
             options.register_custom_ops_library(library)
         except Exception as error:
             raise ModelError(
-                f"no library of custom operators: {_one_line(error)}",
+                f"not a library of custom operators: {_one_line(error)}",
                 where=library,
                 hint=f"build it for ONNX Runtime {ort.__version__} on this machine",
             ) from error
@@ -198,7 +198,7 @@ _SAID = (
         r'In Node, \("(?P<node>.*?)", (?P<op>\S+), .*No opset import for domain '
         r"'(?P<domain>.*?)'",
         "op {op!r} is of domain {domain!r}, of which the model imports no version",
-        "export the model anew with that domain in opset_import",
+        "export the model again with that domain in opset_import",
     ),
 )
 """What ONNX Runtime says of a model, what is said of it here, and the hint."""
@@ -230,12 +230,12 @@ def _translated(text: str, proto: onnx.ModelProto, where: str, runtime: str) -> 
     return ModelError(
         f"{runtime} refuses the model: {_cut(said)}",
         where=where,
-        hint="check the model with onnx.checker, or export it anew",
+        hint="check the model with onnx.checker, or export it again",
     )
 
 
 def gist(text: str) -> str:
-    """What a message of ONNX Runtime says, on one line."""
+    """Core of an ONNX Runtime error message, on one line."""
     return _cut(_without_preamble(_short(text)))
 
 

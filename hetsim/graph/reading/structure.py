@@ -1,4 +1,4 @@
-"""The structure of a parsed model: regular form, names, order, bodies, functions, pruning."""
+"""Structure of a parsed model: normal form, names, order, bodies, functions, pruning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WITHOUT_BODIES = frozenset(onnx.AttributeProto.AttributeType.values()) - {
 
 
 def regularise(proto: onnx.ModelProto, where: str) -> tuple[onnx.NodeProto, ...]:
-    """Make `proto` regular in place, and return its nodes, Constant ones too, as they were.
+    """Normalise `proto` in place, and return its original nodes, Constant ones too.
 
     Every node has a unique name, in the topological order closest to the file's; constants are
     initializers; types of inner values and text are gone. Raises ModelError for two producers or
@@ -75,7 +75,7 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def name_nodes(nodes: Iterable[onnx.NodeProto], taken: Collection[str] = ()) -> None:
-    """Give every node a name of its own in place: the first owner of one keeps it."""
+    """Give every node a unique name in place: the first owner of a name keeps it."""
     listed = list(nodes)
     used: set[str] = set()
     unnamed: list[tuple[int, onnx.NodeProto]] = []
@@ -108,7 +108,7 @@ def sort_nodes(graph: onnx.GraphProto, where: str, rank: Sequence[int] | None = 
                 raise ModelError(
                     f"value {name!r} is read, and nothing gives it",
                     where=f"{where}: node {nodes[position].name!r}",
-                    hint="export the model anew: an input or a node is missing",
+                    hint="export the model again: an input or a node is missing",
                 )
     if not graph.output:
         raise ModelError(
@@ -117,9 +117,9 @@ def sort_nodes(graph: onnx.GraphProto, where: str, rank: Sequence[int] | None = 
     for value in graph.output:
         if value.name not in producer and value.name not in given:
             raise ModelError(
-                f"nothing gives output {value.name!r}",
+                f"no node computes output {value.name!r}",
                 where=where,
-                hint="export the model anew: a node is missing",
+                hint="export the model again: a node is missing",
             )
     order = topological_order(succs, rank)
     if order is None:
@@ -128,14 +128,14 @@ def sort_nodes(graph: onnx.GraphProto, where: str, rank: Sequence[int] | None = 
         raise ModelError(
             f"its nodes form a cycle: {shown}",
             where=where,
-            hint="export the model anew: an ONNX graph must be acyclic",
+            hint="export the model again: an ONNX graph must be acyclic",
         )
     if order != list(range(len(nodes))):
         replace(graph.node, [nodes[position] for position in order])
 
 
 def drop_inner_types(graph: onnx.GraphProto) -> None:
-    """Forget the types of inner values, and the shapes of outputs, in place."""
+    """Remove the types of inner values, and the shapes of outputs, in place."""
     del graph.value_info[:]
     for value in graph.output:
         if value.type.HasField("tensor_type"):
@@ -146,12 +146,12 @@ def drop_inner_types(graph: onnx.GraphProto) -> None:
 
 
 def stated_types(*lists: Iterable[onnx.ValueInfoProto]) -> dict[str, onnx.TypeProto]:
-    """Return the types that lists of values state, by name."""
+    """Return the declared types of lists of values, by name."""
     return {value.name: value.type for values in lists for value in values}
 
 
 def replace(field: object, items: Sequence[object]) -> None:
-    """Make `items` the content of a repeated protobuf field."""
+    """Replace the content of a repeated protobuf field by `items`."""
     kept = list(items)
     del field[:]  # type: ignore[attr-defined]
     field.extend(kept)  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ def _regularise_opsets(proto: onnx.ModelProto, where: str) -> None:
             raise ModelError(
                 "it declares no operator set",
                 where=where,
-                hint="the file may be cut short; export the model anew",
+                hint="the file may be truncated; export the model again",
             )
         proto.opset_import.add(domain="", version=1)
     for entry in proto.opset_import:
@@ -172,7 +172,7 @@ def _regularise_opsets(proto: onnx.ModelProto, where: str) -> None:
 
 
 def free_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the outer values that a body reads, as often as it reads them."""
+    """Yield the outer values that a body reads, once per read."""
     own = {value.name for value in graph.input} | constant_names(graph).keys()
     for node in graph.node:
         for name in (*node.input, *captures(node)):
@@ -196,7 +196,7 @@ def _producers(
             raise ModelError(
                 f"value {name!r} has two producers: {makers[name]} and {source}",
                 where=where,
-                hint="export the model anew: names of values must be unique",
+                hint="export the model again: names of values must be unique",
             )
         makers[name] = source
 
@@ -258,12 +258,12 @@ def _constant(node: onnx.NodeProto, where: str) -> onnx.TensorProto:
     raise ModelError(
         "a Constant needs exactly one value attribute",
         where=f"{where}: node {node.name!r}",
-        hint="export the model anew",
+        hint="export the model again",
     )
 
 
 def rename_values(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
-    """Rename, in place, the constants of a graph and what its nodes write, as bodies see them."""
+    """Rename the constants of a graph and its nodes' outputs, in place, as bodies see them."""
     for tensor in graph.initializer:
         tensor.name = renamed.get(tensor.name, tensor.name)
     for sparse in graph.sparse_initializer:
@@ -282,7 +282,7 @@ def rename_values(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
 
 
 def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
-    """Rename, in place, what bodies write under an outer name: ONNX Runtime refuses those."""
+    """Rename, in place, body outputs that reuse an outer name, which ONNX Runtime refuses."""
     taken = {*outer, *(value.name for value in graph.input), *constant_names(graph)}
     taken.update(name for node in graph.node for name in node.output)
     for node in graph.node:
@@ -302,7 +302,7 @@ def unshadow(graph: onnx.GraphProto, outer: Collection[str] = ()) -> None:
 
 
 def prune(proto: onnx.ModelProto) -> None:
-    """Drop, in place, all that no output depends on, of nodes in topological order. O(V + E)."""
+    """Remove, in place, nodes and constants that no output depends on. O(V + E)."""
     graph = proto.graph
     read = {value.name for value in graph.output}
     alive: list[onnx.NodeProto] = []
@@ -369,12 +369,12 @@ DEPTH_LIMIT = 100
 
 
 def key_of(function: onnx.FunctionProto) -> FunctionKey:
-    """Return what calls of `function` name it by."""
+    """Return the key by which calls name `function`."""
     return function.domain, function.name, function.overload
 
 
 def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
-    """Return what nodes, and those of their bodies, would name a function by."""
+    """Return the keys of functions that nodes, and those of their bodies, would call."""
     found: list[FunctionKey] = []
     pending = [*nodes]
     while pending:
@@ -391,7 +391,7 @@ def calls(nodes: Iterable[onnx.NodeProto]) -> list[FunctionKey]:
 def check_unfolding(
     called: Mapping[FunctionKey, Sequence[FunctionKey]], main: Iterable[FunctionKey]
 ) -> None:
-    """Raise ValueError where functions, from `main` on, call themselves or unfold to too much."""
+    """Raise ValueError where functions called by `main` recurse or expand to too many nodes."""
     sizes: dict[FunctionKey, int] = {}
     depths: dict[FunctionKey, int] = {}
     entered: set[FunctionKey] = set()
@@ -410,9 +410,9 @@ def check_unfolding(
             sizes[key] = _unfolded(called[key], sizes)
             depths[key] = 1 + max((depths.get(c, 0) for c in called[key]), default=0)
     if max(depths.values(), default=0) > DEPTH_LIMIT:
-        raise ValueError(f"its functions call each other more than {DEPTH_LIMIT} deep")
+        raise ValueError(f"its function calls are nested more than {DEPTH_LIMIT} deep")
     if _unfolded(main, sizes) > NODES_LIMIT:
-        raise ValueError(f"its functions unfold to more than {NODES_LIMIT} nodes")
+        raise ValueError(f"its functions expand to more than {NODES_LIMIT} nodes")
 
 
 def _unfolded(called: Iterable[FunctionKey], sizes: Mapping[FunctionKey, int]) -> int:

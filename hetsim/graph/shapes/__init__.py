@@ -1,1 +1,1 @@
-"""Which shape and type every value has, and what is needed to tell."""
+"""Shapes and types of values, and their inference."""

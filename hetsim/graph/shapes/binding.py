@@ -1,4 +1,4 @@
-"""Inputs bound: open dimensions to numbers, and whole inputs to constants.
+"""Binding of inputs: open dimensions to sizes, whole inputs to constants.
 
 Dimensions are bound by name, by place, by whole shapes, or all at once. One without a name, or
 with one that says nothing (``?``), is a dimension of its own: it is called by its place,
@@ -39,7 +39,7 @@ Undo = list[tuple[onnx.TypeProto, bytes]]
 
 
 def undo(bound: Undo) -> None:
-    """Open again what was bound."""
+    """Open all bound dimensions again."""
     for kind, content in bound:
         kind.ParseFromString(content)
 
@@ -90,7 +90,7 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Requests at once: `size` for the first dimension, now 1, of `names`; and other dims."""
+    """Batch of requests: `size` for the first dimension, now 1, of `names`; and other dims."""
 
     names: tuple[str, ...]
     size: int
@@ -98,7 +98,7 @@ class Several:
 
 
 def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Several | None:
-    """Take those of `dims` that bind a first dimension of 1 to more; UsageError if unlike."""
+    """Select those of `dims` that bind a first dimension of 1 to more; UsageError if different."""
     ones = {
         f"{value.name}[0]": value.name
         for value in graph.input
@@ -112,7 +112,7 @@ def several(graph: onnx.GraphProto, dims: Mapping[str, int], where: str) -> Seve
     if len(set(sizes.values())) > 1:
         told = ", ".join(f"{key!r} to {size}" for key, size in sizes.items())
         raise UsageError(
-            f"the requests of one batch are bound to unlike numbers: {told}",
+            f"the requests of one batch are bound to different sizes: {told}",
             where=where,
             hint="give one size",
         )
@@ -170,7 +170,7 @@ class _Sizes:
             )
         if isinstance(shape, str) or not isinstance(shape, Iterable):
             raise UsageError(
-                f"{shape!r} is no shape for input {name!r}",
+                f"{shape!r} is not a shape for input {name!r}",
                 where=self.where,
                 hint="give a list of sizes",
             )
@@ -179,7 +179,7 @@ class _Sizes:
         place = f"{self.where}: input {name!r}"
         if self.inputs[name].type.WhichOneof("value") != "tensor_type":
             raise UsageError(
-                "it is no tensor and has no shape", where=place, hint="leave its shape away"
+                "it is not a tensor and has no shape", where=place, hint="omit its shape"
             )
         tensor = self.inputs[name].type.tensor_type
         _check_fixed(tensor, wanted, place, UsageError, "shape")
@@ -187,8 +187,8 @@ class _Sizes:
             if bound != size:
                 hint = "give one size for each dimension name"
                 if dim.dim_param:
-                    hint += f", or where the file calls two dimensions {dim.dim_param!r}, bind "
-                    hint += f"each by its place: --dim '{name}[{axis}]={size}'"
+                    hint += f", or where the file uses {dim.dim_param!r} for two dimensions, bind "
+                    hint += f"each by its position: --dim '{name}[{axis}]={size}'"
                 raise UsageError(
                     f"shape {tuple(wanted)} contradicts the model's {_stored(tensor)}: dimension "
                     f"{dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}",
@@ -213,7 +213,7 @@ class _Sizes:
                         f"dimension {dim.dim_param or f'{name}[{axis}]'!r} is bound to {bound}, "
                         f"and the array given has {size} there",
                         where=place,
-                        hint="leave the dimension away: arrays bind it",
+                        hint="omit the dimension: arrays bind it",
                     )
                 self.places[name, axis] = size
 
@@ -253,12 +253,10 @@ def _check_fixed(
     stored = _stored(tensor)
     if len(stored) != len(shape):
         raise error(
-            f"{what} {tuple(shape)} has {len(shape)} dimensions, the model's {stored} has "
+            f"{what} {tuple(shape)} has {len(shape)} dimensions, but the model's {stored} has "
             f"{len(stored)}",
             where=where,
-            hint=f"give {len(stored)} numbers"
-            if stored
-            else "it is a single number: leave its shape away",
+            hint=f"give {len(stored)} numbers" if stored else "it is a scalar: omit its shape",
         )
     if any(isinstance(old, int) and old != size for old, size in zip(stored, shape, strict=True)):
         raise error(
@@ -314,7 +312,7 @@ def _size(size: object, what: str, where: str, least: int = 0) -> int:
         raise UsageError(
             f"{what} cannot be {checks.shown(size)}",
             where=where,
-            hint=f"give a whole number of {least} or more, and below 2**63",
+            hint=f"use a whole number of {least} or more, and below 2**63",
         )
     return number
 
@@ -384,7 +382,7 @@ def freeze(
         kind = inputs[name].type
         if kind.WhichOneof("value") != "tensor_type":
             raise UsageError(
-                "it is no tensor and cannot be frozen", where=place, hint="give it with the run"
+                "it is not a tensor and cannot be frozen", where=place, hint="give it with each run"
             )
         array = _array(kind.tensor_type.elem_type, given, place)
         frozen[name] = _fitted(kind.tensor_type, array, dims, shapes.get(name), place)
@@ -400,13 +398,13 @@ def freeze(
 def without_frozen(
     arrays: Mapping[str, Any], frozen: Mapping[str, Array], where: str
 ) -> dict[str, Any]:
-    """Leave out of `arrays` what is frozen; RequestError where it has another value."""
+    """Remove frozen inputs from `arrays`; RequestError where one has another value."""
     for name in sorted(frozen.keys() & arrays.keys()):
         if not np.array_equal(np.asarray(arrays[name]), frozen[name]):
             raise RequestError(
-                f"input '{name}' is frozen, and another value is given",
+                f"input '{name}' is frozen to another value",
                 where=where,
-                hint="leave it out of the inputs, or do not freeze it",
+                hint="remove it from the inputs, or do not freeze it",
             )
     return {name: value for name, value in arrays.items() if name not in frozen}
 
@@ -415,7 +413,7 @@ def _array(element_type: int, given: object, where: str) -> Array:
     if element_type == onnx.TensorProto.STRING:
         texts = np.asarray(given)
         if texts.dtype.kind not in "UTO":
-            raise UsageError(f"{given!r} is no text", where=where, hint="freeze it to a string")
+            raise UsageError(f"{given!r} is not text", where=where, hint="freeze it to a string")
         return texts.astype(object)
     wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
     try:
@@ -428,7 +426,7 @@ def _array(element_type: int, given: object, where: str) -> Array:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         raise UsageError(
-            f"{given!r} is no value of {dtype_name(element_type)}, which it reads",
+            f"{given!r} is not a value of type {dtype_name(element_type)}, which the input reads",
             where=where,
             hint="freeze it to a value of that type",
         ) from None
@@ -460,7 +458,7 @@ def _fitted(
     ):
         shown = ", ".join("?" if size is None else str(size) for size in sizes)
         raise UsageError(
-            f"a value of shape {array.shape} is given for its shape [{shown}]",
+            f"a value of shape {array.shape} does not fit its shape [{shown}]",
             where=where,
             hint="give an array of that shape, or one number that fills it",
         )

@@ -1,4 +1,4 @@
-"""Types and shapes of every value: ONNX's inference first, ONNX Runtime for what it leaves."""
+"""Type and shape inference: ONNX's first, ONNX Runtime's for the remaining values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def annotate(
     accepted: bool,
     custom: Custom = NONE,
 ) -> None:
-    """Give every value that a node of `proto` writes its type, in place.
+    """Write the type of every value of `proto`'s nodes, in place.
 
     Shapes are filled in as far as they follow from the inputs; a dimension keeps a name only where
     it is that of a symbolic dimension of an input, which the caller can bind. `declared` has types
@@ -87,7 +87,7 @@ def annotate(
 def inferred(
     proto: onnx.ModelProto, written: Collection[str], custom: Custom
 ) -> dict[str, onnx.TypeProto]:
-    """Return the types that ONNX's own inference finds of the values `written`; none may be."""
+    """Return the types that ONNX infers for the values `written`; possibly none."""
     light = skeleton(proto)
     light.functions.extend(custom.bodies.values())
     replace_fragile(light)
@@ -131,7 +131,7 @@ def _is_long_list(kind: onnx.TypeProto) -> bool:
 
 
 def skeleton(proto: onnx.ModelProto, *, values: bool = False) -> onnx.ModelProto:
-    """The model without its trees and, but for `values`, contents of its large constants."""
+    """Model without its trees and, except for `values`, contents of its large constants."""
     light = onnx.ModelProto(ir_version=proto.ir_version)
     light.opset_import.extend(proto.opset_import)
     light.functions.extend(proto.functions)
@@ -181,7 +181,7 @@ _LABELS = {
 
 
 def replace_fragile(proto: onnx.ModelProto) -> None:
-    """Let operators of the same result stand for those that inference breaks on, in place."""
+    """Replace, in place, operators on which inference fails by equivalent ones."""
     hidden = False
     for node in _nodes(proto):
         domain = "" if node.domain == "ai.onnx" else node.domain
@@ -202,7 +202,7 @@ def replace_fragile(proto: onnx.ModelProto) -> None:
 
 
 def with_types(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy in which what inference finds of values is stated, in bodies, too."""
+    """Return a copy with the inferred types of values written, in bodies, too."""
     probe = onnx.ModelProto()
     probe.CopyFrom(proto)
     replace_fragile(probe)
@@ -247,7 +247,7 @@ def is_ensemble(node: onnx.NodeProto) -> bool:
 
 
 def add_stand_in(graph: onnx.GraphProto, node: onnx.NodeProto) -> bool:
-    """Add standard nodes of an ensemble's types and shapes; False if its columns are unknown."""
+    """Add standard nodes with an ensemble's types and shapes; False if its columns are unknown."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     texts = attributes.get("classlabels_strings")
     numbers = attributes.get("classlabels_int64s")
@@ -284,7 +284,7 @@ _FIRST_SCAN_WITHOUT_BATCH = 9
 
 
 def body_types(node: onnx.NodeProto, kinds: Kinds, version: int) -> list[onnx.TypeProto | None]:
-    """Types of the inputs of the body of `node`; None where what it states holds."""
+    """Types of the inputs of the body of `node`; None where its declared types hold."""
     if node.op_type == "Loop":
         scalars = (onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
         return [*(helper.make_tensor_type_proto(kind, []) for kind in scalars), *kinds[2:]]
@@ -329,7 +329,7 @@ def check_in_parts(
     where: str,
     libraries: Sequence[str] = (),
 ) -> None:
-    """Raise ModelError where ONNX Runtime refuses any part of PART nodes of the model. O(V + E)."""
+    """Raise ModelError where ONNX Runtime refuses a slice of PART nodes of the model. O(V + E)."""
     graph = proto.graph
     types = {**known, **{value.name: value.type for value in graph.input}}
     stored = {tensor.name: tensor for tensor in graph.initializer}

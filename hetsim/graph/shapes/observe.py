@@ -1,4 +1,4 @@
-"""One run of a whole model in ONNX Runtime, to see what no inference tells: see ``Observed``."""
+"""Measurement run of a whole model in ONNX Runtime for shapes that inference cannot find."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def has_control_flow(proto: onnx.ModelProto) -> bool:
 
 
 def has_open_loop(graph: onnx.GraphProto, stored: Collection[str] = ()) -> bool:
-    """Whether the model says of a Loop, in bodies too, no constant number of turns at most."""
+    """Whether a Loop of the model or its bodies has no constant limit of trips."""
     known = {*stored}
     known.update(
         tensor.name
@@ -87,7 +87,7 @@ def has_open_loop(graph: onnx.GraphProto, stored: Collection[str] = ()) -> bool:
 
 
 def open_values(graph: Graph) -> tuple[str, ...]:
-    """Return the tensors of `graph` whose shape is not known in numbers, in order."""
+    """Return the tensors of `graph` with a shape not known in numbers, in order."""
     return tuple(
         tensor.name
         for tensor in graph.tensors.values()
@@ -107,7 +107,7 @@ def observe(
     libraries: tuple[str, ...] = (),
     limit_s: float = LIMIT_S,
 ) -> Observed:
-    """Run the canonical model `proto` on `inputs` once, and return what was seen.
+    """Run the canonical model `proto` on `inputs` once, and return the observations.
 
     Shapes are read by nodes of op type Shape, so that no value is kept for them; what runs in
     bodies is read from ONNX Runtime's profile. `proto` is as before afterwards.

@@ -1,4 +1,4 @@
-"""What one run of a model showed: shapes that no inference finds, branches, trip counts."""
+"""Observations of one run of a model: shapes that inference cannot find, branches, trip counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One run of the whole model.
+    """Observations of one run of the whole model.
 
     A node of control flow is named by its path: its name; within a body the path of the node that
     holds the body, the body's attribute, and the name, joined by ``/``
@@ -39,7 +39,7 @@ class Observed:
 
 
 def observed_record(observed: Observed) -> dict[str, Any]:
-    """Return `observed` for JSON; a shape is text, ``1,3,224``, so that it stays on a line."""
+    """Return `observed` for JSON, each shape as text ``1,3,224``."""
     return {
         "source": observed.source,
         "given": observed.given,
@@ -52,13 +52,13 @@ def observed_record(observed: Observed) -> dict[str, Any]:
 
 
 def read_observed(record: Mapping[str, Any]) -> Observed:
-    """Read what `observed_record` gave. Raises ValueError, KeyError, TypeError where it is none."""
+    """Read the result of `observed_record`. Raises ValueError, KeyError, TypeError."""
     trips = {str(path): float(count) for path, count in record["trips"].items()}
     if not all(0 <= count < float("inf") for count in trips.values()):
-        raise ValueError("a number of iterations is none")
+        raise ValueError("a number of iterations is invalid")
     branches = {str(path): str(branch) for path, branch in record["branches"].items()}
     if not set(branches.values()) <= {"then_branch", "else_branch"}:
-        raise ValueError("a branch is none")
+        raise ValueError("a branch is invalid")
     return Observed(
         source=str(record["source"]),
         given=bool(record["given"]),
@@ -77,7 +77,7 @@ def array_record(array: NDArray[Any]) -> dict[str, Any]:
 
 
 def read_array(record: Mapping[str, Any]) -> NDArray[Any]:
-    """Read what `array_record` gave; its type is for the reader to choose."""
+    """Read the result of `array_record`; the reader chooses its type."""
     values = record["values"]
     kind = object if any(isinstance(value, str) for value in values) else None
     return np.array(values, kind).reshape(_shape(record["shape"]))

@@ -1,4 +1,4 @@
-"""Shapes that are open: by unbound dimensions, or by what is in the data."""
+"""Open shapes: from unbound dimensions, or dependent on data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_SHAPES = 4
 
 
 def open_dims(graph: Graph) -> tuple[str, ...]:
-    """Return the open dims of the inputs of `graph`: their names, or places as ``x[2]``."""
+    """Return the open dims of the inputs of `graph`: their names, or positions as ``x[2]``."""
     found: dict[str, None] = {}
     for name in graph.inputs:
         for axis, dim in enumerate(graph.tensors[name].shape or ()):
@@ -32,7 +32,7 @@ def open_ranks(graph: Graph) -> tuple[str, ...]:
 
 
 def binding_flags(graph: Graph) -> str:
-    """Options that bind all that is open in the inputs: by shape, or by dimension; else empty."""
+    """Options that bind all open dims of the inputs: by shape, or by dimension; else empty."""
     shapes = [
         f"--shape {quote(name + '=' + ','.join(_shown(graph.tensors[name].shape or ())))}"
         for name in graph.inputs
@@ -49,7 +49,7 @@ def _shown(shape: Iterable[int | str | None]) -> list[str]:
 
 
 def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimension:
-    """Return the error that says what of a model's shapes is open, and what binds all of it.
+    """Return the error that lists a model's open shapes and the options that bind them.
 
     `unmeasured` is why no run could measure the rest.
     """
@@ -60,12 +60,12 @@ def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimensi
             few = "a dimension of its inputs is" if len(dims) == 1 else "dimensions are"
             parts.append(f"{few} not bound: {', '.join(dims)}")
         if ranks:
-            parts.append(f"the shape of {', '.join(ranks)} is not known")
+            parts.append(f"the shape of {', '.join(ranks)} is unknown")
         return UnboundDimension(
             ", and ".join(parts),
             where=source,
-            hint=f"give the sizes that the model is used with: {binding_flags(graph)}, or "
-            "--input FILE.npz",
+            hint=f"bind the sizes that the model is used with: {binding_flags(graph)}, or --input "
+            "FILE.npz",
             dims=tuple(dims),
         )
     shown = ", ".join(
@@ -74,12 +74,12 @@ def unbound(graph: Graph, source: str, unmeasured: str | None) -> UnboundDimensi
     )
     more = ", ..." if len(graph.inputs) > 8 else ""
     return UnboundDimension(
-        "some of its shapes depend on data or on ops that no inference knows, and "
+        "some of its shapes depend on data or on ops that inference does not know, and "
         + (unmeasured or "no run measured them"),
         where=source,
         hint=f"give inputs that it accepts: --input FILE.npz with {shown}{more}"
         if graph.inputs
-        else "mend the model, it does not run",
+        else "fix the model: it does not run",
     )
 
 

@@ -86,14 +86,14 @@ _WITH_ACTIVATION = frozenset({"com.microsoft:GemmFastGelu", "com.microsoft:MatMu
 
 _KEPT = "works"
 
-_UNKNOWN = "what it computes is not known"
-_NO_SIZES = "the sizes of its product are not known"
-_WHOLE = "it is one kernel of a function, whose arithmetic is of no one product"
-_UNDECIDED = "what it computes depends on data, or on an attribute that is not known"
+_UNKNOWN = "its computation is unknown"
+_NO_SIZES = "the sizes of its product are unknown"
+_WHOLE = "it is one fused kernel of a function, whose arithmetic is not one product"
+_UNDECIDED = "its computation depends on data, or on an attribute that is unknown"
 
 
 def node_work(graph: Graph, node: Node) -> Work:
-    """Return what `node` does: nothing where it dequantizes constants. O(inputs + outputs).
+    """Return the work of `node`: none where it dequantizes constants. O(inputs + outputs).
 
     Where ``graph_work`` was asked before, it is known. Raises UnboundDimension where a shape that
     the count needs is not known in numbers, ModelError where the shapes do not fit the op.
@@ -223,7 +223,9 @@ def _work_inside(graph: Graph, node: Node, inside: Ways) -> Work:
 def _inside(error: HetsimError) -> str:
     """Why a graph inside a node is not priced."""
     if isinstance(error, UnboundDimension):
-        return f"inside it, the shape of {error.where} is open: --input FILE.npz shows it in a run"
+        return (
+            f"inside it, the shape of {error.where} is open: --input FILE.npz measures it in a run"
+        )
     return f"inside it, {error}"
 
 
@@ -290,7 +292,7 @@ def graph_work(graph: Graph) -> tuple[Work, ...]:
 
 
 def uncosted(graph: Graph) -> tuple[str, ...]:
-    """Return the op types in `graph`, sorted, of which some node has no rule."""
+    """Return the op types in `graph`, sorted, that have a node without a rule."""
     return tuple(sorted({op_key(n) for n in graph.nodes if not node_work(graph, n).rule}))
 
 

@@ -1,4 +1,4 @@
-"""What nodes with graphs inside may run: which graph, and how many times."""
+"""Control flow: the graphs that a node may run, and how often."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hetsim.graph.work.rule import NodeView
 
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
-_SHAPES = "the shapes inside it are not known"
-_GROWS = "a value that it carries on changes its shape from turn to turn"
-_TURNS = "how many turns it makes is not known: --input FILE.npz shows it in a run"
-_ELEMENTS = "how long its sequence is is not known: --canonical basic makes a Loop of it"
+_SHAPES = "the shapes inside it are unknown"
+_GROWS = "a loop-carried value changes its shape between iterations"
+_TURNS = "its number of iterations is unknown: --input FILE.npz measures it in a run"
+_ELEMENTS = "the length of its sequence is unknown: --canonical basic replaces it by a Loop"
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """The graphs that a node `runs`, how often, or `instead`; `unknown` says why not all."""
+    """Graphs that a node `runs`, how often, or `instead`; `unknown` says why not all."""
 
     runs: tuple[tuple[Graph, float], ...]
     instead: tuple[tuple[Graph, float], ...] = ()
@@ -27,7 +27,7 @@ class Ways:
 
 
 def ways(graph: Graph, node: Node) -> Ways | None:
-    """Return what the graphs inside `node` come to; None where it runs as one kernel.
+    """Return the graphs that run inside `node`, and how often; None where it is one kernel.
 
     A call of a function runs its body once. An If runs the branch that its condition, where
     that is a constant, names, or that a run was seen to take; else either. A Loop makes as many

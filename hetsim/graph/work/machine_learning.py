@@ -30,7 +30,7 @@ _AT_A_NODE = 2
 
 @dataclass(frozen=True, slots=True)
 class Forest:
-    """What is counted of an ensemble: its trees, and the sums of their depths in nodes."""
+    """Size of an ensemble: its trees, and the sums of their depths in nodes."""
 
     trees: int
     deepest: int
@@ -44,7 +44,7 @@ _REMEMBERED = 8
 
 
 def forest(view: NodeView) -> Forest:
-    """Measure the ensemble of a node. O(tree nodes), in numpy level by level; once a node."""
+    """Measure the ensemble of a node. O(tree nodes), in numpy level by level; cached."""
     attributes = view.node.attributes
     known = _MEASURED.get(id(attributes))
     if known is None:

@@ -24,7 +24,7 @@ _COPIES = (
 
 
 def reads_what_it_writes(view: NodeView) -> tuple[int, int, int]:
-    """Of the first input as many bytes as result, but never more than there are."""
+    """Rule that reads as many bytes of the first input as the result has, at most all of them."""
     return moved_bytes(view, {0: min(view.input(0).nbytes, view.output().nbytes)})
 
 

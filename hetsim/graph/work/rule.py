@@ -1,4 +1,4 @@
-"""The work of a node, the view of a node that rules count from, and what a rule is."""
+"""Work of a node, the view of a node that rules read, and rules."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one node does, in FLOP and bytes.
+    """Work of one node, in FLOP and bytes.
 
     `read_bytes` are of values that are no constants, `weight_bytes` of constants, `integer_bytes`
     of those that are integers and stay so on a device that computes floats in another type.
@@ -88,7 +88,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node by position and name; ModelError and UnboundDimension for what is not there."""
+    """Node by position and name; ModelError or UnboundDimension for missing entries."""
 
     graph: Graph
     node: Node
@@ -194,18 +194,18 @@ def moved_bytes(view: NodeView, instead: Mapping[int, int] | None = None) -> tup
 
 
 def no_bytes(view: NodeView) -> tuple[int, int, int]:
-    """A view: the same memory under another shape."""
+    """View: the same memory under another shape."""
     return 0, 0, 0
 
 
 def no_flops(view: NodeView) -> int:
-    """No arithmetic: moves, or what may be skipped."""
+    """Rule without arithmetic: moves, or nodes that may be skipped."""
     return 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How nodes of one op type are costed: their class of ``OP_CLASSES``, FLOP and bytes.
+    """Cost rule of one op type: its class of ``OP_CLASSES``, FLOP and bytes.
 
     `integer_input` is the position of the input whose integer type the arithmetic is done in;
     `least` FLOP where data decide; `dtype` of the arithmetic where the node says another;

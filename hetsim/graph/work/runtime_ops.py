@@ -1,4 +1,4 @@
-"""Rules of what ONNX Runtime adds to ONNX, and why other ops have none."""
+"""Rules of ops that ONNX Runtime adds to ONNX, and reasons why other ops have none."""
 
 from __future__ import annotations
 
@@ -333,23 +333,23 @@ RULES: Mapping[str, Rule] = {
 }
 
 _REASONS: Mapping[str, tuple[str, ...]] = {
-    "it works on texts, whose sizes are known only in a run": (
+    "it processes strings, whose sizes are known only in a run": (
         "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",
         "com.microsoft:Tokenizer",
     ),
-    "the size of what it decodes is known only in a run": ("ImageDecoder",),
-    "its bodies run as often as the data say": (
+    "the size of its decoded output is known only in a run": ("ImageDecoder",),
+    "the data decide how often its bodies run": (
         "com.microsoft:BeamSearch", "com.microsoft:GreedySearch", "com.microsoft:Sampling",
         "com.microsoft:WhisperBeamSearch",
     ),
-    "it holds a program for one device, which nothing can look into": (
+    "it holds a binary program for one device, which hetsim cannot read": (
         "com.microsoft:EPContext", "com.microsoft:Snpe",
     ),
     "it stands for a plugin of TensorRT": (
         "DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT",
         "PyramidROIAlign_TRT",
     ),
-    "ONNX Runtime has kernels for it on GPUs alone, and there is no rule yet": (
+    "ONNX Runtime has kernels for it only on GPUs, and hetsim has no rule for it yet": (
         "com.microsoft:DecoderAttention", "com.microsoft:DecoderMaskedSelfAttention",
         "com.microsoft:ConvStateReplay", "com.microsoft:DynamicSparseAttention",
         "com.microsoft:GatedDeltaNetStateReplay",
@@ -364,10 +364,10 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
         "com.microsoft:SparseAttentionIndexer", "com.microsoft:SparsePagedAttention",
         "com.microsoft:SpeculativePrefixCommit", "com.microsoft:SwiGLU",
     ),
-    "ONNX Runtime has a kernel for it on CPUs from 1.32 on, and there is no rule yet": (
+    "ONNX Runtime has a CPU kernel for it only from 1.32 on, and hetsim has no rule for it yet": (
         "com.microsoft:GatedDeltaNet", "com.microsoft:VarlenCausalConvWithState",
     ),
-    "nothing has a kernel for it": ("GRUUnit", "ai.onnx.preview.training:Gradient"),
+    "no runtime has a kernel for it": ("GRUUnit", "ai.onnx.preview.training:Gradient"),
 }  # fmt: skip
 
 UNPRICED: Mapping[str, str] = {op: why for why, ops in _REASONS.items() for op in ops}

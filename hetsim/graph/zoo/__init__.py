@@ -1,1 +1,1 @@
-"""Models that come with hetsim."""
+"""Model zoo that comes with hetsim."""

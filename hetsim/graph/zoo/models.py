@@ -55,7 +55,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe() -> tuple[ZooEntry, ...]:
-    """Return what is known of every zoo model without filling any. Reads 14 small files."""
+    """Return the properties of every zoo model without filling any. Reads 14 small files."""
     return tuple(_describe(name) for name in _FAMILIES)
 
 
@@ -101,11 +101,11 @@ def source_path(name: str) -> Path:
 
 def _missing(name: str, source: Path) -> ModelError:
     return ModelError(
-        f"the graph of zoo model '{name}' is not there",
+        f"the graph of zoo model '{name}' is missing",
         where=str(source),
-        hint="install onnx anew: its wheel carries backend/test/data/light"
+        hint="reinstall onnx: its wheel contains backend/test/data/light"
         if name in _FROM_ONNX
-        else "install hetsim anew",
+        else "reinstall hetsim",
     )
 
 

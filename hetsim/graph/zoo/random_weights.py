@@ -1,4 +1,4 @@
-"""Random weights for a graph that has none: every tensor by the role it plays."""
+"""Random weights for a graph that has none, each tensor by its role."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RECTIFIERS = frozenset({"Relu", "Clip"})
 
 @dataclass(frozen=True, slots=True)
 class FilledTensor:
-    """A constant to draw: uniform around `centre`, or the exponential of that for a variance."""
+    """Random constant: uniform around `centre`, or the exponential of that for a variance."""
 
     name: str
     dims: tuple[int, ...]
@@ -72,7 +72,7 @@ def fill(source: onnx.ModelProto, model_path: Path, weights_path: Path) -> None:
 
 
 def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
-    """Return the filled form of `source`, its large weights not yet drawn. O(V + E).
+    """Return the plan of the filled model, without its large weights. O(V + E).
 
     Filled are outputs of ConstantOfShape nodes (which vanish), float initializers without data, and
     those in the role of a weight; limits, exponents and scalars stay.
@@ -134,7 +134,7 @@ def plan_fill(source: onnx.ModelProto, weights_file: str) -> FillPlan:
 
 
 def draw(tensor: FilledTensor) -> Iterator[NDArray[np.float32]]:
-    """Yield the values of `tensor` in blocks, flattened. Each block lives until the next."""
+    """Yield the random values of `tensor` in blocks, flattened. Each block lives until the next."""
     seed = int.from_bytes(hashlib.sha256(f"{_SEED}\0{tensor.name}".encode()).digest()[:16])
     generator = np.random.Generator(np.random.SFC64(seed))
     buffer = np.empty(min(_CHUNK, tensor.elements), dtype="<f4")

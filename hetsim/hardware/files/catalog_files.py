@@ -1,4 +1,4 @@
-"""Where the files of devices, links and platforms lie: by catalog name or path."""
+"""Locations of device, link and platform files: by catalog name or path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHECKOUT = Path(__file__).parents[3] / "devices"
 
 
 def catalog_folder() -> Path:
-    """Folder of the catalog: inside the installed package, else beside it in a checkout."""
+    """Folder of the catalog: in the installed package, or beside it in a checkout."""
     return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
 
 
@@ -35,7 +35,7 @@ def in_catalog(path: Path) -> bool:
 
 
 def fitted_beside(path: Path) -> Path | None:
-    """Return the file of what was fitted for the catalog's device at `path`, where there is one."""
+    """Return the file of fitted figures for the catalog's device at `path`, where there is one."""
     path = path.resolve()
     if path.parent != catalog_folder().resolve():
         return None
@@ -44,7 +44,7 @@ def fitted_beside(path: Path) -> Path | None:
 
 
 def kin_file(path: Path, kin: str) -> Path | None:
-    """Return the file of a kin that the device at `path` belongs to, where the catalog has both."""
+    """Return the file of the device family of the catalog's device at `path`, if there is one."""
     path = path.resolve()
     if path.parent != catalog_folder().resolve() or is_path(kin):
         return None
@@ -53,7 +53,7 @@ def kin_file(path: Path, kin: str) -> Path | None:
 
 
 def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
-    """Return the file that `given` means, and what errors call it.
+    """Return the file that `given` refers to, and its name in errors.
 
     - `given`: A catalog name or a path.
     - `base`: folder that relative paths start from; absent: the working directory.
@@ -69,21 +69,23 @@ def find(sort: Sort, given: str, base: Path | None = None) -> tuple[Path, str]:
         devices = names("device") if sort == "platform" else ()
         close = difflib.get_close_matches(given, devices, n=1)
         hint = f"{nearest(given, (*known, *close))} (a path ends in .yaml)"
-        raise PlatformError(f"no {sort} '{given}' in the catalog", hint=hint)
+        what = f"no {sort} '{given}' in the catalog"
+        raise PlatformError(what, hint=hint, missing=base is None)
     path = Path(given) if base is None else base / given
     if not path.exists():
-        hint = nearest(Path(given).stem, names(sort))
-        raise PlatformError("no such file", where=str(path), hint=f"in the catalog, {hint}")
+        hint = f"in the catalog, {nearest(Path(given).stem, names(sort))}"
+        what = "no such file"
+        raise PlatformError(what, where=str(path), hint=hint, missing=base is None)
     return path, str(path)
 
 
 def names(sort: Sort) -> tuple[str, ...]:
-    """Names that the catalog has of a sort, sorted."""
+    """Names in the catalog of one kind of file, sorted."""
     folder = catalog_folder() / _FOLDERS[sort]
     return tuple(sorted(path.stem for path in folder.glob("*.yaml")))
 
 
 def is_path(given: str) -> bool:
-    """Whether `given` is meant as a path, not as a name of the catalog."""
+    """Whether `given` is a path, not a catalog name."""
     separators = {"/", os.sep, os.altsep or os.sep}
     return given.endswith((".yaml", ".yml")) or any(mark in given for mark in separators)

@@ -1,4 +1,4 @@
-"""A file of the user's checked: what it describes, or everything that is wrong with it."""
+"""Check of a user's hardware file: what it describes, or all of its errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What became of one file.
+    """Result of the check of one file.
 
     - `file`: as the user gave it.
     - `sort`: what it describes, or is meant to; None where that cannot be told.
@@ -45,7 +45,7 @@ class Checked:
 
 
 def check_file(given: str) -> Checked:
-    """Read the file at the path `given` as what its keys say it is. Raises nothing for bad input.
+    """Check the file at the path `given` as what its keys describe. Raises nothing for bad input.
 
     Of a file that is no YAML the first error is all that can be told.
     """
@@ -84,7 +84,7 @@ def check_file(given: str) -> Checked:
 
 
 def sort_of(data: Mapping[str, object]) -> Sort | None:
-    """Return what a file with the keys of `data` is meant to describe, or None."""
+    """Return the kind of hardware that a file with the keys of `data` describes, or None."""
     every = sorted(frozenset().union(*_KEYS.values()))
     keys = set()
     for key in data:

@@ -61,7 +61,7 @@ def _date(value: Any) -> Any:
     """YAML reads a whole date as one, and a year as a number."""
     text = str(value) if isinstance(value, datetime.date | int | str) else ""
     if isinstance(value, bool) or not _DATE.fullmatch(text):
-        raise refusal(f"'{value}' is no date of a price", "write e.g. 2024-06 or 2024")
+        raise refusal(f"'{value}' is not the date of a price", "write e.g. 2024-06 or 2024")
     return text
 
 
@@ -83,11 +83,13 @@ class PriceModel(Strict):
     def _one(self) -> PriceModel:
         if (self.usd_per_hour is None) == (self.usd is None):
             raise refusal(
-                "a price has one of 'usd_per_hour' and 'usd'",
-                "write what an hour or what all costs",
+                "a price has exactly one of 'usd_per_hour' and 'usd'",
+                "state the price per hour or the purchase price",
             )
         if self.years is not None and self.usd is None:
-            raise refusal("'years' are of what is bought", "write usd:, or leave years: out")
+            raise refusal(
+                ("'years' applies only to a purchase price"), "write usd:, or remove years:"
+            )
         return self
 
     def to_price(self) -> Price:
@@ -113,7 +115,7 @@ class AvailabilityModel(Strict):
         if (self.share is None) == (times == (None, None)) or times.count(None) == 1:
             raise refusal(
                 "an availability has either 'share', or 'mtbf_hours' and 'mttr_hours'",
-                "write which share of its time it is up, or both times",
+                "state the share of time it is up, or both times",
             )
         return self
 
@@ -131,7 +133,7 @@ MICROSECONDS = 1e6
 
 
 def parsed(name: str, text: str) -> Pattern:
-    """Read a pattern; its error, of type UsageError, shows where the text is wrong."""
+    """Read a pattern; its UsageError shows the position of the error in the text."""
     from hetsim.graph.patterns.text import parse_pattern
 
     return parse_pattern(name, text)
@@ -141,7 +143,7 @@ def _pattern_text(text: str) -> str:
     try:
         parsed("KEY", text)
     except UsageError as error:
-        raise refusal(f"KEY is no pattern: {error.what}", error.hint or "") from None
+        raise refusal(f"KEY is not a pattern: {error.what}", error.hint or "") from None
     return text
 
 
@@ -192,7 +194,7 @@ class SupportModel(Strict):
     @classmethod
     def _one_list(cls, except_ops: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
         if except_ops and info.data.get("ops") is not None:
-            raise refusal("KEY stands beside 'ops'", "keep the one that is shorter")
+            raise refusal("KEY stands beside 'ops'", "keep the shorter of the two")
         return except_ops
 
     @field_validator("foreign")
@@ -280,7 +282,7 @@ class DeviceModel(Strict):
         if idle_w is not None and busy_w.value < idle_w.value:
             raise refusal(
                 f"KEY of {busy_w.value:g} is below 'idle_w' of {idle_w.value:g}",
-                "a busy device draws its idle power at least",
+                "busy power must be at least idle power",
             )
         return busy_w
 
@@ -291,9 +293,9 @@ class DeviceModel(Strict):
     ) -> dict[str, RuntimeModel]:
         default = info.data.get("runtime")
         if runtimes and default is None and "runtime" in info.data:
-            raise refusal("KEY stands without 'runtime'", "name the runtime of 'measured', too")
+            raise refusal("KEY stands without 'runtime'", "add the runtime of 'measured'")
         if default in runtimes:
-            raise refusals([("KEY is 'runtime', whose rows 'measured' names", "", (default,))])
+            raise refusals([("KEY repeats 'runtime', whose rows 'measured' names", "", (default,))])
         return runtimes
 
     @field_validator("execution_dtype")
@@ -302,7 +304,7 @@ class DeviceModel(Strict):
         peaks = info.data.get("peak_tflops", execution_dtype.values())
         found: list[Refusal] = [
             (
-                f"KEY computes in {used}, which 'peak_tflops' lacks",
+                f"KEY computes in {used}, for which 'peak_tflops' has no value",
                 nearest(used, peaks),
                 (given,),
             )
@@ -314,7 +316,7 @@ class DeviceModel(Strict):
         return execution_dtype
 
     def datasheet(self, kin: str, precision: str) -> Datasheet:
-        """Return what the file says of the unit by a kin's runtime in the kin's precision."""
+        """Return the unit's datasheet for its family's runtime and precision."""
         if self.cores:
             return processor(self.cores, precision, matrices=has_matrices(kin))
         peaks = {dtype: rate.value * TERA for dtype, rate in self.peak_tflops.items()}
@@ -324,13 +326,13 @@ class DeviceModel(Strict):
         return Datasheet(peak_of(peaks, precision), bandwidth, family=self.family)
 
     def peak(self, kin: str, precision: str, computes: str | None) -> float | None:
-        """Return the peak that no rate by a kin's runtime exceeds; TF32's is half of float16's."""
+        """Return the peak rate of the family's runtime; TF32's is half of float16's."""
         if computes == "tf32":
             return self.peak_tflops["float16"].value * TERA / 2
         return self.datasheet(kin, precision).flops_per_s
 
     def to_spec(self, name: str) -> DeviceSpec:
-        """Return the record, in SI units, of a device kind called `name`."""
+        """Return the device kind called `name` as a record in SI units."""
         support = self.support
         return DeviceSpec(
             name=name,

@@ -1,4 +1,4 @@
-"""JSON Schema of files that users write, for editors that check and complete them."""
+"""JSON Schema of the files that users write, for editors that check and complete them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATH = r"/|\\|\.ya?ml$"
 
 
 def json_schema(sort: Sort | None = None) -> dict[str, Any]:
-    """Return the JSON Schema, draft 2020-12, of one sort of file, or of all as one.
+    """Return the JSON Schema, draft 2020-12, of one kind of file, or of all in one.
 
     It accepts what the loader accepts outside the catalog, as far as a schema can say it. What
     it cannot say, and ``hetsim inspect`` does: what relates two values (busy and idle
@@ -51,7 +51,7 @@ def json_schema(sort: Sort | None = None) -> dict[str, Any]:
 
 
 def definitions_of(*models: type[BaseModel]) -> dict[str, Any]:
-    """Return what pydantic says of each model and of those in it, by name."""
+    """Return pydantic's definitions of each model and its nested models, by name."""
     wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(one, "validation") for one in models]
     _, together = models_json_schema(wanted, schema_generator=_Generator)
     found: dict[str, Any] = together["$defs"]
@@ -61,7 +61,7 @@ def definitions_of(*models: type[BaseModel]) -> dict[str, Any]:
 def document(
     title: str, definitions: Mapping[str, Any], *models: type[BaseModel]
 ) -> dict[str, Any]:
-    """Return the JSON Schema of a file that is one of `models`, with the definitions it needs."""
+    """Return the JSON Schema of a file of one of `models`, with the definitions it needs."""
     tops = [{"$ref": _ref(model.__name__)} for model in models]
     top: dict[str, Any] = tops[0] if len(tops) == 1 else {"anyOf": tops}
     return {"$schema": DIALECT, "title": title, **top, "$defs": _reached(top, definitions)}
@@ -142,7 +142,7 @@ def _overrides(device: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of changes to a device: no key must be there, of a table no entry."""
     changes = copy.deepcopy(dict(device))
     del changes["required"]
-    changes["description"] = "Keys of the device that are other here."
+    changes["description"] = "Keys of the device that this platform overrides."
     for key in TABLES:
         for form in changes["properties"][key].get("anyOf", ()):
             for table in (form, form.get("properties", {}).get("value", {})):

@@ -1,4 +1,4 @@
-"""Schema of kernel figures by precision, of the measurements behind them, and of kin."""
+"""Schema of kernel figures by precision, their measurements, and device families."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ JoinName = Annotated[
         "an op that joins a kernel",
         rf"({_OP}>)?{_OP}(/2|/gate|/before)?",
         "write 'Relu', 'Add/2' for a sum of two values, 'Sigmoid/gate' for x * sigmoid(x), "
-        "'Div>Erf' for what joins an elementwise kernel that begins with Div, 'Add/before' for a "
-        "sum within the norm that reads it",
+        "'Div>Erf' for ops that join an elementwise kernel that begins with Div, 'Add/before' for "
+        "a sum within the norm that reads it",
     ),
 ]
 ChannelBlock = Annotated[int, Field(strict=True, ge=2, le=1024)]
@@ -102,10 +102,10 @@ class ErrorModel(Strict):
             ("rows", self.rows < self.networks, "is below 'networks'",
              "each network has one row at least"),
             ("p90", self.p90 < self.median, "is below 'median'", "swap them"),
-            ("unseen_p90", alone, "is without 'unseen_median', or that without it", "state both"),
+            ("unseen_p90", alone, "is without 'unseen_median', or the reverse", "state both"),
             ("unseen_p90", (p90 or 0.0) < (middle or 0.0) and not alone,
              "is below 'unseen_median'", "swap them"),
-            ("common", self.common > self.sd, "is above 'sd'", "it is a part of it"),
+            ("common", self.common > self.sd, "is above 'sd'", "it is one part of sd"),
         )  # fmt: skip
         found = [(f"KEY {what}", hint, (key,)) for key, wrong, what, hint in relations if wrong]
         if found:
@@ -118,7 +118,7 @@ class ErrorModel(Strict):
 
 
 class CoordinateModel(Strict):
-    """How far kernels of a form lie apart along one coordinate."""
+    """Length scale of kernels of a form along one coordinate."""
 
     low: Number = Field(alias="from")
     """Where measured kernels begin."""
@@ -138,7 +138,7 @@ class CoordinateModel(Strict):
 
 
 class CorrectionModel(Strict):
-    """How far kernels of one form were from the formula, an entry of ``corrections:``.
+    """Correction of kernels of one form, an entry of ``corrections:``.
 
     A line of ``centres`` has the place of a kernel that was measured, by those of `COORDINATES`
     that are named, in that order, and its weight.
@@ -150,7 +150,7 @@ class CorrectionModel(Strict):
     """What kernels are told apart by; absent: nothing."""
     centres: StrictStr = Field(
         default="",
-        description="A line each: the place by these coordinates, in the order "
+        description="One line per kernel: its coordinates, in the order "
         f"{', '.join(COORDINATES)}, then its weight in the logarithm.",
     )
 
@@ -165,7 +165,7 @@ class CorrectionModel(Strict):
                 values = [math.nan]
             if not all(map(math.isfinite, values)) or width not in (None, len(values)):
                 raise refusal(
-                    f"KEY has a line {number} that is not {width or 'some'} numbers",
+                    f"KEY has a line {number} without {width or 'some'} numbers",
                     "write one number for each of 'coordinates', and a weight",
                 )
         return centres
@@ -246,7 +246,7 @@ Kernels = dict[Precision, KernelsModel]
 
 
 class MeasuredModel(Strict):
-    """The published measurements that the figures of one precision are fitted to.
+    """Published measurements that the figures of one precision are fitted to.
 
     ``chip`` and ``where`` pick the rows of one series; without a chip the device has what its
     kin have.
@@ -267,12 +267,12 @@ class MeasuredModel(Strict):
     @classmethod
     def _of_a_chip(cls, where: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if where and info.data.get("chip") is None and "chip" in info.data:
-            raise refusal("KEY stands without 'chip'", "name the chip whose rows it picks")
+            raise refusal("KEY stands without 'chip'", "name the chip whose rows it selects")
         return where
 
 
 class RuntimeModel(Strict):
-    """What is known of a device by another runtime, an entry of ``runtimes:``."""
+    """Figures of a device with another runtime, an entry of ``runtimes:``."""
 
     measured: dict[Precision, MeasuredModel] = Field(default_factory=dict)
     """By precision: the published measurements that its figures are fitted to."""
@@ -281,7 +281,7 @@ class RuntimeModel(Strict):
 
 
 class FittedModel(Strict):
-    """A file of ``devices/fitted``: what was fitted for the device of the same name."""
+    """File of ``devices/fitted``: figures fitted for the device of the same name."""
 
     kernels: Annotated[Kernels, Field(min_length=1)]
     """What was fitted for the device of the catalog that the file is named after."""
@@ -296,7 +296,7 @@ Part = Annotated[StrictFloat, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class LikenessModel(Strict):
-    """What the networks of a kin say of others, the entry ``likeness:``.
+    """Prediction of networks from those of a device family, the entry ``likeness:``.
 
     A line of ``networks`` has the name of one, its batch, how many devices ran it, the logarithm
     of measured over predicted seconds, and its traits in the order of `TRAITS`; where the batch is
@@ -313,9 +313,9 @@ class LikenessModel(Strict):
     noise: Positive
     """Standard deviation of one device's logarithm about what devices share."""
     networks: Text = Field(
-        description="A line each: name, batch, devices that ran it, logarithm of measured over "
-        f"predicted, and its traits: {', '.join(TRAITS)}; where the batch is not 1, then those of "
-        "one sample."
+        description="One line per network: name, batch size, number of devices that ran it, "
+        f"logarithm of measured over predicted, and its traits: {', '.join(TRAITS)}; "
+        "where the batch size is not 1, also those of one sample."
     )
     heard: str = ""
     """A line each of what others of the maker's runtimes ran: name, batch, share of the variance
@@ -330,14 +330,15 @@ class LikenessModel(Strict):
             if (_network if ran else _heard)(line) is None:
                 third = "a number of devices" if ran else "a share between 0 and 1"
                 raise refusal(
-                    f"KEY has a line {number} that is not a name, a batch, {third} and "
-                    f"{1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch is not 1",
-                    "let 'make fit' write it",
+                    f"KEY has a line {number} that is not a name, a batch size, {third} and "
+                    f"{1 + len(TRAITS)} numbers, {len(TRAITS)} more where the batch size is not 1",
+                    "generate it with 'make fit'",
                 )
         if len(lines) > MOST_NETWORKS:
-            kept = "most devices ran" if ran else "are surest"
+            kept = "ran on the most devices" if ran else "are the most certain"
             raise refusal(
-                f"KEY has {len(lines)} lines, {MOST_NETWORKS} at most", f"keep those that {kept}"
+                (f"KEY has {len(lines)} lines, but at most {MOST_NETWORKS} are allowed"),
+                (f"keep the lines that {kept}"),
             )
         return text
 
@@ -346,7 +347,7 @@ CovariateName = Annotated[StrictStr, OneOf("covariate", COVARIATES)]
 
 
 class ByDatasheetModel(Strict):
-    """How figures of devices that nobody measured follow, the entry ``by_datasheet:``."""
+    """Prediction of figures from datasheets, the entry ``by_datasheet:``."""
 
     precision: Text
     """In which datasheets are read."""
@@ -364,7 +365,7 @@ class ByDatasheetModel(Strict):
 
 
 class KinModel(Strict):
-    """A file of ``devices/fitted/kin``: what the devices with one runtime and precision share."""
+    """File of a device family: shared figures of devices with one runtime and precision."""
 
     runtime: Text
     """What software ran what was measured."""
@@ -382,7 +383,7 @@ class KinModel(Strict):
     """How figures follow of devices that nobody measured."""
 
     def to_kin(self, name: str) -> Kin:
-        """Return the record of the kin called `name`, in SI units."""
+        """Return the device family called `name` as a record in SI units."""
         like = self.likeness
         found = (_network(line) for line in like.networks.splitlines())
         heard = (_heard(line) for line in like.heard.splitlines())

@@ -1,4 +1,4 @@
-"""What a link or platform file may say."""
+"""Schema of link and platform files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TABLES = ("peak_tflops", "efficiency", "execution_dtype")
 
 
 class LinkModel(Strict):
-    """A link file: the bandwidth of one direction, and how much of it a transfer reaches."""
+    """Link file: bandwidth of one direction, and the share of it that transfers reach."""
 
     full_name: Text
     """What people call it."""
@@ -62,7 +62,7 @@ def _two_ends(ends: Any) -> Any:
 
 
 class LinkUse(Strict):
-    """One entry of a platform's ``links:``: a link of the catalog, own figures, or both."""
+    """Entry of a platform's ``links:``: a link of the catalog, own figures, or both."""
 
     between: Annotated[tuple[StrictStr, StrictStr], BeforeValidator(_two_ends)]
     """The two devices that it joins."""
@@ -88,7 +88,10 @@ class LinkUse(Strict):
     def _stated(cls, figure: Figure[float] | None, info: ValidationInfo) -> Figure[float] | None:
         if figure is None and "link" in info.data and info.data["link"] is None:
             key = info.field_name
-            what, hint = f"missing key '{key}'", f"add '{key}: ...', or 'link: NAME' of the catalog"
+            what, hint = (
+                f"missing key '{key}'",
+                (f"add '{key}: ...', or 'link: NAME' from the catalog"),
+            )
             raise refusals([(what, hint, ())], "hetsim_missing")
         return figure
 
@@ -100,7 +103,7 @@ def _name_or_description(device: Any) -> Any:
 
 
 class DeviceUse(Strict):
-    """One entry of a platform's ``devices:``: a name, a path or a description, and changes."""
+    """Entry of a platform's ``devices:``: a name, a path or a description, and changes."""
 
     device: Annotated[Any, BeforeValidator(_name_or_description)]
     overrides: dict[str, Any] = Field(default_factory=dict)
@@ -115,14 +118,16 @@ class DeviceUse(Strict):
         if isinstance(entry, str):
             return {"device": entry}
         if not isinstance(entry, Mapping):
-            raise refusal("KEY must be a name, a path or a mapping", "write a name of the catalog")
+            raise refusal(
+                "KEY must be a name, a path or a mapping", ("write a name from the catalog")
+            )
         if "device" not in entry and entry.keys() & DeviceModel.model_fields:
             raise refusal("KEY describes a device outside 'device:'", "write {device: {kind: ...}}")
         return entry
 
 
 class MemoryUse(Strict):
-    """One entry of a platform's ``memories:``: what several devices draw on together."""
+    """Entry of a platform's ``memories:``: memory that several devices share."""
 
     devices: Annotated[tuple[StrictStr, ...], Field(min_length=2)]
     """Those that draw on it; each device is in one at most."""
@@ -152,7 +157,7 @@ class PlatformModel(Strict):
 
 
 def overridden(base: DeviceModel, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the device file that `base` becomes with `changes` laid over it."""
+    """Return the device file `base` with the overrides `changes`."""
     merged: dict[str, Any] = dict(base.model_dump(by_alias=True, exclude_none=True))
     for key, change in changes.items():
         table = spread(change)

@@ -1,4 +1,4 @@
-"""Descriptions of devices, links and platforms read, checked, and turned into records."""
+"""Reader of device, link and platform files: parsed, checked, converted to records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_description(model: type[M], path: Path, shown: str) -> tuple[M | None, Broken | None]:
-    """Read the file at `path` as a `model`: return it, or what is wrong."""
+    """Read the file at `path` as a `model`: return it, or the file's errors."""
     read, wrong = read_file(model, path, shown, catalog=in_catalog(path))
     beside = fitted_beside(path) if model is DeviceModel else None
     if beside is None:
@@ -75,7 +75,7 @@ def _read_fitted(
 ) -> tuple[FittedModel | None, Broken | None]:
     """Read what was fitted for `device`, which states no figures of the same precisions."""
     try:
-        source = read_yaml(path, shown, holds="what was fitted for a device")
+        source = read_yaml(path, shown, holds="figures fitted for a device")
     except PlatformError as error:
         return None, Broken(error, (error,))
     fitted, complaints = parse(FittedModel, source, source.data, catalog=True)
@@ -83,8 +83,8 @@ def _read_fitted(
         complaints += [
             Complaint(
                 source.line(("kernels", precision)),
-                f"'kernels.{precision}' is stated by devices/{path.name} too",
-                "keep what is fitted out of files that are written by hand",
+                f"'kernels.{precision}' is also in devices/{path.name}",
+                "keep fitted figures out of hand-written files",
             )
             for precision in fitted.kernels
             if precision in device.kernels
@@ -112,11 +112,11 @@ def _link_complaints(
         if ends[0] == ends[1]:
             line = source.line((*at, "between"))
             what = f"link of '{ends[0]}' with itself"
-            complaints.append(Complaint(line, what, "name two devices that differ"))
+            complaints.append(Complaint(line, what, "name two different devices"))
         name, line = entry.get("name") or "-".join(ends), source.line((*at, "name"))
         if isinstance(name, str):
             if name in lines:
-                hint = f"the other is on line {lines[name]}: give each a 'name' of its own"
+                hint = f"the other is on line {lines[name]}: give each a unique 'name'"
                 complaints.append(Complaint(line, f"two links named '{name}'", hint))
             lines.setdefault(name, line)
     return complaints
@@ -136,7 +136,7 @@ def _memory_complaints(source: Source, entries: Any, devices: Collection[str]) -
                 what = f"memory of an unknown device '{name}'"
                 complaints.append(Complaint(line, what, nearest(name, devices)))
             elif name in lines:
-                what = f"'{name}' has a memory already, on line {lines[name]}"
+                what = f"'{name}' already has a memory, on line {lines[name]}"
                 complaints.append(Complaint(line, what, "name each device once"))
             lines.setdefault(name, line)
     return complaints
@@ -171,12 +171,12 @@ def read_link(path: Path, shown: str) -> LinkModel:
 
 
 def read_kin(path: Path, shown: str) -> Kin:
-    """Return the kin that the file at `path` describes; `shown` is its name in errors."""
+    """Return the device family that the file at `path` describes; `shown` is its name in errors."""
     return _read(KinModel, path, shown).to_kin(path.stem)
 
 
 def of_its_kin(spec: DeviceSpec, model: DeviceModel, path: Path | None, shown: str) -> DeviceSpec:
-    """Return the device that `model` describes with what its kin say of it."""
+    """Return the device of `model`, completed by its device family."""
 
     def completed(
         kernels: Mapping[str, KernelFigures], measured: Mapping[str, MeasuredModel], key: str
@@ -212,7 +212,9 @@ def _by_kin(
     name = told.kin
     if name not in names("kin"):
         raise PlatformError(
-            f"no kin '{name}' in the catalog", where=where, hint=nearest(name, names("kin"))
+            (f"no device family '{name}' in the catalog"),
+            where=where,
+            hint=nearest(name, names("kin")),
         )
     file, said = find("kin", name)
     kin = read_kin(file, said)
@@ -254,7 +256,7 @@ def describes_device(data: Mapping[str, Any]) -> bool:
 
 
 def alone(spec: DeviceSpec, given: str) -> Platform:
-    """Return the platform of one device, called as its kind: inputs start and end on it."""
+    """Return the platform of one device, named after it: inputs start and outputs end on it."""
     platform = Platform(
         name=spec.name, devices={spec.kind: spec}, links=(), host=spec.kind, source=given, sha256=""
     )
@@ -262,7 +264,7 @@ def alone(spec: DeviceSpec, given: str) -> Platform:
 
 
 def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, ...]]:
-    """Read a platform as far as it goes: return it, or all that is wrong.
+    """Read a platform completely: return it, or all of its errors.
 
     A mistake in one entry hides none in another. This file goes before those that it names.
     """
@@ -280,7 +282,7 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
             parts.complaints += [
                 Complaint(
                     source.line(("devices", name)),
-                    f"no link leads from the host '{host}' to '{name}'",
+                    f"no link connects the host '{host}' to '{name}'",
                     f"add a link with between: [{host}, {name}]",
                 )
                 for name in unreached(host, names, links)
@@ -317,7 +319,7 @@ def survey(source: Source, given: str) -> tuple[Platform | None, tuple[Broken, .
 
 
 def digest(platform: Platform) -> str:
-    """SHA-256, in hex, of all in `platform` but where it was read from, prices, availabilities."""
+    """SHA-256, in hex, of `platform` without file paths, prices and availabilities."""
     record: dict[str, Any] = {
         "name": platform.name,
         # A list, for the order of devices is part of the platform.

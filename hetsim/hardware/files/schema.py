@@ -1,4 +1,4 @@
-"""Values that files are made of, and what pydantic refuses said on the line of the user's file."""
+"""Field types of files, and pydantic's errors as messages on the line of the user's file."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ Refusal = tuple[str, str, tuple[str, ...]]
 
 
 def refusal(what: str, hint: str = "", at: tuple[str, ...] = ()) -> PydanticCustomError:
-    """Return the error that says `what`, found `at` below the value; a first KEY is its key."""
+    """Return the error that says `what`, `at` a path below the value; a leading KEY is its key."""
     return refusals([(what, hint, at)])
 
 
 def refusals(found: Sequence[Refusal], kind: str = "hetsim") -> PydanticCustomError:
-    """Return one error that stands for all that is `found`, of the type `kind` for pydantic."""
+    """Return one error of pydantic's type `kind` that stands for all of `found`."""
     return PydanticCustomError(kind, "{first}", {"first": found[0][0], "found": tuple(found)})
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Accepts a few words; `meant_by` has what people write for them, for hints."""
+    """Choice of a few words; `meant_by` maps common misspellings to them, for hints."""
 
     noun: str
     choices: tuple[str, ...]
@@ -79,7 +79,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Accepts text that a regular expression matches as a whole.
+    """Text that a regular expression matches as a whole.
 
     The expression means the same to Python and to JSON Schema: no escaped classes.
     """
@@ -97,7 +97,7 @@ class Matching:
         return {**handler(schema), "pattern": f"^(?:{self.pattern})$"}
 
     def check(self, text: str) -> str:
-        """Return `text`, or raise the error that says what it should look like."""
+        """Return `text`, or raise the error that states the expected form."""
         if not re.fullmatch(self.pattern, text):
             raise refusal(f"'{text}' cannot be {self.noun}", self.hint)
         return text
@@ -120,7 +120,7 @@ ForeignOp = Annotated[
     Matching(
         "an op type of another domain",
         r"[A-Za-z_][A-Za-z0-9_.-]*:[A-Za-z_][A-Za-z0-9_]*",
-        "write 'com.microsoft:Gelu'; of ONNX's own all but those of 'except' are taken",
+        "write 'com.microsoft:Gelu'; ONNX's own ops all are included except those of 'except'",
     ),
 ]
 Name = Annotated[
@@ -144,13 +144,13 @@ AtOnce = Annotated[StrictInt, Field(ge=1, le=MOST_AT_ONCE)]
 
 
 class Strict(BaseModel):
-    """Frozen, and every unknown key is an error."""
+    """Frozen model that rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Figure(Strict, Generic[T]):
-    """A number, how sure it is, and where it is from.
+    """Number with its status and source.
 
     A plain number is a figure of the user's own. In the catalog status and source must be
     written out, for the figures there are quoted to people who cannot ask.
@@ -172,7 +172,7 @@ class Figure(Strict, Generic[T]):
 
     @property
     def stated(self) -> tuple[str, str]:
-        """How sure it is, and where it is from."""
+        """Status and source of the figure."""
         return self.status, self.source
 
     @classmethod
@@ -213,7 +213,7 @@ def spread(table: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Accepts a mapping of figures, also with one status and source for all.
+    """Mapping of figures, also with one status and source for all.
 
     - `needs`: keys that must be there, and what to do where one is not.
     """
@@ -249,7 +249,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class OrOne:
-    """Accepts text in the place of a list of one."""
+    """Text or a list of texts."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: CoreHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.as_list, handler(source))
@@ -300,7 +300,7 @@ def parse_file(model: type[M], source: Source) -> M:
     parsed, complaints = parse(model, source, source.data)
     source.refuse(complaints)
     if parsed is None:
-        raise AssertionError("pydantic refused a description without saying why")
+        raise AssertionError("pydantic rejected a description without an error message")
     return parsed
 
 
@@ -317,7 +317,7 @@ class Broken:
 
 
 def broken(source: Source, complaints: Iterable[Complaint]) -> Broken | None:
-    """Return what `complaints` make of the file, or None where there is none."""
+    """Return the error for the `complaints` about the file, or None for none."""
     ordered = sorted(set(complaints))
     try:
         source.refuse(ordered)
@@ -333,7 +333,7 @@ def broken(source: Source, complaints: Iterable[Complaint]) -> Broken | None:
 def read_file(
     model: type[M], path: Path, shown: str, *, catalog: bool = False
 ) -> tuple[M | None, Broken | None]:
-    """Read the file at `path` as a `model`: return it, or what is wrong with the file."""
+    """Read the file at `path` as a `model`: return it, or the file's errors."""
     try:
         source = read_yaml(path, shown)
     except PlatformError as error:
@@ -409,10 +409,10 @@ def _complaint(
 
 _MAPPING = ("be a mapping", "write 'key: value' lines under it")
 _WANTED: Mapping[str, tuple[str, str]] = {
-    "float_type": ("be a number", "the unit is in the key"),
+    "float_type": ("be a number", "the key states the unit"),
     "int_type": ("be a whole number", ""),
     "string_type": ("be text", ""),
-    "string_too_short": ("be text that says something", ""),
+    "string_too_short": ("be non-empty text", ""),
     "bool_type": ("be true or false", ""),
     "dict_type": _MAPPING,
     "model_type": _MAPPING,

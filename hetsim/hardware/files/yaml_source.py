@@ -1,4 +1,4 @@
-"""YAML files read into plain data that still knows on which line each key stands."""
+"""YAML files parsed into plain data with the line of each key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from hetsim.core.files import read_regular
+from hetsim.core.files import no_such_file, read_regular
 from hetsim.errors import InvalidInput, PlatformError
 
 YamlPath = tuple[str | int, ...]
@@ -57,7 +57,7 @@ _resolve_scalars()
 
 @dataclass(frozen=True, slots=True, order=True)
 class Complaint:
-    """One thing that is wrong in a file: its line, what it is, and what to do."""
+    """Error in a file: its line, the problem, and the remedy."""
 
     line: int
     what: str
@@ -89,11 +89,11 @@ class Source:
         return self.lines[()]
 
     def error(self, path: YamlPath, what: str, hint: str | None = None) -> InvalidInput:
-        """Return the error for something wrong at `path`."""
+        """Return the error for a problem at `path`."""
         return self.kind(what, where=f"{self.shown}:{self.line(path)}", hint=hint)
 
     def refuse(self, complaints: Iterable[Complaint]) -> None:
-        """Raise one error that carries the first complaint and names the lines of the rest.
+        """Raise one error that has the first complaint and lists the lines of the others.
 
         Does nothing where there is no complaint.
         """
@@ -117,7 +117,7 @@ def read_yaml(
     holds: str = "a device or a platform",
     kind: type[InvalidInput] = PlatformError,
 ) -> Source:
-    """Read the one mapping that the file at `path` holds, YAML or JSON.
+    """Read the mapping in the file at `path`, YAML or JSON.
 
     - `shown`: what errors call it; absent: the path itself.
     - `holds`: what the mapping should describe, for hints.
@@ -136,7 +136,7 @@ def read_yaml(
             raise kind("the file is empty", where=f"{shown}:1", hint=f"describe {holds}")
         if not isinstance(root, yaml.MappingNode):
             raise kind(
-                "the file holds no mapping at its top",
+                "the top level of the file is not a mapping",
                 where=f"{shown}:{_line(root)}",
                 hint="write 'key: value' lines",
             )
@@ -158,7 +158,7 @@ def _text(path: Path, shown: str, holds: str, kind: type[InvalidInput]) -> str:
         # Lines end in one way, as in every file that is opened as text.
         return io.TextIOWrapper(io.BytesIO(read_regular(path)), encoding="utf-8").read()
     except FileNotFoundError:
-        raise kind("no such file", where=shown) from None
+        raise no_such_file(kind, path, shown) from None
     except UnicodeDecodeError:
         raise kind(
             "not UTF-8 text", where=shown, hint=f"name a YAML description of {holds}"
@@ -182,7 +182,7 @@ def _check_size(text: str, shown: str, kind: type[InvalidInput]) -> None:
             what = f"more than {MAX_VALUES} values"
             if depth > MAX_DEPTH:
                 what = f"values are nested too deep: more than {MAX_DEPTH} levels"
-            raise kind(what, where=f"{shown}:{line}", hint="describe less")
+            raise kind(what, where=f"{shown}:{line}", hint="shorten the file")
 
 
 def _line(node: yaml.Node) -> int:
@@ -222,7 +222,7 @@ class _Builder:
         for key_node, value_node in node.value:
             key = self.value(key_node, ()) if isinstance(key_node, yaml.ScalarNode) else None
             if not isinstance(key, str):
-                raise self.error(key_node, "a key that is no text", "put the key in quotes")
+                raise self.error(key_node, "a key that is not text", "put the key in quotes")
             here = (*path, key)
             if key in built:
                 raise self.error(
@@ -249,7 +249,7 @@ class _Builder:
             return items
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
-        raise self.error(node, f"the tag '{node.tag}' is not allowed", "write plain data")
+        raise self.error(node, f"the tag '{node.tag}' is not allowed", "use plain data")
 
     def scalar(self, node: yaml.ScalarNode) -> Hashable:
         text = node.value
@@ -267,7 +267,7 @@ class _Builder:
                 return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         except (KeyError, ValueError):
             raise self.error(node, f"'{text[:40]}' is not of type {sort}") from None
-        raise self.error(node, f"the tag '{node.tag}' is not allowed", "write plain data")
+        raise self.error(node, f"the tag '{node.tag}' is not allowed", "use plain data")
 
     def error(self, node: yaml.Node, what: str, hint: str | None = None) -> InvalidInput:
         return self.kind(what, where=f"{self.shown}:{_line(node)}", hint=hint)

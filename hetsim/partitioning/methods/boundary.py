@@ -1,4 +1,4 @@
-"""Merge method ``boundary``: OpenVINO's HETERO of today, every edge between devices a boundary.
+"""Merge method ``boundary``: OpenVINO's current HETERO, every edge between devices a boundary.
 
 ``groups_of`` has the phases. ``Cuts`` makes every edge between devices a boundary, and labels
 what the other edges connect. ``_Reentry`` promotes edges of groups that their own data comes
@@ -116,7 +116,7 @@ def _reads_of(
 def execution_order(
     ports: Sequence[Sequence[Port]], roots: Sequence[int], names: Sequence[str] = ()
 ) -> list[int]:
-    """Give what `roots` depend on in OpenVINO's order, sources before readers. O(V + E).
+    """Order `roots` and their predecessors as OpenVINO does, sources before readers. O(V + E).
 
     Depth first, inputs by port, the last root first. Raises ModelError for a cycle.
     """
@@ -139,7 +139,7 @@ def execution_order(
 
 @collecting_put_off()
 def groups_of(wiring: Wiring, device_of: Sequence[int]) -> Cuts:
-    """Apply the whole rule; return the boundaries and the groups they leave."""
+    """Apply the whole rule; return the boundaries and the groups between them."""
     cuts = Cuts(wiring, device_of)
     _Reentry(cuts).run()
     _cut_cycles(cuts)
@@ -148,7 +148,7 @@ def groups_of(wiring: Wiring, device_of: Sequence[int]) -> Cuts:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """A graph as the boundary method sees it; node ids are a topological order.
+    """Graph in the form that the boundary method needs; node ids are a topological order.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class Wiring:
 
     @classmethod
     def of_ports(cls, ports: Sequence[Sequence[Port]], kinds: Sequence[str]) -> Wiring:
-        """Build from what nodes read and their kinds: op, parameter, constant, result. O(V + E)."""
+        """Build from nodes' inputs and kinds: op, parameter, constant, result. O(V + E)."""
         readers = Counter(port for row in ports for port in row)
         op_readers = [0] * len(ports)
         for row, kind in zip(ports, kinds, strict=True):
@@ -197,7 +197,7 @@ class Wiring:
 
 
 class Cuts:
-    """Edges that are boundaries, and the group of every node: connected by what is not cut.
+    """Boundary edges, and the group of every node: connected by the other edges.
 
     Edges only ever become boundaries, so groups only ever split; a split costs about the
     smaller part, for only the smaller part gets a new label.
@@ -250,7 +250,7 @@ class Cuts:
         return members
 
     def split(self, ends: Iterable[int]) -> list[list[int]]:
-        """Relabel the group of `ends`, whose edges were just cut; return the parts that moved.
+        """Relabel the group of `ends` after its edges were cut; return the parts that moved.
 
         One search starts at every end and all advance in turn, breadth first; those that meet
         become one. A search that finds nothing more has found a part. The last one running
@@ -621,7 +621,7 @@ def _isolate(cuts: Cuts, groups: GroupGraph, node: int) -> Iterable[int]:
 
 
 class GroupGraph:
-    """The groups that may lie on cycles of groups, and how many edges lead from one to another.
+    """Groups that may lie on cycles of groups, with the number of edges between each two.
 
     Groups only ever split, so none comes to be on a cycle: one that is found to be on none is
     struck out, and so are those that then have no edge to one side.
@@ -645,13 +645,13 @@ class GroupGraph:
             self.preds.setdefault(label, {})
 
     def add(self, source: int, target: int) -> None:
-        """Count an edge; one within a group, or at one that was struck out, is left out."""
+        """Count an edge; edges within a group, or at a removed group, do not count."""
         if source != target and source in self.succs and target in self.succs:
             count = self.succs[source].get(target, 0) + 1
             self.succs[source][target] = self.preds[target][source] = count
 
     def drop(self, source: int, target: int) -> None:
-        """Take back what ``add`` counted."""
+        """Undo ``add``."""
         count = self.succs.get(source, {}).get(target, 0) - 1
         if count > 0:
             self.succs[source][target] = self.preds[target][source] = count
@@ -659,7 +659,7 @@ class GroupGraph:
             del self.succs[source][target], self.preds[target][source]
 
     def on_cycle(self, label: int) -> bool:
-        """Whether the group is on a cycle; where it is not, it is struck out."""
+        """Whether the group is on a cycle; otherwise it is removed."""
         if label not in self.succs:
             return False
         # A cycle found before may have been left whole by splits since.

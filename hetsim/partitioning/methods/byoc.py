@@ -17,7 +17,7 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
 
 
 def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
-    """Label every node with a connected group, each region merged with those that feed it.
+    """Label every node with a connected group, merging each region with those that feed it.
 
     Regions are visited once, in graph order. A region is merged with each input region of its
     own device, the earliest first, unless it is restricted: unless it also depends on that
@@ -33,5 +33,5 @@ def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tup
     """
     budget = VISITS_PER_EDGE * (dag.n + sum(map(len, dag.preds)))
     labels, lasted = scanned(dag, device_of, budget, downwards=False)
-    notes = () if lasted else ("the search budget ran out before all regions were visited",)
+    notes = () if lasted else ("the search budget ended before all regions were visited",)
     return labels, notes

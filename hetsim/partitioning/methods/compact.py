@@ -129,7 +129,7 @@ SEARCHED_UP_TO = 12
 def improve(
     dag: Dag, device_of: Sequence[int], labels: Sequence[int], host: int | None = None
 ) -> list[int]:
-    """Return the groups `labels`, or fewer where there are fewer in a small part of the graph.
+    """Return the groups `labels`, or fewer where a small part of the graph allows it.
 
     Parts are weakly connected; no group and no cycle of groups spans two. In every part of
     up to SEARCHED_UP_TO nodes the result has the least ``Cost`` that connected groups on

@@ -36,11 +36,11 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
 
 
 def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
-    """Labels as ``merge`` gives them, and whether the walk had to end early."""
+    """Labels as from ``merge``, and whether the walk had to end early."""
     result = solve(dag, device_of)
     if result.stable:
         return list(result.labels), ()
-    return list(result.labels), ("the search budget ran out before the walk was done",)
+    return list(result.labels), ("the search budget ended before the walk did",)
 
 
 def solve(dag: Dag, device_of: Sequence[int]) -> ConvexResult:

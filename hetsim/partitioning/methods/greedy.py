@@ -11,7 +11,7 @@ from hetsim.partitioning.scans import Split, repair
 
 @dataclass(frozen=True, slots=True)
 class GreedyResult:
-    """Groups by the published method, made executable.
+    """Groups of the published method, made acyclic.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ def merge(dag: Dag, device_of: Sequence[int]) -> list[int]:
 
 
 def merge_with_notes(dag: Dag, device_of: Sequence[int]) -> tuple[list[int], tuple[str, ...]]:
-    """Labels as ``merge`` gives them, and what the published method got wrong, if anything."""
+    """Labels as from ``merge``, and errors of the published method, if any."""
     result = solve(dag, device_of)
     if not result.repaired:
         return list(result.labels), ()
@@ -149,7 +149,7 @@ def _connected(
 
 @dataclass(frozen=True, slots=True)
 class PathNodes:
-    """What every node of an id range reaches, and what reaches it, within that range.
+    """Descendants and ancestors of every node of an id range, within that range.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class PathNodes:
 
 @dataclass(slots=True)
 class Growth:
-    """A group under construction, and what was decided on the way.
+    """Group under construction, with the decisions so far.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class Growth:
 
     @property
     def between(self) -> int:
-        """The path nodes of all pairs of members, as a set of bits, members included."""
+        """Nodes on paths between members, as a set of bits, members included."""
         return self.after[-1] & self.before[-1]
 
     def push(self, node: int) -> None:
@@ -226,7 +226,7 @@ class Growth:
         return node
 
     def reject(self, node: int) -> None:
-        """Note that `node` can never be added; outside the range it can be on no path."""
+        """Note that `node` can never be added; outside the range it is on no path."""
         if self.paths.low <= node <= self.paths.high:
             self.rejected |= 1 << (node - self.paths.low)
 

@@ -25,7 +25,7 @@ MergeWithNotes = Callable[[Dag, Sequence[int]], tuple[list[int], tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MethodInfo:
-    """How a merge method is run.
+    """Properties of a merge method.
 
     `connected`: its groups are weakly connected. `needs_default`: the last device of the
     priority must support every node. `knows_host`: it is told which device is the host.
@@ -46,21 +46,22 @@ _METHODS: Mapping[str, MethodInfo] = {
     for info in (
         MethodInfo(
             "boundary",
-            "OpenVINO's method of today: boundaries between devices, more where data comes back",
+            "OpenVINO's current method: boundaries between devices, and more where data comes back",
             "hetsim.partitioning.methods.boundary",
             connected=False,
             knows_problem=True,
         ),
         MethodInfo(
             "byoc",
-            "TVM's flow: each region merged with those that feed it; the default takes the rest",
+            "TVM's flow: each region merged with those that feed it; the default device takes the "
+            "rest",
             "hetsim.partitioning.methods.byoc",
             connected=True,
             needs_default=True,
         ),
         MethodInfo(
             "compact",
-            "fewest connected groups, by contraction on a maintained topological order",
+            "fewest connected groups, by contraction in a maintained topological order",
             "hetsim.partitioning.methods.compact",
             connected=True,
             knows_host=True,
@@ -73,7 +74,7 @@ _METHODS: Mapping[str, MethodInfo] = {
         ),
         MethodInfo(
             "greedy",
-            "OpenVINO's published method: grown from every root, the largest first, repaired",
+            "OpenVINO's published method: grown from every root, largest first, then made acyclic",
             "hetsim.partitioning.methods.greedy",
             connected=True,
         ),
@@ -137,7 +138,7 @@ def merge(
     assignment: Sequence[int],
     order: Sequence[int],
 ) -> tuple[list[int], tuple[str, ...]]:
-    """Run a method: a group label a node, and what its user should know.
+    """Run a method: return a group label per node, and notes for the user.
 
     `assignment` is a device a node, and `order` the devices in the order they were asked.
     """

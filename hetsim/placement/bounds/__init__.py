@@ -1,1 +1,1 @@
-"""What no plan can beat."""
+"""Lower bounds on plans."""

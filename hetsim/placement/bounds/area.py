@@ -1,4 +1,4 @@
-"""Area bounds: what streams and memory can do at most within windows of time, by programs."""
+"""Area bounds: limits of streams and memory within windows of time, by linear programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLOSE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of work, each of one device: the work of its nodes there is at most room + slope t."""
+    """Rows of work of one device each: its nodes' work is at most room + slope t."""
 
     scaled: Floats  # [n, P]: Time of a node on a device; inf where it is not runnable
     device: NDArray[np.intp]  # [rows]
@@ -41,7 +41,7 @@ class Rows:
 
 
 def check_time() -> None:
-    """Raise OutOfTime where a deadline leaves no time to solve a program, or to load SciPy."""
+    """Raise OutOfTime where the deadline leaves no time to solve a program, or to load SciPy."""
     deadline.check()
     if not deadline.may_load("scipy.optimize"):
         raise deadline.OutOfTime
@@ -60,7 +60,7 @@ def relaxed(rows: Rows, *, sign: bool = False) -> tuple[Floats, Floats]:
 
 
 def worth(rows: Rows, price: Floats) -> tuple[float, NDArray[np.intp]]:
-    """Return what prices prove, and the device on which each node costs least by them."""
+    """Return the bound that prices prove, and the cheapest device of each node at these prices."""
     cost = np.zeros_like(rows.scaled)
     for row in np.flatnonzero(price):
         cost[rows.inside[row], rows.device[row]] += price[row]
@@ -210,7 +210,7 @@ def _one_a_device(scaled: Floats, streams: tuple[int, ...]) -> Rows:
 
 
 def crowded(setting: Setting, head: Floats, tail: Floats, shares: Floats, limit_s: float) -> bool:
-    """Say whether windows prove that no plan takes at most `limit_s`.
+    """Return whether windows prove that no plan takes at most `limit_s`.
 
     If a plan does, a node on device p runs within [head, limit - tail], so for all a and b with
     a + b < limit the nodes with head >= a and tail >= b that p takes fit streams[p] (limit - a
@@ -318,7 +318,7 @@ def fullest(
     starts: Array,
     ends: Array,
 ) -> int:
-    """Find by head the window that holds most beyond its room; return how many heads there are.
+    """Find by head the window with the most work beyond its room; return the number of heads.
 
     From the latest head on, nodes are added to a tree over what remains behind them: a leaf is
     one window, a branch has the largest of its leaves (`top`), and what all got (`late`).
@@ -385,7 +385,7 @@ _compiled_fullest = machine_code(fullest)
 
 
 def within_memory(problem: Problem) -> Problem | None:
-    """Return the problem without the devices that cannot hold a node and all that it touches."""
+    """Return the problem without devices that cannot hold a node and its neighbouring values."""
     if not memory_binds(problem):
         return problem
     footprint = Footprint.of(problem)

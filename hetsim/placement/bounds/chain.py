@@ -25,7 +25,7 @@ Near = tuple[tuple[tuple[int, int], ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What lies between two nodes of a chain that follow one another."""
+    """Gap between two consecutive nodes of a chain."""
 
     # The two, and between them, in the graph's order, what the first reaches and what reaches the
     # second
@@ -35,7 +35,7 @@ class Gap:
 
 
 def chain_of(setting: Setting) -> list[Gap]:
-    """Return the gaps of a chain: nodes of a longest path beside which hardly any work lies."""
+    """Return the gaps of a chain: nodes of a longest path with hardly any work in parallel."""
     path = _longest(setting)
     place = {node: at for at, node in enumerate(path)}
     behind, ahead = _reached(setting, place)
@@ -126,7 +126,7 @@ AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """Least seconds from the end of a gap's first node to the start of its last one."""
+    """Crossing time: from the end of a gap's first node to the start of its last one, at least."""
 
     # [gaps, P]: Where one group has both: it has all that lies between, and runs it one by one
     within: Floats
@@ -134,7 +134,7 @@ class Crossing:
 
 
 def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[Gap]) -> Crossing:
-    """Return both by gap, whatever lies where in between.
+    """Return both by gap, for any placement of the nodes in between.
 
     Prices of the devices' seconds prove `across`: decision 9 has the argument. The devices of a
     kind are one with all their streams; of more than four kinds all are at work at once.
@@ -149,7 +149,7 @@ def crossings(setting: Setting, kinds: Sequence[Sequence[int]], gaps: Sequence[G
 
 
 def through(setting: Setting, gap: Gap, p: int, q: int) -> float:
-    """Return the least time by the ways across a gap, where two groups have its ends. O(E P^2).
+    """Return the least time of the paths across a gap between two groups at its ends. O(E P^2).
 
     The sweep of ``paths`` with a device of its own for the first group and for the last.
     """
@@ -176,7 +176,7 @@ def through(setting: Setting, gap: Gap, p: int, q: int) -> float:
 
 
 def alike(setting: Setting, gap: Gap) -> tuple[Near, bytes]:
-    """Return what two gaps have the same where they take the same time."""
+    """Return a key that is equal for gaps that take the same time."""
     return gap.before, setting.shares[list(gap.nodes[1:-1])].tobytes()
 
 
@@ -303,13 +303,13 @@ CLOSER = 24
 
 
 def units_of(problem: Problem) -> list[list[int]]:
-    """Return the devices, each by itself, or of more than FEW by kinds. O(P^2 n)."""
+    """Return the devices one by one, or grouped by kinds if more than FEW. O(P^2 n)."""
     devices = range(len(problem.devices))
     return [[p] for p in devices] if len(devices) <= FEW else kinds_of(problem, devices)
 
 
 def lifted(setting: Setting, kinds: Sequence[Sequence[int]]) -> Setting:
-    """Return `setting` where nodes of a chain arrive, and return, as late as its gaps say."""
+    """Return `setting` with the arrivals and returns of chain nodes delayed by their gaps."""
     gaps = chain_of(setting)
     if not gaps:
         return setting

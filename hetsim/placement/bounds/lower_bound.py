@@ -35,7 +35,7 @@ SURE = 1e-9
 def bound_of(
     problem: Problem, objective: Objective = "latency", met_s: float = float("inf")
 ) -> float:
-    """Return seconds that no plan of `problem` can go below; inf where none is feasible.
+    """Return a lower bound in seconds over all plans of `problem`; inf where none is feasible.
 
     0, which claims nothing, where ``problem.unpriced`` names nodes. Latency is the larger of the
     area bound and the critical path with the join rule (``paths.heads``, ``chain.lifted``), raised
@@ -61,7 +61,7 @@ def bound_of(
 
 
 def quick_bound_of(problem: Problem, objective: Objective) -> float:
-    """Return a bound that is at most ``bound_of``, from one linear program: nothing is halved."""
+    """Return a bound of at most ``bound_of``, from one linear program without bisection."""
     fitting = _open(problem)
     if fitting is None:
         return float("inf")
@@ -85,20 +85,20 @@ def _rounding(problem: Problem) -> float:
 
 
 def critical_path_bound(problem: Problem) -> float:
-    """Return the longest path when every node takes the device that suits it best, in seconds."""
+    """Return the length of the longest path in seconds, each node on its fastest device."""
     setting = Setting.of(problem)
     through = heads(setting, setting.shares) + setting.shares + tails(setting, setting.shares)
     return float(through.min(axis=1).max(initial=0.0))
 
 
 def area_bound(problem: Problem) -> float:
-    """Return the least time in which all streams together can do the work, in seconds."""
+    """Return the least time in which all streams together can do all work, in seconds."""
     setting = Setting.of(problem)
     return max(balanced(setting.shares, setting.streams), balanced_weights(problem, setting.shares))
 
 
 def path_bound_of(problem: Problem) -> float:
-    """Return seconds along the longest path, which no plan of `problem` can go below."""
+    """Return a lower bound in seconds along the longest path over all plans of `problem`."""
     if problem.n == 0 or problem.unpriced or not problem.runnable.any(axis=1).all():
         return 0.0
     _, _, _, found = _along(problem)
@@ -141,7 +141,7 @@ def _fits(problem: Problem, limit_s: float) -> bool:
 
 
 def refuted(setting: Setting, head: Floats, tail: Floats, limit_s: float) -> bool:
-    """Say whether it is proven that no plan takes at most `limit_s`."""
+    """Return whether it is proven that no plan takes at most `limit_s`."""
     shares = setting.shares
     slack = limit_s * (1.0 + 1e-12)
     while True:
@@ -175,7 +175,7 @@ def lower_bound(
     max_devices: int | None = None,
     capacity_bytes: Mapping[str, int] | None = None,
 ) -> float:
-    """Return seconds that no plan can go below; inf where none is feasible, as far as is seen.
+    """Lower bound in seconds over all plans; inf where it is proven that none is feasible.
 
     0, which claims nothing, where ``problem.unpriced`` names nodes.
 
@@ -218,7 +218,7 @@ def lower_bound(
 def bound_under(
     limits: Constrained, problem: Problem, objective: Objective, met_s: float = float("inf")
 ) -> float:
-    """Return what ``lower_bound`` does, of constraints in one record; `met_s` as ``bound_of``."""
+    """Return ``lower_bound`` for constraints in one record; `met_s` as in ``bound_of``."""
     check_objective(objective)
     limits.check()
     wide = Constrained(capacity_bytes=limits.capacity_bytes).narrow(problem)
@@ -238,7 +238,7 @@ def stated_bound(
     limits: Constrained | None = None,
     met_s: float = float("inf"),
 ) -> float | None:
-    """Return ``lower_bound``, or None where a node that is not priced leaves nothing to state."""
+    """Return ``lower_bound``, or None where an unpriced node makes it undefined."""
     found = bound_under(limits or Constrained(), problem, objective, met_s)
     return None if problem.unpriced and np.isfinite(found) else found
 

@@ -1,4 +1,4 @@
-"""Earliest starts and least remainders of every node on every device, whatever the plan."""
+"""Earliest starts and least remainders of every node on every device, over all plans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Neighbours:
     def of(
         cls, n: int, own: NDArray[np.int64], other: NDArray[np.int64], nbytes: Floats
     ) -> Neighbours:
-        """Gather who is beside whom, each once. O(E log E)."""
+        """Collect each node's neighbours, each once. O(E log E)."""
         order = np.lexsort((other, own))
         own, other, nbytes = own[order], other[order], nbytes[order]
         first = np.ones(len(own), dtype=bool)
@@ -63,7 +63,7 @@ class Neighbours:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What the bounds know of a problem."""
+    """Inputs of the bounds of one problem."""
 
     # [n, P]: Least time of a node on a device: ``problem.least_seconds``; inf where not runnable
     shares: Floats
@@ -81,7 +81,7 @@ class Setting:
 
     @classmethod
     def of(cls, problem: Problem) -> Setting:
-        """Gather it. O(n P + E + P^2)."""
+        """Collect the inputs. O(n P + E + P^2)."""
         count = len(problem.devices)
         latency_s, per_byte_s = transfer_costs(problem)
         dispatch_s = np.array(problem.dispatch_s)
@@ -169,7 +169,7 @@ def swept(
     per_byte_s: Floats,
     streams: tuple[int, ...],
 ) -> Floats:
-    """Return [n, P]: what ``sweep_nodes`` finds, compiled where there are many nodes."""
+    """Return [n, P]: the result of ``sweep_nodes``, compiled for many nodes."""
     most = max(int(np.diff(at).max(initial=0)), 1)
     columns = [
         order, at, near, nbytes, np.ascontiguousarray(shares).ravel(),
@@ -197,7 +197,7 @@ def sweep_nodes(
     rank: Array,
     inside: Array,
 ) -> None:
-    """Find the starts of ``heads`` in the order given; `found` begins as the least there is."""
+    """Find the starts of ``heads`` in the given order; `found` starts as the least possible."""
     count = len(streams)
     for node in order:
         first, size = near_at[node], near_at[node + 1] - near_at[node]

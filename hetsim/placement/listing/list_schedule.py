@@ -79,7 +79,7 @@ def take(
 
 
 def needs(at: Array, of: Array, nbytes: Array, readers: Array, node: int, device: int) -> int:
-    """Bytes of a node's weights that are neither on a device yet nor kept room for."""
+    """Bytes of a node's weights that are neither on a device yet nor reserved."""
     base, total = device * len(nbytes), 0
     for k in range(at[node], at[node + 1]):
         if readers[base + of[k]] == 0:
@@ -90,7 +90,7 @@ def needs(at: Array, of: Array, nbytes: Array, readers: Array, node: int, device
 def add(
     at: Array, of: Array, nbytes: Array, readers: Array, left: Array, node: int, device: int
 ) -> None:
-    """Put a node's weights on a device, whether they fit or not; `left` is bytes by device."""
+    """Put a node's weights on a device, even if they do not fit; `left` is bytes by device."""
     left[device] -= needs(at, of, nbytes, readers, node, device)
     for k in range(at[node], at[node + 1]):
         readers[device * len(nbytes) + of[k]] += 1
@@ -106,7 +106,7 @@ def remove(
 
 
 class Room:
-    """Memory that is left for weights, by device; a constant counts once a device.
+    """Remaining memory for weights, by device; a constant counts once per device.
 
     A node that is not placed yet may have a home, where room is kept for it; one that a single
     device takes is at home there. Where all homes fit, the rest can always be placed.
@@ -136,11 +136,11 @@ class Room:
         return needs(self.at, self.of, self.nbytes, self.readers, node, device)
 
     def holds(self, node: int, device: int) -> bool:
-        """Whether they fit."""
+        """Whether the node's weights fit."""
         return self.at[node] == self.at[node + 1] or self.needs(node, device) <= self.left[device]
 
     def take(self, node: int, device: int) -> None:
-        """Put them there; the room that was kept for the node is free again."""
+        """Store the weights; the reservation for the node is released."""
         home = self.homes[node]
         if home != device:
             if home >= 0:
@@ -165,7 +165,7 @@ LOOK = 100
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Where and when each node runs, by a scheduler's own estimate."""
+    """Device and time of each node, by a scheduler's own estimate."""
 
     assignment: tuple[int, ...]  # Device index by node
     start_s: tuple[float, ...]  # Contention and grouping left out
@@ -173,7 +173,7 @@ class Schedule:
 
     @property
     def makespan_s(self) -> float:
-        """When the last node ends."""
+        """End of the last node."""
         return max(self.end_s, default=0.0)
 
     @property
@@ -184,7 +184,7 @@ class Schedule:
 
 
 class Slot(NamedTuple):
-    """Where a node could go: when it begins and ends, and what it counts for."""
+    """Slot of a node: its start, its end, and its score."""
 
     score_s: float  # Its end, and the way of its outputs back to the host
     begin_s: float
@@ -194,7 +194,7 @@ class Slot(NamedTuple):
 
 
 class Lists(NamedTuple):
-    """Slots that are left, and the schedule so far, as lists of numbers or arrays of them."""
+    """Free slots and the schedule so far, as lists of numbers or arrays."""
 
     devices: int  # Number of devices; gaps that there is space for on a stream
     room: int
@@ -294,7 +294,7 @@ def put(lists: Lists, v: int, p: int) -> None:
 
 
 def commit(lists: Lists, v: int, p: int) -> None:
-    """Note that a node runs on a device, and when what it makes is where."""
+    """Record that a node runs on a device, and when its outputs arrive where."""
     count, end, ready, readers = lists.devices, lists.end[v], lists.ready, lists.readers
     lists.device[v] = p
     if len(lists.left) > 0 and lists.homes[v] != p:
@@ -331,7 +331,7 @@ _compiled = machine_code(place_all, *_PARTS, inline=True)
 
 
 class Listing:
-    """A schedule in the making: one node is placed at a time, after all that feed it.
+    """Schedule in progress: one node is placed at a time, after all its predecessors.
 
     Times are estimates without contention. A node pays its device's dispatch where none of its
     predecessors runs there; a device without room for its weights does not take it; it may fill a
@@ -407,23 +407,23 @@ class Listing:
         return [self.slot(node, p) for p in able] or [self.refuse(node)]
 
     def earliest(self, node: int) -> Slot:
-        """Return the slot of least score; of equals that which begins first, then by device."""
+        """Return the slot of least score; ties by start, then by device."""
         device = choose(self.lists, (), node, -1)
         return self._found(node, device) if device >= 0 else self.refuse(node)
 
     def place(self, node: int, slot: Slot) -> None:
-        """Take a slot that was just given. O(outputs P)."""
+        """Occupy a slot that was just returned. O(outputs P)."""
         lists = self.lists
         lists.begin[node], lists.end[node] = slot.begin_s, slot.end_s
         lists.stream[node] = slot.stream
         put(lists, node, slot.device)
 
     def trial(self, node: int, slot: Slot) -> Trial:
-        """Remember what placing `node` and its successors may change; see ``Trial``."""
+        """Record the state that placing `node` and its successors may change; see ``Trial``."""
         return Trial(self, node, slot)
 
     def schedule(self) -> Schedule:
-        """Return what was placed."""
+        """Return the schedule so far."""
         device, begin, end = (
             list(row) if isinstance(row, list) else row.tolist()
             for row in (self.lists.device, self.lists.begin, self.lists.end)
@@ -450,14 +450,14 @@ class Listing:
             )
         names = ", ".join(self.problem.devices[p] for p in able)
         raise OutOfMemory(
-            f"its weights fit none of {names} beside those placed before",
+            f"its weights fit none of {names} beside the weights placed before",
             where=where,
-            hint="add memory or devices, or try the strategy 'etf' or 'pipeline'",
+            hint="add memory or devices, or use the strategy 'etf' or 'pipeline'",
         )
 
 
 class Trial:
-    """A placement that is taken back on leaving the ``with`` block."""
+    """Placement that is undone on leaving the ``with`` block."""
 
     def __init__(self, listing: Listing, node: int, slot: Slot) -> None:
         self._listing, self._node, self._slot = listing, node, slot

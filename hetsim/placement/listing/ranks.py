@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class Columns(NamedTuple):
-    """Arrays that are not to be written to; matrices lie flat, by row."""
+    """Read-only arrays of a problem; matrices are flat, by row."""
 
     seconds: Floats  # [n P]: Of nodes as a subgraph's members; inf where not supported alone
     # [n + 1]: Which values each node makes, their bytes, and whether the host awaits them
@@ -38,7 +38,7 @@ _MADE: WeakKeyDictionary[Problem, Columns] = WeakKeyDictionary()
 
 
 def columns_of(problem: Problem) -> Columns:
-    """Return them. O(V P + E) the first time."""
+    """Return the columns. O(V P + E) the first time."""
     known = _MADE.get(problem)
     if known is None:
         known = _MADE[problem] = _columns(problem)
@@ -102,7 +102,7 @@ def mean_route(problem: Problem) -> tuple[float, float]:
 
 
 def made_by(problem: Problem) -> Sequence[Sequence[Value]]:
-    """Return the values that each node makes, in the problem's order; made once. O(V + E)."""
+    """Return the values that each node makes, in the problem's order; cached. O(V + E)."""
     known = _VALUES.get(problem)
     if known is None:
         known = _VALUES[problem] = [[] for _ in range(problem.n)]
@@ -187,7 +187,7 @@ def travel_matrices(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.f
 
 
 def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    """Return a topological order that follows a path as far as it goes. O(V + E)."""
+    """Return a topological order that follows each path as far as possible. O(V + E)."""
     waits = [len(found) for found in before]
     stack = [v for v in range(len(before) - 1, -1, -1) if waits[v] == 0]
     order: list[int] = []
@@ -202,7 +202,7 @@ def depth_first(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]])
 
 
 def orders_by_rule(dag: Dag) -> list[list[int]]:
-    """Return topological orders to begin with: by id, and depth first from either end."""
+    """Return initial topological orders: by id, and depth first from either end."""
     forth, back = depth_first(dag.preds, dag.succs), depth_first(dag.succs, dag.preds)
     return [list(range(dag.n)), forth, back[::-1]]
 

@@ -1,1 +1,1 @@
-"""What searches share: quick estimates, moves, models for solvers."""
+"""Shared parts of searches: quick estimates, moves, solver models."""

@@ -1,4 +1,4 @@
-"""Simulated annealing over drafts: as it stands for few moves, compiled for many.
+"""Simulated annealing over drafts: interpreted for few moves, compiled for many.
 
 One telling, which makes no arrays; where the budget is in moves the answer is the same either way.
 """
@@ -102,7 +102,7 @@ CHUNK_S = 0.01
 
 
 class Judge(Protocol):
-    """What keeps the best draft by the clock."""
+    """Keeper of the best draft on the clock."""
 
     def __call__(self, groups: tuple[Group, ...], *, last: bool) -> None:
         """Judge `groups`; `last` ones of a round in any case."""
@@ -114,14 +114,14 @@ Holds = Callable[[tuple[Group, ...]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long to anneal: so many moves, or from one second of CPU time to another."""
+    """Annealing budget: a number of moves, or CPU seconds from and to."""
 
     moves: int | None
     began_s: float = 0.0
     until_s: float = 0.0
 
     def spent(self, tried: int) -> float:
-        """Return which share of it is spent, after so many moves of one round."""
+        """Return the share of it that is spent after a number of moves of one round."""
         if self.moves is not None:
             return tried / max(self.moves, 1) if deadline.left_s() > 0.0 else 1.0
         return (deadline.now_s() - self.began_s) / max(self.until_s - self.began_s, 1e-9)
@@ -129,7 +129,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """What is accepted at first and at last, over the cost; and how many drafts are judged."""
+    """Temperatures at start and end relative to the cost, and the number of drafts simulated."""
 
     hot: float = HOT
     cold: float = COLD
@@ -145,7 +145,7 @@ SLACK = 1e-9
 
 
 def keep(search: Search) -> None:
-    """Take the draft as the best one."""
+    """Record the draft as the best one."""
     for k in range(len(search.order)):
         search.best_order[k] = search.order[k]
         search.best_device[k] = search.device[k]
@@ -155,21 +155,21 @@ def keep(search: Search) -> None:
 
 
 def next_share(search: Search) -> float:
-    """Return what ``draw_share`` will; nothing is drawn."""
+    """Return the next result of ``draw_share`` without consuming it."""
     share = draw_share(search)
     search.counts[DRAWN] -= 2
     return share
 
 
 def dropped_from(temperature: float, now: float, share: float) -> float:
-    """Return a cost from which on, whatever it is, a draft is not accepted with this draw."""
+    """Return the cost from which a draft is rejected at this random number."""
     if share <= 0.0:
         return math.inf
     return (now + temperature * (SLACK - math.log(share))) * (1.0 + SLACK)
 
 
 def note(asked: Asked, search: Search) -> None:
-    """Estimate the draft as it stands to its end, and note the marks."""
+    """Estimate the whole draft, and record the marks."""
     limit = search.figures[LIMIT]
     search.figures[LIMIT] = math.inf
     for p in range(asked.devices):
@@ -184,7 +184,7 @@ def note(asked: Asked, search: Search) -> None:
 
 
 def anneal(asked: Asked, search: Search, hot: float, cold: float, moves: int, until: int) -> int:
-    """Anneal on until the moves are tried, or until there is something to ask; return which."""
+    """Anneal until the moves are used, or until a draft is to be simulated; return which."""
     counts, figures = search.counts, search.figures
     if counts[TRIED] == 0 and not asked.grouped:
         note(asked, search)
@@ -246,7 +246,7 @@ _compiled = machine_code(anneal, *PARTS, inline=True)
 
 
 class Walk:
-    """Anneals from `groups`, round after round; what it draws goes on from round to round."""
+    """Annealing from `groups`, round after round, with one random stream."""
 
     def __init__(
         self,
@@ -318,7 +318,7 @@ def walk(
     holds: Holds | None,
     budget: Budget,
 ) -> Walk:
-    """Return what anneals from `groups`: as machine code where that pays."""
+    """Return the annealing from `groups`: as machine code where that pays."""
     if budget.moves is None:
         kept = _compiled.loaded or _compiled.kept
         least_s = COMPILE_FROM_S if kept else COMPILE_ANEW_FROM_S
@@ -330,7 +330,7 @@ def walk(
 
 
 def rounds(walk: Walk, problem: Problem, budget: Budget, judge: Judge) -> int:
-    """Anneal in rounds of ROUND moves a task, as many as the budget has; return the moves tried."""
+    """Anneal in rounds of ROUND moves per task within the budget; return the moves tried."""
     hot = min(HOT, FINE / max(problem.n, 1))
     most = ROUND * problem.n
     if budget.moves is not None:

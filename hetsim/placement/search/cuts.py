@@ -1,4 +1,4 @@
-"""The moves of ``mincut``: which nodes shall change to a device together, as a minimum cut.
+"""Moves of ``mincut``: the set of nodes that changes to a device, as a minimum cut.
 
 Networks and flows are told for lists of numbers, and compiled where there are many.
 """
@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What the total is made of."""
+    """Terms of the total."""
 
     # [n, P]: Alone or as its share of a fused kernel; inf where not supported alone
     seconds: Floats
@@ -61,7 +61,7 @@ class Terms:
 
     @classmethod
     def of(cls, problem: Problem) -> Terms:
-        """Gather them. O(n P + values + sizes P^2)."""
+        """Collect the terms. O(n P + values + sizes P^2)."""
         latency_s, per_byte_s = transfer_costs(problem)
         values, host = problem.value_arrays, problem.host
         given = values.producer == GRAPH_INPUT
@@ -185,14 +185,14 @@ def least_serial(problem: Problem, rounds: int = 10) -> list[int]:
         if not total < before * (1.0 - 1e-12):
             break
     if not np.isfinite(total):
-        raise AssertionError("a supported node was left on a device that does not support it")
+        raise AssertionError("a supported node stayed on a device that does not support it")
     return assignment
 
 
 def source_side(
     size: int, tails: Ints, heads: Ints, capacities: Ints, source: int, sink: int
 ) -> NDArray[np.bool_]:
-    """Return which nodes the source reaches where a maximum flow leaves room."""
+    """Return the nodes that the source reaches in the residual network."""
     arcs = len(tails)
     at, level, queue, now = np.empty((4, size + 1), dtype=np.int64)
     columns = [
@@ -223,7 +223,7 @@ def lay_out(
     capacities: Array,
     nodes: Array,
 ) -> int:
-    """Lay out the network of ``expand``; return how many arcs it has. O(n + readers P).
+    """Build the network of ``expand``; return its number of arcs. O(n + readers P).
 
     `tails`, `heads` and `capacities` come out: what it costs, above 0, where the tail keeps and
     the head changes; and `nodes` [1], how many nodes the network has.
@@ -320,7 +320,7 @@ def saturate(
     queue: Array,
     now: Array,
 ) -> None:
-    """Send a maximum flow from `source` to `sink`; `level` tells whom the source still reaches.
+    """Send a maximum flow from `source` to `sink`; `level` marks nodes the source still reaches.
 
     By E. A. Dinic, Soviet Mathematics Doklady 11, 1970. `most` is the largest capacity; `tails`,
     `heads` and `capacities` [m] are overwritten. O(nodes^2 m), far less where ways are short.

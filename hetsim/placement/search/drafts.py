@@ -1,4 +1,4 @@
-"""Drafts of plans, a search among them, and its moves: lists of numbers, or arrays."""
+"""Drafts of plans, the state of a search, and its moves, on lists or arrays."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MARKED_FROM = 4 * STEP
 
 @dataclass(slots=True)
 class Draft:
-    """A plan in the making: cheap to change."""
+    """Plan that is cheap to change."""
 
     order: list[int]  # The nodes in a topological order
     device: list[int]  # By node
@@ -61,7 +61,7 @@ class Draft:
 
 
 def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
-    """Return the draft whose subgraphs are `groups`, which stand in execution order."""
+    """Return the draft with the subgraphs `groups`, in execution order."""
     index_of = {name: index for index, name in enumerate(problem.devices)}
     device, cut = [0] * problem.n, [False] * problem.n
     for group in groups:
@@ -72,12 +72,12 @@ def draft_of(problem: Problem, groups: Sequence[Group]) -> Draft:
 
 
 def estimates_groups(problem: Problem) -> bool:
-    """Whether drafts are estimated by subgraphs; else every node is one, and links are free."""
+    """Whether drafts are estimated by subgraphs; else each node is one and links are free."""
     return pays_to_coarsen(problem) or problem.contention == "fifo"
 
 
 class Asked(NamedTuple):
-    """A problem."""
+    """Problem in lists or arrays."""
 
     nodes: int
     devices: int
@@ -125,7 +125,7 @@ class Asked(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A draft, the best one, and room to work in."""
+    """State of a search: a draft, the best one, and work space."""
 
     order: Array  # [n]
     place: Array
@@ -250,7 +250,7 @@ def search_of(
     marks: bool = True,
     arrays: bool = False,
 ) -> Search:
-    """Return the state in which nothing was tried yet, in lists or arrays; no words are drawn."""
+    """Return the initial state, in lists or arrays, without random words."""
     n, count = asked.nodes, asked.devices
     place = np.zeros(n, dtype=np.int64)
     place[draft.order] = np.arange(n)
@@ -289,7 +289,7 @@ def search_of(
 
 
 def refill(search: Search, rng: random.Random) -> None:
-    """Draw as many words as were used; they follow those that are left, as `rng` gives them."""
+    """Refill the random words that were used, in the order of `rng`."""
     drawn = int(search.counts[DRAWN])
     fresh = rng.getrandbits(32 * drawn).to_bytes(4 * drawn, "little")
     left = list(search.words[drawn:])
@@ -368,14 +368,14 @@ def put(search: Search, source: int, target: int) -> None:
 
 
 def weigh(asked: Asked, search: Search, v: int, source: int, target: int) -> None:
-    """Put the weights of a node on another device, room or not."""
+    """Move the weights of a node to another device, even without room."""
     at, of, nbytes = asked.constant_at, asked.constant, asked.nbytes
     remove(at, of, nbytes, search.readers, search.left, v, source)
     add(at, of, nbytes, search.readers, search.left, v, target)
 
 
 def undo(asked: Asked, search: Search) -> None:
-    """Take the last move back."""
+    """Undo the last move."""
     counts, device = search.counts, search.device
     if counts[CUT] >= 0:
         search.cut[counts[CUT]] = 1 - search.cut[counts[CUT]]
@@ -389,7 +389,7 @@ def undo(asked: Asked, search: Search) -> None:
 
 
 def assign(asked: Asked, search: Search, size: int, target: int) -> bool:
-    """Put the first `size` of ``search.node`` on a device; return whether that changed any."""
+    """Assign the first `size` of ``search.node`` to a device; return whether any changed."""
     node, own, device = search.node, search.own, search.device
     changed = 0
     for k in range(size):
@@ -412,14 +412,14 @@ def assign(asked: Asked, search: Search, size: int, target: int) -> bool:
 
 
 def other(asked: Asked, search: Search, v: int) -> int:
-    """Draw a device that takes a node, other than its own."""
+    """Choose at random a device that supports a node, other than its own."""
     first, after = asked.able_at[v], asked.able_at[v + 1]
     chosen = asked.able[first + draw_below(search, after - first - 1)]
     return int(asked.able[after - 1] if chosen == search.device[v] else chosen)
 
 
 def follow(asked: Asked, search: Search, v: int) -> int:
-    """Draw nodes on one path into ``search.node``; return how many."""
+    """Choose random nodes on one path into ``search.node``; return their number."""
     forth = draw_share(search) < 0.5
     steps = 1 + draw_below(search, 6)
     search.node[0] = v
@@ -439,7 +439,7 @@ def follow(asked: Asked, search: Search, v: int) -> int:
 
 
 def shift(asked: Asked, search: Search, v: int) -> bool:
-    """Move a node in the order, between those that feed it and those that it feeds."""
+    """Move a node in the order, between its predecessors and successors."""
     place = search.place
     low, high = 0, asked.nodes - 1
     for k in range(asked.pred_at[v], asked.pred_at[v + 1]):

@@ -1,4 +1,4 @@
-"""A quick estimate of what the clock would say, for searches that ask thousands of times.
+"""Fast estimate of the simulated latency, for searches with thousands of queries.
 
 Without contention, spanning kernels and streams it is what the clock says, but for rounding. With
 contention a link serves the subgraphs in plan order, where the clock serves them by time; a kernel
@@ -33,7 +33,7 @@ ANEW = 64
 
 
 def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> float:
-    """Queue what a node, or the host, sends; return when the last of it arrives."""
+    """Queue the outputs of a node, or of the host; return the arrival of the last one."""
     count, busy, device, reader = asked.devices, search.busy, search.device, asked.reader
     reader_at, hold_at, hold = asked.reader_at, asked.hold_at, asked.hold
     latest = 0.0
@@ -70,7 +70,7 @@ def send(asked: Asked, search: Search, maker: int, source: int, when: float) -> 
 
 
 def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float:
-    """The last of `latest` and the outputs' arrivals on the host."""
+    """Last of `latest` and the arrivals of outputs on the host."""
     if asked.host < 0:
         return latest
     for k in range(len(asked.out_from)):
@@ -84,7 +84,7 @@ def finish(asked: Asked, search: Search, latest: float, by_group: bool) -> float
 
 
 def first_changed(asked: Asked, search: Search) -> int:
-    """The first place in the order where the last move changed anything; n: nowhere."""
+    """First position in the order that the last move changed; n: none."""
     counts, first = search.counts, asked.nodes
     for k in range(counts[CHANGED]):
         first = min(first, search.place[search.node[k]])
@@ -94,7 +94,7 @@ def first_changed(asked: Asked, search: Search) -> int:
 
 
 def add_up(asked: Asked, search: Search, whole: Array) -> None:
-    """Sum what each device has in all, as the draft stands."""
+    """Sum the work of each device in the draft."""
     for p in range(asked.devices):
         whole[p] = 0.0
     for v in range(asked.nodes):
@@ -102,7 +102,7 @@ def add_up(asked: Asked, search: Search, whole: Array) -> None:
 
 
 def begin(asked: Asked, search: Search) -> float:
-    """Put everything as it is at the last mark before the last move's changes, or at the start."""
+    """Reset to the last mark before the last move's changes, or to the start."""
     count, lanes, turn = asked.devices, search.lanes, search.turn
     whole, done, marks, counts = search.whole, search.done, search.marks, search.counts
     if len(marks) == 0:
@@ -131,7 +131,7 @@ def begin(asked: Asked, search: Search) -> float:
 
 
 def mark(asked: Asked, search: Search, place: int, latest: float) -> None:
-    """Note how everything is before a place in the order."""
+    """Record the state before a position in the order."""
     count, lanes, marks = asked.devices, search.lanes, search.changed_marks
     at = place // STEP * (len(lanes) + 2 * count + 1)
     for k in range(len(lanes)):
@@ -144,7 +144,7 @@ def mark(asked: Asked, search: Search, place: int, latest: float) -> None:
 
 
 def settle(asked: Asked, search: Search) -> None:
-    """Take the draft, which was estimated to its end, as the one that moves change."""
+    """Accept the draft, which is fully estimated, as the base of the next moves."""
     counts, count, load = search.counts, asked.devices, search.load
     if len(search.marks) == 0:
         return
@@ -161,14 +161,14 @@ def settle(asked: Asked, search: Search) -> None:
 
 
 def resume(search: Search, until: int) -> None:
-    """Let nodes before a place in the order end as in the draft that was taken last."""
+    """Take over the ends of nodes before a position from the accepted draft."""
     if len(search.marks) > 0:
         for i in range(search.counts[BEGUN], until):
             search.ends[search.order[i]] = search.kept[search.order[i]]
 
 
 def cost_of_nodes(asked: Asked, search: Search) -> float:
-    """The estimate where every node is a subgraph, and links and dispatch are free."""
+    """Estimate with every node as a subgraph, and free links and dispatch."""
     count, ends, device, lanes = asked.devices, search.ends, search.device, search.lanes
     lane_at, turn, whole, done = asked.lane_at, search.turn, search.whole, search.done
     read_at, read_from, read_row = asked.read_at, asked.read_from, asked.read_row
@@ -217,7 +217,7 @@ def cost_of_nodes(asked: Asked, search: Search) -> float:
 
 
 def gather(asked: Asked, search: Search) -> int:
-    """Join nodes to subgraphs, and add up what each device has to do; return how many there are."""
+    """Join nodes to subgraphs, and sum each device's work; return the number of subgraphs."""
     label, last, ahead, seconds = search.label, search.last, search.ahead, asked.seconds
     pred_at, pred, cut, device = asked.pred_at, asked.pred, search.cut, search.device
     head, tip, following, count = search.head, search.tip, search.following, asked.devices
@@ -250,7 +250,7 @@ def gather(asked: Asked, search: Search) -> int:
 
 
 def cost_of_groups(asked: Asked, search: Search) -> float:
-    """The estimate of subgraphs, links in plan order."""
+    """Estimate of subgraphs, with links in plan order."""
     count, device, lanes, turn = asked.devices, search.device, search.lanes, search.turn
     ahead, limit, lane_at = search.ahead, search.figures[LIMIT], asked.lane_at
     label, head, following, ends = search.label, search.head, search.following, search.ends
@@ -335,7 +335,7 @@ def cost_of_groups(asked: Asked, search: Search) -> float:
 
 
 def cost(asked: Asked, search: Search) -> float:
-    """The estimate of the draft in seconds, or some number above the limit where that is."""
+    """Estimate of the draft in seconds, or some number above the limit if it is above."""
     return cost_of_groups(asked, search) if asked.grouped else cost_of_nodes(asked, search)
 
 
@@ -351,7 +351,7 @@ def groups_of(problem: Problem, asked: Asked, search: Search) -> tuple[Group, ..
 
 
 class Estimator:
-    """What the latency of drafts of one problem is, in seconds."""
+    """Estimator of the latency of one problem's drafts, in seconds."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem

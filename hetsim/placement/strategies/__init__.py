@@ -1,1 +1,1 @@
-"""Strategies: one file each."""
+"""Strategies, one per file."""

@@ -1,4 +1,4 @@
-"""Strategy ``auto``: the best of all strategies, every device alone included."""
+"""Strategy ``auto``: the best plan of all strategies and of every device alone."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ TINY = 12
 
 @dataclass(frozen=True, slots=True)
 class Auto(Constrained):
-    """Every strategy's plan is played on the clock, and the best for the objective is kept.
+    """Simulation of every strategy's plan; the best for the objective wins.
 
     Tried are: every device alone; the constructive strategies; every other one that is
     registered, those of other packages included; and, with `search`, ``local-search``, once as
@@ -123,7 +123,9 @@ class Auto(Constrained):
                 continue
             found = self._cost(plan)
             if found < cost * (1.0 - TIE):
-                reason = f"the best for {self.objective} is that of {plan.strategy}: {plan.reason}"
+                reason = (
+                    f"the best for {self.objective} is the plan of {plan.strategy}: {plan.reason}"
+                )
                 best, cost = replace(plan, problem=problem, strategy="auto", reason=reason), found
         return best
 
@@ -188,7 +190,7 @@ class Auto(Constrained):
         dealt = replicated(problem, [plan, *plans], search=self.search)
         if dealt is None or dealt.cost >= cost * (1.0 - TIE):
             return plan
-        reason = f"the best for throughput of {len(found)} plans and of replicas"
+        reason = f"the best for throughput of {len(found)} plans and replicas"
         return replace(
             dealt.plan, strategy="auto", reason=f"{reason}: {dealt.plan.reason}{skipped}"
         )

@@ -1,4 +1,4 @@
-"""Strategies that search nothing: ``single``, ``multi``, ``hetero`` and ``pipeline``."""
+"""Strategies without search: ``single``, ``multi``, ``hetero`` and ``pipeline``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Multi(Constrained):
-    """A copy of the whole model on each device; the busiest takes the least a request.
+    """Replica of the whole model on each device; minimizes the busiest device's load.
 
     Shares are those of ``replicas.best_counts``: with unlike devices the faster one gets more, and
     one that is too slow to help gets none. With one request in flight the copies do nothing
@@ -99,7 +99,7 @@ class Multi(Constrained):
 
 @dataclass(frozen=True, slots=True)
 class Hetero(Constrained):
-    """Every node goes to the first device of the list that supports it; costs play no part.
+    """Each node on the first device of a list that supports it; costs do not matter.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Hetero(Constrained):
         names = tuple(name.strip() for name in argument.split(",")) if argument.strip() else ()
         if any(not name for name in names):
             raise UsageError(
-                f"empty device name in 'hetero:{argument}'", hint="write hetero:npu,gpu,cpu"
+                f"empty device name in 'hetero:{argument}'", hint="write e.g. hetero:npu,gpu,cpu"
             )
         if len(set(names)) != len(names):
             raise UsageError(
@@ -152,7 +152,7 @@ LEAST, MOST = 0.95, 1.05
 
 @dataclass(frozen=True, slots=True)
 class Pipeline(Constrained):
-    """Each device in turn takes the first of what is left, as much as its memory's share.
+    """Contiguous stages from the front, one per device, by its share of memory.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ def split(problem: Problem, order: Sequence[int]) -> list[int]:
     """Return the device of each node."""
     capacity = problem.capacity_bytes
     if capacity is None:
-        raise UsageError(f"no memory capacities in {problem.name} to split by")
+        raise UsageError(f"{problem.name} has no memory capacities to split by")
     discrete = [device for device in order if device != problem.host]
     room = sum(capacity[device] for device in discrete)
     assignment = [-1] * problem.n
@@ -211,10 +211,10 @@ def split(problem: Problem, order: Sequence[int]) -> list[int]:
     if left:
         regions = annotate(problem)
         raise UnsupportedNode(
-            "no device that it was offered to takes it: "
+            "none of the listed devices supports it: "
             + "; ".join(regions.reason(left[0], d) for d in order),
             where=f"node '{problem.node_names[left[0]]}' ({problem.op_types[left[0]]})",
-            hint="end the list of devices with one that takes everything, such as the host",
+            hint="end the list of devices with one that supports all nodes, such as the host",
             nodes=tuple(problem.node_names[v] for v in left),
             ops=tuple(dict.fromkeys(problem.op_types[v] for v in left)),
             devices=tuple(problem.devices[d] for d in order),

@@ -36,7 +36,7 @@ from hetsim.problem.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class Mincut(Constrained):
-    """The least total serial latency: nodes one after another, and transfers one at a time.
+    """Least total serial latency: nodes one after another, and transfers one at a time.
 
     The total is the sum of every node's time on its device and of every transfer's time, once
     a destination device, to the host and back included; staging counts, dispatch does not. On
@@ -65,7 +65,7 @@ class Mincut(Constrained):
     def solve(self, problem: Problem) -> Plan:
         """Return the plan: one maximum flow on two devices, else rounds x P of them."""
         if self.rounds < 1:
-            raise UsageError(f"{self.rounds} rounds", hint="allow 1 or more")
+            raise UsageError(f"{self.rounds} rounds", hint="use 1 or more")
         return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
@@ -125,7 +125,7 @@ class ChainDp(Constrained):
         """Return the plan."""
         check_objective(self.objective)
         if self.orders is not None and self.orders < 1:
-            raise UsageError(f"{self.orders} orders", hint="try one or more")
+            raise UsageError(f"{self.orders} orders", hint="use one or more")
         return self.within(problem, self._solve)
 
     def _solve(self, problem: Problem) -> Plan:
@@ -187,9 +187,9 @@ class ChainDp(Constrained):
 
 def _infeasible(problem: Problem) -> Infeasible:
     return Infeasible(
-        "no runs of a topological order are supported and fit the memory",
+        "no cut of a topological order is supported and fits the memory",
         where=problem.name,
-        hint="offer it a device that supports more alone, or use another strategy",
+        hint="add a device that supports more nodes, or use another strategy",
     )
 
 
@@ -236,7 +236,7 @@ def _spread(problem: Problem, order: Sequence[int], runs: Sequence[Run]) -> list
 
 @dataclass(frozen=True, slots=True)
 class Slice(Constrained):
-    """The largest load of contiguous stages, one a device, on graphs of any size.
+    """Least bottleneck of contiguous stages, one per device, on graphs of any size.
 
     An order is cut exactly by dynamic programming over the loads of ``costs.Costs``;
     the orders are the node ids, depth first from either end, and then changes of the best one.
@@ -271,7 +271,7 @@ class Slice(Constrained):
         """Return the plan. O(orders n^2 K S + moves d P), d the neighbours of a node."""
         if self.orders < 1 or self.moves < 0:
             raise UsageError(
-                f"{self.orders} orders and {self.moves} moves", hint="cut one order or more"
+                f"{self.orders} orders and {self.moves} moves", hint="use one order or more"
             )
         return self.within(problem, self._solve)
 

@@ -1,4 +1,4 @@
-"""Strategy ``exact``: the shortest makespan, with a proof or the gap that is left."""
+"""Strategy ``exact``: the shortest makespan, with a proof or an optimality gap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TICKS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the solver found."""
+    """Result of the solver."""
 
     schedule: Schedule | None  # The best; None where it found none in time
     bound_s: float  # No schedule is shorter, by more than rounding
@@ -321,7 +321,7 @@ of the solver's clock, and where they had to be rounded to them."""
 
 @dataclass(frozen=True, slots=True)
 class Exact(Constrained):
-    """A constraint solver on the problem without contention, started from a searched plan.
+    """Constraint solver on the problem without contention, started from a searched plan.
 
     Objective: makespan. What it proves is a bound for every plan, since contention and
     subgraphs only add to it; the plan is what the clock likes best of its schedule, grouped,
@@ -345,7 +345,7 @@ class Exact(Constrained):
     def solve(self, problem: Problem) -> Plan:
         """Return the plan."""
         if not 0 < self.time_limit_s < math.inf:
-            raise UsageError(f"time_limit_s is {self.time_limit_s}", hint="give a number above 0")
+            raise UsageError(f"time_limit_s is {self.time_limit_s}", hint="use a number above 0")
         if find_spec("ortools") is None:
             load_cp_model()
         with deadline.by_wall_clock():
@@ -370,15 +370,15 @@ class Exact(Constrained):
             try:
                 return self._searched(problem, quick)
             except deadline.OutOfTime:
-                reason = f"{quick.plan.reason}: time_limit_s left no time to search"
+                reason = f"{quick.plan.reason}: time_limit_s left no time for the search"
                 return Plan(problem, "exact", quick.plan.groups, reason.removeprefix(": "))
 
     def _searched(self, problem: Problem, quick: Start) -> Plan:
         coarse = prepared(problem)
         if coarse.problem.n > MOST_TASKS:
             raise UsageError(
-                f"strategy 'exact' takes up to {MOST_TASKS} tasks, "
-                f"{problem.name} has {coarse.problem.n}",
+                f"strategy 'exact' takes up to {MOST_TASKS} tasks, but {problem.name} has "
+                f"{coarse.problem.n}",
                 hint="use local-search",
             )
         deadline.check()
@@ -484,11 +484,11 @@ def _reason(cost: float, proven: float, floor: float, tasks: int | None) -> str:
     if cost <= proven * (1.0 + EQUAL):
         return f"proven optimal{kept}"
     if cost <= proven * (1.0 + ROUNDED):
-        return f"proven optimal{kept}, but for rounding to the solver's clock ({ROUNDED:.0e})"
-    gap = f"at most {cost / proven - 1.0:.1%} above the best" if proven > 0 else "nothing proven"
+        return f"proven optimal{kept}, except for rounding to the solver's clock ({ROUNDED:.0e})"
+    gap = f"optimality gap at most {cost / proven - 1.0:.1%}" if proven > 0 else "nothing proven"
     if tasks is None or floor <= 0:
         return gap + kept
-    return f"{gap}{kept}, and at most {cost / floor - 1.0:.1%} above any"
+    return f"{gap}{kept}, and at most {cost / floor - 1.0:.1%} above any plan"
 
 
 def _timed(tasks: Problem, groups: Sequence[Group]) -> Schedule:

@@ -211,7 +211,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class IdealDp(Constrained):
-    """Each device has one contiguous stage at most; the largest load is as small as can be.
+    """One contiguous stage per device at most, with the least bottleneck.
 
     Dynamic programming over the ideals of the DAG (sets closed under predecessors) and the
     devices used: an ideal grows by the stage of one more device. It works on the nodes and is
@@ -290,7 +290,7 @@ class IdealDp(Constrained):
                 if contiguous_s == float("inf")
                 else "no contiguous assignment was found that is supported and fits the memory",
                 where=problem.name,
-                hint="allow more devices, or use a strategy that returns to a device",
+                hint="allow more devices, or use a strategy that may return to a device",
             )
         reason = claim(problem, best.load_s, contiguous_s, any_s)
         return as_plan(moves, "ideal-dp", best, f"{reason}{why if 'not proven' in reason else ''}")
@@ -308,7 +308,7 @@ class IdealDp(Constrained):
         ceiling_s = float("inf") if known is None else known.load_s
         looked, least_s, stages = _search(costs, lattice, ceiling_s, self.budget)
         if looked < 0:
-            return 0.0, None, f"; more than {self.budget} stages to look at"
+            return 0.0, None, f"; more than {self.budget} stages to search"
         return (ceiling_s if stages is None else least_s), stages, ""
 
 

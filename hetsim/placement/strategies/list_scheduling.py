@@ -51,7 +51,7 @@ def schedule_pairs(
     rank: Sequence[int] = (),
     machine_code: bool | None = None,
 ) -> Schedule:
-    """Place pairs until nothing is left; no gap is filled. O(n W P) for W ready nodes at once.
+    """Place pairs until all are placed, without filling gaps. O(n W P) for W ready nodes at once.
 
     The pair whose end less its node's `worth` is least is next, or with `rank` the pair that ends
     first, of equals that of the least rank; ties go to the lower node, then to the lower device.
@@ -89,7 +89,7 @@ def place_pairs(
     lane_of: Array,
     queue: Array,
 ) -> int:
-    """Place the best pair of ready node and device until nothing is left; see ``schedule_pairs``.
+    """Place the best pair of ready node and device until all are placed; see ``schedule_pairs``.
 
     Returns -1, or the node that found no device.
     """
@@ -166,7 +166,7 @@ _compiled = machine_code(place_pairs, needs, add, remove, commit, inline=True)
 
 @dataclass(frozen=True, slots=True)
 class Heft(Constructive):
-    """List scheduling by upward rank; each node goes where it would finish first.
+    """List scheduling by upward rank; each node goes to the device with the earliest finish.
 
     Objective: makespan. Ranks use mean times over the devices that support a node and mean
     transfer times over pairs of distinct devices. A node may fill a gap between nodes
@@ -190,7 +190,7 @@ class Heft(Constructive):
 
 @dataclass(frozen=True, slots=True)
 class Cpop(Constructive):
-    """The nodes of the longest mean path go to the one device that runs them quickest.
+    """Critical path on the one device that runs it fastest.
 
     Objective: makespan. The ready node with the longest mean path through it is next; off
     the critical path it goes where it would finish first. Where the chosen device does not
@@ -299,7 +299,7 @@ _look_ahead = machine_code(look_ahead)
 
 @dataclass(frozen=True, slots=True)
 class Peft(Constructive):
-    """Each node goes where its finish and the best that can follow are earliest.
+    """Each node goes to the device of least finish plus optimistic remainder.
 
     Objective: makespan. The optimistic cost of a node on a device is the longest way from
     there to an exit when every later node chooses freely, mean transfers where it changes
@@ -346,7 +346,7 @@ def optimistic_costs(problem: Problem) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class Lookahead(Constructive):
-    """Each node goes where the last of its children could finish first.
+    """Each node goes to the device where the last of its children could finish first.
 
     Objective: makespan. Nodes go by upward rank. For each device that takes the node, its
     children are scheduled one after another where each would finish first, by what is known
@@ -395,7 +395,7 @@ def _last(listing: Listing, node: int, slot: Slot, children: list[int]) -> float
 
 @dataclass(frozen=True, slots=True)
 class Dls(Constructive):
-    """Of all ready nodes and devices the pair of highest dynamic level is next.
+    """Highest dynamic level first, over all pairs of ready node and device.
 
     Objective: makespan. The dynamic level of a pair is the node's static level, its longest
     way out over median times, less when it could begin there, plus what the device is
@@ -420,7 +420,7 @@ class Dls(Constructive):
 
 @dataclass(frozen=True, slots=True)
 class Etf(Constructive):
-    """Of all ready nodes and devices with room the pair that ends first is next.
+    """Earliest end first, over all pairs of ready node and device with room.
 
     Objective: makespan. Ties go to the node with the longer way out. The paper takes the
     pair that begins first, for devices of one speed; where speeds differ, the end is what

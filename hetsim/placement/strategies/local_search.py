@@ -1,4 +1,4 @@
-"""Strategy ``local-search``: annealing from the best constructive plan, judged by the clock."""
+"""Strategy ``local-search``: annealing from the best constructive plan, simulated."""
 
 from __future__ import annotations
 
@@ -86,12 +86,10 @@ class LocalSearch(Constrained):
         """Return the best plan met."""
         check_objective(self.objective)
         if self.moves is not None and self.time_limit_s is not None:
-            raise UsageError(
-                "both 'moves' and 'time_limit_s' are given", hint="give one of the two"
-            )
+            raise UsageError("both 'moves' and 'time_limit_s' are given", hint="use one of the two")
         for name, budget in (("moves", self.moves), ("time_limit_s", self.time_limit_s)):
             if budget is not None and not 0 <= budget < math.inf:
-                raise UsageError(f"{name} is {budget}", hint="give 0 or more")
+                raise UsageError(f"{name} is {budget}", hint="use 0 or more")
         if self.time_limit_s is None:
             return self.within(problem, self._search)
         end_s = deadline.now_s() + self.time_limit_s
@@ -118,7 +116,7 @@ class LocalSearch(Constrained):
                 deadline.check()
                 return self._search(problem, quick)
         except deadline.OutOfTime:
-            reason = f"{quick.plan.reason}: time_limit_s left no time to search"
+            reason = f"{quick.plan.reason}: time_limit_s left no time for the search"
             return Plan(problem, "local-search", quick.plan.groups, reason)
 
     def _search(self, problem: Problem, quick: Start | None = None) -> Plan:
@@ -132,7 +130,7 @@ class LocalSearch(Constrained):
         return self.searched(*self.starts(coarse, quick))
 
     def starts(self, coarse: Coarse, quick: Start | None) -> tuple[Coarse, list[Start]]:
-        """Return ``starts_that_fit``, for which half of the time is at most."""
+        """Return ``starts_that_fit``, within half of the time at most."""
         if quick is None:
             return starts_that_fit(coarse, self.objective)
         known = replace(quick, groups=coarse.gathered(quick.plan.groups) or ())

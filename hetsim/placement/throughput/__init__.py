@@ -1,1 +1,1 @@
-"""Stages with the least bottleneck: cuts, moves and what is proven of them."""
+"""Stages of least bottleneck: cuts, moves and proofs."""

@@ -1,4 +1,4 @@
-"""What a set of nodes costs a device at least, whatever the rest of the plan: arrays by kind."""
+"""Least cost of a set of nodes on a device, for any placement of the others, by kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """A lower bound on the load of a stage that knows nothing of where the other nodes are.
+    """Lower bound on the load of a stage, for any placement of the other nodes.
 
     Exact with staged tensors: compute + fetching + storing. Where routes carry the tensors, the
     largest of compute, of what comes in by the fastest routes (``_fan``) and of what goes out.
@@ -218,13 +218,13 @@ def _fan(routes: Sequence[Route]) -> tuple[set[int], int]:
 
 @dataclass(frozen=True, eq=False)
 class Contracted:
-    """Costs over fewer nodes, and which of the original nodes each of them stands for."""
+    """Costs over fewer nodes, and the original nodes each stands for."""
 
     costs: Costs
     members: tuple[tuple[int, ...], ...]
 
     def spread(self, nodes: Sequence[int]) -> list[int]:
-        """Return what `nodes` stand for, ascending."""
+        """Return the original nodes of `nodes`, ascending."""
         return sorted(v for node in nodes for v in self.members[node])
 
 

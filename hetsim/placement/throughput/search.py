@@ -1,4 +1,4 @@
-"""Searches that strategies for throughput share, of assignments and stages, and claims."""
+"""Shared searches for throughput: assignments, stages, and claims about them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EQUAL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What an exhaustive search found."""
+    """Result of an exhaustive search."""
 
     complete: bool  # Whether it ended within its budget: then none is better
     assignment: list[int] | None  # The best one below the ceiling; None where there was none
@@ -73,7 +73,7 @@ def best_assignment(
 
 
 def twins(problem: Problem) -> list[int]:
-    """Return, by device, the one before it that nothing tells apart from it; -1 where none."""
+    """Return, by device, an earlier interchangeable device; -1 for none."""
     count = len(problem.devices)
     pairs: dict[int, set[tuple[int, int]]] = {}
     for p, row in enumerate(problem.routes):
@@ -112,7 +112,7 @@ def search(  # type: ignore[no-untyped-def]
     host, latency_s, per_byte_s, route_at, route, links, staged, fetch_s, store_s,
     weight, rest, twin, ordered, budget, reached, best,
 ):  # fmt: skip
-    """Lower `reached` and fill `best`; return the steps taken, -1 where they did not suffice."""
+    """Lower `reached` and fill `best`; return the steps taken, -1 where the budget ran out."""
     n, devices = compute_s.shape
     values = len(producer)
     resources = devices + links
@@ -260,7 +260,7 @@ Stages = list[tuple[list[int], int]]
 
 
 def views(problem: Problem) -> list[Contracted]:
-    """Return the costs by which orders are cut: the bound, and the guide where it differs."""
+    """Return the costs for cutting orders: the bound, and the guide where it differs."""
     found = [contract(costs_of(problem))]
     guided = problem.staging is None and problem.contention == "fifo" and len(problem.devices) > 2
     if guided and deadline.left_s() > 0.0:
@@ -305,7 +305,7 @@ def cut_stages(costs: Costs, count: int, seed: int) -> Stages | None:
 
 
 def layouts(moves: StageMoves, known: Sequence[Contracted], count: int, seed: int) -> list[Layout]:
-    """Return the stages cut from `count` orders, by each of the costs, as the clock counts them."""
+    """Return the stages cut from `count` orders, by each of the costs, as simulated."""
     found: list[Layout] = []
     for contracted in known:
         if deadline.left_s() <= 0.0:
@@ -326,7 +326,7 @@ def assigned(contracted: Contracted, stages: Stages) -> list[int]:
 
 
 def swapped(moves: StageMoves, layout: Layout) -> Layout:
-    """Return the layout with whole stages on each other's devices, as long as that gains."""
+    """Return the layout after exchanges of whole stages between devices, while these gain."""
     count = len(moves.problem.devices)
     gained = count <= MOST_SWAPPED and layout.load_s > 0.0
     while gained:
@@ -355,7 +355,7 @@ def as_plan(moves: StageMoves, name: str, layout: Layout, reason: str) -> Plan:
 
 
 def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[Plan, float]:
-    """Return the plan that `solve` finds, made again where live activations do not fit; its cost.
+    """Return the plan of `solve`, repeated where live activations do not fit, and its cost.
 
     The device that has too little has so much less in the next attempt. Where none fits, the first
     plan is returned at infinite cost. What `solve` claims is kept for its own problem alone.
@@ -384,7 +384,9 @@ def within_memory(problem: Problem, solve: Callable[[Problem], Plan]) -> tuple[P
 def _unclaimed(plan: Plan) -> Plan:
     if not plan.reason.startswith(LEAST):
         return plan
-    return replace(plan, reason="not proven least: live activations do not fit what would be")
+    return replace(
+        plan, reason=("not proven least: live activations do not fit the plan that would be")
+    )
 
 
 def search_stages(
@@ -443,16 +445,16 @@ def first_supported(moves: StageMoves) -> Layout:
 
 
 def nothing_met(problem: Problem) -> Infeasible:
-    """Say that a search met no feasible stages."""
+    """Raise the error of a search without feasible stages."""
     return Infeasible(
-        "no stages were met that are supported and fit the memory",
+        "no stages were found that are supported and fit the memory",
         where=problem.name,
         hint="try more orders and moves, or allow more devices",
     )
 
 
 def bound_of_one_copy(problem: Problem) -> float:
-    """Return seconds a request that no plan goes below which runs a node on one device."""
+    """Lower bound on seconds per request over plans that run each node on one device."""
     if problem.n == 0 or problem.unpriced:
         return 0.0
     shares = np.where(problem.runnable, problem.shared_seconds, np.inf)
@@ -461,7 +463,7 @@ def bound_of_one_copy(problem: Problem) -> float:
 
 
 def claim(problem: Problem, load_s: float, contiguous_s: float, any_s: float) -> str:
-    """Say what is proven of a plan by lower bounds on contiguous stages and on any plan."""
+    """Describe what lower bounds prove about a plan."""
     if problem.unpriced:
         # Whoever plans says of how many nodes.
         return "not proven least"

@@ -102,7 +102,7 @@ class States:
 
     @staticmethod
     def number(kinds: Sequence[Sequence[int]]) -> int:
-        """Return how many there are of all devices."""
+        """Return the number of states of all devices."""
         return math.prod(len(devices) + 1 for devices in kinds)
 
 

@@ -1,4 +1,4 @@
-"""Stages improved by moves of nodes, chains and kernels, counted as the clock counts them."""
+"""Moves of nodes, chains and kernels between stages, evaluated as on the clock."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _rows(name: str, table: Sequence[Sequence[int]], entries: str = "") -> dict[
 
 
 def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return which of `sets` hold each of so many members, ascending."""
+    """Return the `sets` that contain each of a number of members, ascending."""
     found: list[list[int]] = [[] for _ in range(count)]
     for index, members in enumerate(sets):
         for v in members:
@@ -140,7 +140,7 @@ def by_member(count: int, sets: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def waiting_in_vain(feeds: NDArray[np.int64], waits: NDArray[np.int64]) -> int:
-    """Return how many vertices a cycle keeps from ever starting: 0 where there is none. O(k^3)."""
+    """Return the number of vertices that a cycle blocks: 0 for none. O(k^3)."""
     count = len(waits)
     for v in range(count):
         waits[v] = 0
@@ -387,7 +387,7 @@ MOST_STAGES = 60
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Stages and what is in them."""
+    """Stages and their nodes."""
 
     stage: tuple[int, ...]  # By node
     device: tuple[int, ...]  # By stage; some may be empty

@@ -19,8 +19,8 @@ from hetsim.reporting.words.console import Cell, Heading, bold, pairs, stack, ta
 from hetsim.reporting.words.like_devices import folded
 from hetsim.reporting.words.text import (
     ABSENT,
+    between,
     count,
-    ends,
     joules,
     more_text,
     percent,
@@ -55,7 +55,10 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
         slowest = time_text(left[-1].cost_s)
         more = f"{count(len(left), 'slower device')} up to {slowest}: add --wide to list all."
     return stack(
-        bold(platforms_verdict(found)),
+        [
+            bold(platforms_verdict(found)),
+            *map(Text, filter(None, (platforms_sure(found), platforms_beside(found)))),
+        ],
         _table(found, "board or machine", whole, wide=wide) if whole else None,
         _table(found, "device alone", shown, wide=wide) if shown else None,
         [Text(more)] if more else None,
@@ -68,7 +71,7 @@ def platforms_report(found: PlatformComparison, *, wide: bool = False) -> Render
 
 
 def platforms_verdict(found: PlatformComparison) -> str:
-    """Return which platform is fastest, how sure that is, and which is cheapest."""
+    """Return which platform is fastest."""
     best = found.best
     if best is None:
         return f"None of {count(len(found.rows), 'platform')} runs the model."
@@ -80,40 +83,52 @@ def platforms_verdict(found: PlatformComparison) -> str:
     first = f"Of {len(among)} {which}, {best.name} is fastest: "
     if len(among) == 1:
         first = f"{best.name}: "
-    told = [f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}."]
-    if len(found.peers) > 1 and best.fastest is not None:
-        told.append(
-            f"Allowing for cost-model error ({found.samples} samples), it is fastest in "
-            f"{percent(best.fastest)}."
-        )
-    told += _cheapest(found)
+    return plain(f"{first}{_cost(found, best)}{_within(best)} on {_used(best)}.")
+
+
+def platforms_sure(found: PlatformComparison) -> str:
+    """Return in which share of the samples the best is the fastest; empty where nothing is."""
+    best = found.best
+    if best is None or best.fastest is None or len(found.peers) == 1:
+        return ""
+    share = percent(best.fastest)
+    return f"Allowing for cost-model error ({found.samples} samples), it is fastest in {share}."
+
+
+def platforms_beside(found: PlatformComparison) -> str:
+    """Return what is cheapest, and what the verdict leaves out of devices alone."""
+    best, peers = found.best, {id(row) for row in found.peers}
+    if best is None:
+        return ""
+    told = _cheapest(found)
     if best.alone:
         told.append("Hosts and links of devices alone are not counted.")
-    faster = [row for row in found.feasible if row.alone not in kinds
+    faster = [row for row in found.feasible if id(row) not in peers
               and (row.cost_s or 0.0) < (best.cost_s or 0.0)]  # fmt: skip
     if faster:
-        first = f"{faster[0].name} ({_cost(found, faster[0])})"
-        told.append(
-            f"Faster as a device alone, host and links not counted: "
-            f"{more_text(first, len(faster) - 1)}."
-        )
+        first = more_text(f"{faster[0].name} ({_cost(found, faster[0])})", len(faster) - 1)
+        told.append(f"Faster as a device alone, host and links not counted: {first}.")
     return plain(" ".join(told))
 
 
 def _cheapest(found: PlatformComparison) -> list[str]:
     """A sentence on the cheapest peers, near the best and of all, to buy and to rent."""
-    parts: list[str] = []
-    known = ""
+    near: list[str] = []
+    of_all: list[str] = []
     for rented, do in ((False, "buy"), (True, "rent")):
         least = found.cheapest(rented=rented)
-        near = found.cheapest(rented=rented, within=NEAR)
-        for row, how in ((near, f" within {percent(NEAR)} of it"), (least, "")):
-            if row is not None and (row is least) == (not how):
+        for row, told in ((found.cheapest(rented=rented, within=NEAR), near), (least, of_all)):
+            if row is not None and (told is of_all or row is not least):
                 price = price_text(row.offer(rented=rented))
-                parts.append(f"to {do}{how}, {row.name} ({price}, {_cost(found, row)})")
+                told.append(f"{row.name} ({price}, {_cost(found, row)}) to {do}")
+    parts = [f"cheapest within {percent(NEAR)}: {', '.join(near)}"] if near else []
+    parts += [f"cheapest{' of all' if near else ''}: {', '.join(of_all)}"] if of_all else []
+    if not parts:
+        return []
+    text = "; ".join(parts)
     if any(not row.offers for row in found.peers):
-        known = " with a known price"
-    return [f"Cheapest{known}: {'; '.join(parts)}."] if parts else []
+        return [f"By known prices, {text}."]
+    return [f"{text[0].upper()}{text[1:]}."]
 
 
 def _cost(found: PlatformComparison, row: PlatformRow) -> str:
@@ -133,7 +148,7 @@ def _interval(row: PlatformRow) -> str:
     number, _, unit = high.partition(" ")
     if row.interval.high and row.interval.low / row.interval.high * float(number) >= LEAST:
         low = f"{three_digits(row.interval.low / row.interval.high * float(number))} {unit}"
-    return ends(low, high)
+    return between(low, high)
 
 
 def _used(row: PlatformRow) -> str:
@@ -243,6 +258,8 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     if len(found.peers) > 1 and any(row.fastest is not None for row in rows):
         lines.append(("wins", f"share of {found.samples} Monte Carlo samples in which none of "
                       f"the {len(found.peers)} is faster"))  # fmt: skip
+    lines.append(("precision", "that each device computes most of the model in; --execute int8 or "
+                  "float16: all devices that have it"))  # fmt: skip
     as_if = _named(
         f"{row.name} ({', '.join(dict.fromkeys(executed.values()))})"
         for row in rows
@@ -291,15 +308,15 @@ def platforms_record(found: PlatformComparison) -> Record:
         **fields(found, "objective strategies samples seed"),
         "verdict": {
             "say": platforms_verdict(found),
+            "sure": platforms_sure(found) or None,
+            "beside": platforms_beside(found) or None,
             "fastest": None if best is None else best.name,
-            "cheapest": {
-                key: None if row is None else row.name
-                for key, row in (
-                    ("to_buy", found.cheapest(rented=False)),
-                    ("to_rent", found.cheapest(rented=True)),
-                    ("to_buy_near", found.cheapest(rented=False, within=NEAR)),
-                    ("to_rent_near", found.cheapest(rented=True, within=NEAR)),
-                )
+            "takes_s": None if best is None else best.cost_s,
+            **{
+                f"cheapest_to_{do}{near}": None if row is None else row.name
+                for rented, do in ((False, "buy"), (True, "rent"))
+                for near, within in (("", None), ("_near", NEAR))
+                for row in [found.cheapest(rented=rented, within=within)]
             },
         },
         "rows": [_row_record(row) for row in found.rows],

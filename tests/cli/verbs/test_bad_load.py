@@ -67,15 +67,20 @@ def workload(**said: Any) -> str:
     ("said", "code", "line", "told"),
     [
         ({"model": "no.onnx"}, 3, 4, "no such file"),
-        ({"model": "/dev/zero"}, 3, 4, "it is no regular file"),
+        ({"model": "/dev/zero"}, 3, 4, "not a regular file"),
         ({"dims": "{bach: 2}"}, 2, 4, "no input has a dimension named 'bach'"),
-        ({"arrivals": "{poisson: {rate_per_s: 0}}"}, 3, 2, "no request comes; give a rate"),
-        ({"end": "requests: 40\nwarm_up_s: 1e6"}, 3, 2, "within the warm-up; write a shorter"),
-        ({"arrivals": "{poisson: {rate_per_s: 1e-320}}"}, 3, 5, "below 1e-12; write 0 where"),
-        ({"arrivals": "{constant: {rate_per_s: 1e-13}}"}, 3, 5, "below 1e-12; write 0 where"),
+        (
+            {"arrivals": "{poisson: {rate_per_s: 0}}"},
+            3,
+            2,
+            "the workload has no requests; use a rate",
+        ),
+        ({"end": "requests: 40\nwarm_up_s: 1e6"}, 3, 2, "within the warm-up; use a shorter"),
+        ({"arrivals": "{poisson: {rate_per_s: 1e-320}}"}, 3, 5, "below 1e-12; use 0"),
+        ({"arrivals": "{constant: {rate_per_s: 1e-13}}"}, 3, 5, "below 1e-12; use 0"),
         ({"arrivals": "{mmpp: {rates_per_s: [5, 1e-99], sojourns_s: [1, 1]}}"}, 3, 5, "below"),
         ({"end": "duration_s: 1e12"}, 3, 2, "requests come, and this machine keeps"),
-        ({"end": "requests: 100000000000"}, 3, 2, "write fewer requests:"),
+        ({"end": "requests: 100000000000"}, 3, 2, "use fewer requests:"),
         ({"arrivals": "{replay: {path: " + "x" * 5000 + "}}"}, 3, 5, "no such file"),
         ({"model": "x" * 300_000}, 3, 4, "File name too long"),
     ],
@@ -95,8 +100,8 @@ def test_a_workload_names_the_line(
         ("instances: [{strategy: hefd}]", 2, 3, "did you mean 'heft'?"),
         ('strategy: "heft:5"', 2, 3, "takes no argument"),
         ("instances: [{devices: [npv]}]", 2, 2, "did you mean 'npu'?"),
-        ("instances: [{plan: no.json}]", 3, 3, "give a saved plan.json"),
-        ("instances: [{plan: pipe}]", 3, 3, "it is no regular file"),
+        ("instances: [{plan: no.json}]", 3, 3, "no such file"),
+        ("instances: [{plan: pipe}]", 3, 3, "not a regular file"),
         ("queue_policy: {max_queue_size: 999999999999999999999}", 3, 3, "at most"),
         ("dynamic_batching: {max_batch_size: 60000}", 3, 2, "60000 plans, above 1024; write fewer"),
         (
@@ -160,7 +165,7 @@ def test_what_expands_or_is_endless_is_refused_soon(refused: Refused) -> None:
     assert "nested too deep" in refused("streams: &a {x: *a}\n")
     assert "nested too deep" in refused("streams: " + "[" * 5000 + "]" * 5000)
     long = "streams: {a: [" + "1," * 600_000 + "1]}\n"
-    assert ":1: more than 200000 values; describe less" in refused(long)
+    assert ":1: more than 200000 values; shorten the file" in refused(long)
 
 
 def test_many_streams(refused: Refused, cli: Cli, platform: Path, tmp_path: Path) -> None:
@@ -202,7 +207,7 @@ def test_a_pipe_is_no_input(cli: Cli, model: Path, platform: Path, tmp_path: Pat
         given = tmp_path / name if name.endswith("npz") else f"x={tmp_path / name}"
         result = cli("simulate", model, "--platform", platform, "--rate", 5, "--input", given)
         assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
-        assert "it is no regular file" in result.stderr
+        assert "not a regular file" in result.stderr
 
 
 @pytest.mark.parametrize("times", ["1 1 1", "0 0", "7"])

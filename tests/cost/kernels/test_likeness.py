@@ -83,7 +83,7 @@ def test_a_network_that_was_run_gets_its_effect_and_one_like_none_nothing() -> N
     assert a.sd < 0.05 * kin.sd
     far = likely_of(known, np.array(FAR), 1)
     assert (far.effect, far.sd) == (pytest.approx(0, abs=1e-12), pytest.approx(0.25))
-    assert (far.networks, far.same, str(far)) == ((), False, "like no network of its kin")
+    assert (far.networks, far.same, str(far)) == ((), False, "like none of the family's networks")
 
 
 def test_names_decide_nothing_but_what_is_left_out_together() -> None:

@@ -165,7 +165,7 @@ def test_where_nobody_can_take_over_the_error_says_so(
     with Session(plan, executor) as session:
         session.inject([hetsim.Failure("npu", 0.0)])
         for _ in range(2):
-            with pytest.raises(Infeasible, match="no device is left that can run it") as caught:
+            with pytest.raises(Infeasible, match="no remaining device can run it") as caught:
                 session.run()
             assert caught.value.exit_code == 4
             assert caught.value.where == "node 'n2'"

@@ -196,8 +196,8 @@ APART: dict[str, tuple[tuple[int, ...], Nodes, Constants]] = {
 }  # fmt: skip
 
 MIXED: dict[str, tuple[tuple[int, ...], Nodes, Constants, str]] = {
-    "mean of all": (ROWS, [op("ReduceMean", "x", "y")], {}, "goes over all requests"),
-    "mean of requests": (ROWS, [op("ReduceSum", "x a", "y")], {"a": ints(0)}, "goes over all"),
+    "mean of all": (ROWS, [op("ReduceMean", "x", "y")], {}, "reduces over all requests"),
+    "mean of requests": (ROWS, [op("ReduceSum", "x a", "y")], {"a": ints(0)}, "reduces over all"),
     "softmax": (ROWS, [op("Softmax", "x", "y", axis=0)], {}, "along the axis of the requests"),
     "layer": (
         ROWS,
@@ -209,34 +209,34 @@ MIXED: dict[str, tuple[tuple[int, ...], Nodes, Constants, str]] = {
         ROWS,
         [op("DynamicQuantizeLinear", "x", "q s z"), op("DequantizeLinear", "q s z", "y")],
         {},
-        "nothing is known",
+        "no rule for it",
     ),
     "with itself": (
         (1, 8),
         [op("Transpose", "x", "t"), op("MatMul", "t x", "y")],
         {},
-        "adds up over all requests",
+        "sums over all requests",
     ),
-    "crossed": ((1, 8), [op("Transpose", "x", "t"), op("Add", "t x", "y")], {}, "unlike axes"),
-    "broadcast": (ROWS, [op("Add", "x c", "y")], {"c": floats(4, 1, 1)}, "is broadcast there"),
-    "part of": (ROWS, [op("Slice", "x b e", "y")], {"b": ints(0), "e": ints(1)}, "takes a part"),
-    "first one": (ROWS, [op("Gather", "x i", "y")], {"i": np.int64(0)}, "picks from the axis"),
-    "joined": (ROWS, [op("Concat", "x x", "y", axis=0)], {}, "joins along the axis"),
+    "crossed": ((1, 8), [op("Transpose", "x", "t"), op("Add", "t x", "y")], {}, "different axes"),
+    "broadcast": (ROWS, [op("Add", "x c", "y")], {"c": floats(4, 1, 1)}, "broadcasts an axis"),
+    "part of": (ROWS, [op("Slice", "x b e", "y")], {"b": ints(0), "e": ints(1)}, "slices the axis"),
+    "first one": (ROWS, [op("Gather", "x i", "y")], {"i": np.int64(0)}, "gathers along the axis"),
+    "joined": (ROWS, [op("Concat", "x x", "y", axis=0)], {}, "concatenates along the axis"),
     "turned and reshaped": (
         ROWS,
         [op("Transpose", "x", "t", perm=[1, 0, 2]), op("Reshape", "t s", "y")],
         {"s": ints(40)},
-        "do not lie one after another",
+        "does not hold the requests",
     ),
-    "padded": (ROWS, [op("Pad", "x p", "y")], {"p": ints(1, 0, 0, 0, 0, 0)}, "adds entries"),
+    "padded": (ROWS, [op("Pad", "x p", "y")], {"p": ints(1, 0, 0, 0, 0, 0)}, "pads the axis"),
     "repeated": (ROWS, [op("Tile", "x t", "y")], {"t": ints(2, 1, 1)}, "repeats along"),
-    "one number": ((1,), [op("Squeeze", "x", "y")], {}, "no axis for requests"),
-    "shape": (ROWS, [op("Shape", "x", "s"), op("Cast", "s", "y", to=1)], {}, "nothing is known"),
+    "one number": ((1,), [op("Squeeze", "x", "y")], {}, "no axis for the requests"),
+    "shape": (ROWS, [op("Shape", "x", "s"), op("Cast", "s", "y", to=1)], {}, "no rule for it"),
     "indices": (
         IMAGE,
         [op("MaxPool", "x", "y i", kernel_shape=[2, 2]), op("Cast", "i", "z", to=1)],
         {},
-        "counts through all requests",
+        "counts over all requests",
     ),
     "training": (
         IMAGE,
@@ -248,7 +248,7 @@ MIXED: dict[str, tuple[tuple[int, ...], Nodes, Constants, str]] = {
         ROWS,
         [op("RandomNormal", "", "r", shape=[1, 1, 8]), op("Concat", "x r", "y", axis=1)],
         {},
-        "is no constant",
+        "is not a constant",
     ),
 }
 
@@ -299,7 +299,7 @@ def test_requests_that_meet_are_refused(name: str) -> None:
     *parts, why = MIXED[name]
     proto = model(*parts)  # type: ignore[arg-type]
     assert hetsim.model_of(proto, canonical="none").graph.nodes
-    with pytest.raises(ModelError, match=f"it takes one request at a time.*{why}") as caught:
+    with pytest.raises(ModelError, match=f"the model takes one request at a time.*{why}") as caught:
         hetsim.model_of(proto, canonical="none", dims={"x[0]": REQUESTS})
     assert "export the model with an open batch dimension" in str(caught.value)
 
@@ -332,9 +332,9 @@ def test_two_inputs_go_together() -> None:
     ]
     wanted = np.concatenate([run_whole(one, half)["y"] for half in halves])
     np.testing.assert_allclose(run_whole(several, given)["y"], wanted, rtol=1e-6)
-    with pytest.raises(UsageError, match=r"unlike numbers: 'x.0.' to 2, 'z.0.' to 3"):
+    with pytest.raises(UsageError, match=r"different sizes: 'x.0.' to 2, 'z.0.' to 3"):
         hetsim.model_of(proto, dims={"x[0]": 2, "z[0]": 3})
-    with pytest.raises(UsageError, match=r"inputs are given, and 'x.0.' is bound"):
+    with pytest.raises(UsageError, match=r"inputs are given, but 'x.0.' is bound"):
         hetsim.model_of(proto, dims={"x[0]": 2}, inputs=halves[0])
     # One of both stays the same for all.
     shared = hetsim.model_of(proto, dims={"x[0]": 2})

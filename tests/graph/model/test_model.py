@@ -122,7 +122,7 @@ def test_a_shape_gives_rank_and_open_dims(tmp_path: Path) -> None:
         ({"shapes": {"x": 3}}, "is 3, not a list"),
         ({"dims": {"batch": 2}, "shapes": {"x": (3, 3)}}, "'batch' is bound to 2"),
         ({"shapes": {"x": (2, 3), "z2": (4, 3)}}, "'batch' is bound to 2"),
-        ({"shapes": {"s": (2,)}}, "is no tensor"),
+        ({"shapes": {"s": (2,)}}, "is not a tensor"),
         ({"canonical": "basics"}, "did you mean 'basic'"),
     ],
 )
@@ -229,7 +229,7 @@ def test_external_weights_are_looked_for_in_the_folder_given(tmp_path: Path) -> 
     x = {"x": np.ones((2, 100), np.float32)}
     stored = load_model(tmp_path / "large.onnx", canonical="none")
     assert_bitwise_equal(run_whole(model, x), run_whole(stored, x))
-    with pytest.raises(ModelError, match="it is not said where; give the folder"):
+    with pytest.raises(ModelError, match="their folder is not given"):
         model_of(proto)
     with pytest.raises(ModelError, match=r"'w\.bin' of tensor '\w' is missing"):
         model_of(proto, weights_dir=tmp_path / "elsewhere")
@@ -238,7 +238,7 @@ def test_external_weights_are_looked_for_in_the_folder_given(tmp_path: Path) -> 
 def test_what_is_no_complete_model_is_refused() -> None:
     with pytest.raises(ModelError, match="it is empty"):
         model_of(onnx.ModelProto())
-    with pytest.raises(ModelError, match="it holds no graph"):
+    with pytest.raises(ModelError, match="it has no graph"):
         model_of(onnx.ModelProto(ir_version=9))
 
 

@@ -30,7 +30,7 @@ def refused(path: Path | str, *parts: str, level: Any = "basic") -> str:
     text = str(caught.value)
     assert "\n" not in text
     assert caught.value.hint
-    assert caught.value.exit_code == 3
+    assert caught.value.exit_code == (2 if "no such file" in parts else 3)
     for part in parts:
         assert part in text, text
     return text
@@ -40,7 +40,7 @@ def test_missing_file(tmp_path: Path) -> None:
     refused(tmp_path / "m.onnx", "no such file", "there is no .onnx file in")
     save(PLAIN, tmp_path, "model.onnx")
     refused(tmp_path / "modl.onnx", "no such file", "did you mean 'model.onnx'?")
-    refused(tmp_path / "absent" / "m.onnx", "no such file", "there is no folder")
+    refused(tmp_path / "absent" / "m.onnx", "no such file", "does not exist")
 
 
 def test_folder(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_folder(tmp_path: Path) -> None:
 
 
 def test_name_with_a_null_byte() -> None:
-    with pytest.raises(InvalidInput, match="a path: it has a null byte"):
+    with pytest.raises(InvalidInput, match="a path without a null byte"):
         load_model("a\0b.onnx")
 
 
@@ -230,7 +230,7 @@ def in_a_body() -> onnx.ModelProto:
              domains={"com.microsoft": 1}),
          ["unknown op 'Nope'", "domain 'com.microsoft'", "node 'odd'"]),
         (two(op("Add", "x b", "a", "one"), op("Relu", "a", "b", "two")),
-         ["nothing gives output 'y'"]),
+         ["no node computes output 'y'"]),
         (two(op("Add", "x b", "y", "one"), op("Relu", "y", "b", "two")),
          ["its nodes form a cycle: one -> two -> one"]),
         (two(op("Relu", "x", "y", "one"), op("Neg", "x", "y", "two")),
@@ -310,4 +310,4 @@ def test_a_model_that_is_nested_too_deep_says_how_deep_it_may_be(tmp_path: Path)
     path.write_bytes(_nested(31))
     assert load_model(path, canonical="none").graph.nodes
     path.write_bytes(_nested(32))
-    refused(path, "cannot be parsed", "bodies of nodes nested at most 31 deep")
+    refused(path, "cannot be parsed", "nested at most 31 deep")

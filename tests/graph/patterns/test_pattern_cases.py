@@ -89,6 +89,6 @@ def test_what_is_read_outside_is_the_reason_where_the_source_raises() -> None:
     graph = graph_of(CASE_BY_ID["relax-pattern-cyclic"])
     (refusal,) = find_matches(graph, [parse_pattern("p", "add(relu(conv2d))")]).refused
     assert refusal.nodes == (0, 1, 3)
-    assert refusal.reason == "inner value 'conv' is read outside, by node 'gelu'"
+    assert refusal.reason == "inner value 'conv' is also read by node 'gelu', outside the match"
     (refusal,) = find_matches(graph, [parse_pattern("p", "add(relu(conv2d!))")]).refused
     assert refusal.reason == "contracting it would close the cycle conv > gelu > add"

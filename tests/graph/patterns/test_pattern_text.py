@@ -122,7 +122,7 @@ def test_a_pattern_keeps_its_text_and_is_equal_without_it() -> None:
         ("(Add", "expected '|' or ')'", "5: (Add<here>"),
         ("Add)", "expected ';', '|' or the end", "4: Add<here>)"),
         ("Relu?", "expected '(' and the input", "6: Relu?<here>"),
-        ("$x:Relu?(Conv)", "takes no label", "1: <here>$x"),
+        ("$x:Relu?(Conv)", "cannot have a label", "1: <here>$x"),
         ("$(A)", "the name of a label", "2: $<here>(A)"),
         ("$x:(A)", "an op type, '*' or 'const'", "4: $x:<here>(A)"),
         ("A/", "expected an op type", "3: A/<here>"),
@@ -167,8 +167,8 @@ def test_an_error_shows_name_place_and_what_was_expected(text: str, what: str, p
         ("$t:Add($t)", "node $t is an input of itself"),
         ("A($b:B($a)); $a:A($b)", "is an input of itself"),
         ("A($x:const, $x:Relu)", "'x' stands for a node and for a value"),
-        ("A(_ | *)", "may be absent stands in an alternative"),
-        ("A(Relu?(_))", "may be absent stands in an alternative"),
+        ("A(_ | *)", "optional value stands in an alternative"),
+        ("A(Relu?(_))", "optional value stands in an alternative"),
         ("; ".join(["A($x)"] * 600), "more than 1000 terms"),
         ("$a0:A; " + "; ".join(f"$a{i}:A($a{i - 1})" for i in range(1, 60)), "50 levels"),
     ],
@@ -182,7 +182,7 @@ def test_an_error_of_the_whole_pattern_shows_the_text(text: str, what: str) -> N
 
 @pytest.mark.parametrize("text", [None, 3, ["Relu"]])
 def test_what_is_no_text_is_an_error(text: object) -> None:
-    with pytest.raises(UsageError, match="is no text"):
+    with pytest.raises(UsageError, match="is not text"):
         parse_pattern("p", text)  # type: ignore[arg-type]
 
 
@@ -226,12 +226,12 @@ def wide(levels: int) -> Op:
 @pytest.mark.parametrize(
     ("ends", "complaint"),
     [
-        ((), "it has no ends"),
+        ((), "it has no end"),
         ((Wild(),), "end 1 may stand for no node"),
         ((Maybe(Op("Relu", (Wild(),))),), "end 1 may stand for no node"),
         ((Op("Relu"), Op("Exp")), "end 2 shares no label"),
-        ((Maybe(Op("Relu")),), "has no input to stand in for it"),
-        ((Maybe(Op("Relu", (Op("Conv"),), label="r")),), "takes no label"),
+        ((Maybe(Op("Relu")),), "has no input to replace it"),
+        ((Maybe(Op("Relu", (Op("Conv"),), label="r")),), "cannot have a label"),
         ((Either(()),), "a choice is empty"),
         ((Op(()),), "a node has no op type"),
         ((Op(("Relu", "")),), "a node has no op type"),
@@ -243,7 +243,7 @@ def wide(levels: int) -> Op:
         ((Op("A", (Reference("t"),), label="t"),), "$t is an input of itself"),
         ((Op("A", (Wild(dtypes=frozenset({"float33"})),)),), "did you mean 'float32'"),
         ((Op("A", dtypes=frozenset({"half"})),), "no dtype 'half'"),
-        ((Op("A", (Wild("x", optional=True),)),), "may be absent has a label"),
+        ((Op("A", (Wild("x", optional=True),)),), "optional value has a label"),
         ((deep(51),), "more than 50 levels"),
         ((deep(20_000),), "more than 50 levels"),
         ((wide(40),), "more than 1000 terms"),

@@ -164,13 +164,13 @@ F32 = np.float32
         ({"image": np.ones((2, 3), F32)}, "no input 'image'; did you mean 'images'?"),
         ({"images": np.ones((2, 3), F32)}, "no value for input 'scale'"),
         ({"images": np.ones((2, 3)), "scale": np.ones((2, 1), F32)},
-         "its dtype is float64, and the model reads float32"),
+         "its dtype is float64, but the model reads float32"),
         ({"images": np.ones((2, 3, 1), F32), "scale": np.ones((2, 1), F32)},
-         r"has 3 dimensions, and the model reads 2: \[n, 3\]"),
+         r"has 3 dimensions, but the model reads 2: \[n, 3\]"),
         ({"images": np.ones((2, 4), F32), "scale": np.ones((2, 1), F32)},
-         r"its shape is \(2, 4\), and the model reads \[n, 3\]"),
+         r"its shape is \(2, 4\), but the model reads \[n, 3\]"),
         ({"images": np.ones((2, 3), F32), "scale": np.ones((4, 1), F32)},
-         "dimension 'n' is 4 here and 2 in input 'images'"),
+         "dimension 'n' is 4 here but 2 in input 'images'"),
         ({"images": [[1.0]], "scale": np.ones((2, 1), F32)}, "a list is no NumPy array"),
         ({"images": np.ones((2, 3), F32), "scale": np.ones((2, 1), F32), "more": 1},
          "no input 'more'"),
@@ -199,10 +199,10 @@ def test_inputs_that_cannot_be_drawn_name_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shape", "says"),
     [
-        ([1] * 65, "it has 65 dimensions, and NumPy's arrays at most 64"),
-        ([0, 2**62], "beyond 64 bits"),
-        ([2, 0, 2**61], "beyond 64 bits"),
-        ([2**62, 0], "beyond 64 bits"),
+        ([1] * 65, "it has 65 dimensions, and NumPy arrays have at most 64"),
+        ([0, 2**62], "exceeds 64 bits"),
+        ([2, 0, 2**61], "exceeds 64 bits"),
+        ([2**62, 0], "exceeds 64 bits"),
     ],
 )
 @pytest.mark.parametrize("dtype", ["FLOAT", "INT64", "STRING", "BOOL", "DOUBLE"])

@@ -50,7 +50,7 @@ def test_a_budget_that_runs_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(byoc, "VISITS_PER_EDGE", 0)
     labels, notes = byoc.merge_with_notes(Dag.from_edges(3, [(0, 1), (1, 2)]), [0, 0, 0])
     assert len(labels) == 3
-    assert notes == ("the search budget ran out before all regions were visited",)
+    assert notes == ("the search budget ended before all regions were visited",)
 
 
 def two_targets() -> Problem:

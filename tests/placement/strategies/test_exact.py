@@ -133,10 +133,10 @@ def test_reasons_say_what_is_proven_of_whom() -> None:
     assert _reason(2.0, 2.0, 1.0, 7) == "proven optimal among plans that keep 7 tasks whole"
     assert _reason(2.0, 2.0, 1.0, 1) == "proven optimal among plans that keep 1 task whole"
     rounded = _reason(2.0001, 2.0, 1.0, None)
-    assert rounded == "proven optimal, but for rounding to the solver's clock (1e-04)"
-    assert _reason(2.0, 1.6, 1.0, None) == "at most 25.0% above the best"
+    assert rounded == "proven optimal, except for rounding to the solver's clock (1e-04)"
+    assert _reason(2.0, 1.6, 1.0, None) == "optimality gap at most 25.0%"
     told = _reason(2.0, 1.6, 1.25, 7)
-    whole = "at most 25.0% above the best among plans that keep 7 tasks whole"
+    whole = "optimality gap at most 25.0% among plans that keep 7 tasks whole"
     assert told == f"{whole}, and at most 60.0% above any"
     assert _reason(2.0, 1.6, 0.0, 7) == whole
     assert _reason(2.0, 0.0, 0.0, None) == "nothing proven"

@@ -75,7 +75,7 @@ def test_without_time_there_is_a_quick_plan_that_says_so(objective: Objective, n
     for dispatch_s in (0.0, 0.5):
         problem = drawn(n, dispatch_s=dispatch_s)
         made = hetsim.plan(problem, "local-search", objective=objective, time_limit_s=0.0)
-        assert made.reason.endswith("time_limit_s left no time to search")
+        assert made.reason.endswith("time_limit_s left no time for the search")
         assert len(made.devices_used) == 1
 
 
@@ -84,7 +84,9 @@ def test_where_no_device_runs_all_each_node_goes_where_it_takes_least() -> None:
         [[1.0, np.inf], [np.inf, 2.0], [3.0, 1.0]], [(0, 1, 1), (1, 2, 1)]
     )
     made = hetsim.plan(problem, "local-search", time_limit_s=0.0)
-    assert made.reason == "each node where it takes least: time_limit_s left no time to search"
+    assert (
+        made.reason == "each node on its fastest device: time_limit_s left no time for the search"
+    )
     assert made.assignment == (0, 1, 1)
 
 
@@ -168,7 +170,7 @@ def test_an_exact_plan_without_time_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     pytest.importorskip("ortools")
     Work(monkeypatch)
     made = hetsim.plan(drawn(12), "exact", time_limit_s=1e-9)
-    assert made.reason.endswith("time_limit_s left no time to search")
+    assert made.reason.endswith("time_limit_s left no time for the search")
     monkeypatch.setattr(deadline, "may_load", lambda _: False)
     made = hetsim.plan(drawn(12), "exact", time_limit_s=1.0)
     assert made.reason.endswith("; time_limit_s left no time to load the solver")

@@ -91,7 +91,7 @@ def test_what_the_clock_finds_too_large_is_asked_anew_with_less_room() -> None:
     assert rooms[0] == (60, 1000)
     assert [room for room, _ in rooms] == sorted({room for room, _ in rooms}, reverse=True)
     assert all(host == 1000 for _, host in rooms)
-    assert found.reason == "not proven least: live activations do not fit what would be"
+    assert found.reason == "not proven least: live activations do not fit the plan that would be"
     # What fits at once keeps its claim.
     assert within_memory(tight(90), solve)[0].reason == f"{LEAST} all plans"
 
@@ -143,6 +143,6 @@ def test_a_search_of_stages_starts_from_what_is_known_and_says_where_it_met_noth
     assert turns == [0, 30, 60]
     # Weights that fit nowhere: nothing was met.
     heavy = Problem.from_arrays([[1.0, 1.0]], weight_bytes=[9], capacity_bytes=[8, 8])
-    with pytest.raises(Infeasible, match="no stages were met") as caught:
+    with pytest.raises(Infeasible, match="no stages were found") as caught:
         search_stages(heavy, [], 1, lambda tried: 0, 0)
     assert str(caught.value) == str(nothing_met(heavy))

@@ -425,7 +425,7 @@ def test_a_failure_after_the_end_changes_nothing() -> None:
 def test_no_device_is_left() -> None:
     inf = math.inf
     plan = by_hand(chain([[1.0, 1.0], [inf, 1.0]]), (0, [0]), (1, [1]))
-    with pytest.raises(Infeasible, match="no device is left") as caught:
+    with pytest.raises(Infeasible, match="no remaining device") as caught:
         simulate(plan, failures=[Failure("d1", 1.0)])
     assert caught.value.exit_code == 4
 
