@@ -98,7 +98,7 @@ def test_options_that_do_not_go_together(
     words = ["simulate", model, "--platform", platform]
     both = cli(*words, "--affinity", affinity, "--set", 'pins={"first": "npu"}')
     assert both.exit_code == 2
-    assert "both set pins" in both.stderr
+    assert "both say pins" in both.stderr
     for verb in ("compare", "simulate", "run"):
         question = [verb, model, "--platform", platform, "--strategy", "auto"]
         objective = cli(*question, "--set", "objective=throughput")

@@ -58,7 +58,7 @@ def test_no_bound_is_stated_where_a_node_is_not_priced(unpriced, objective):
     assert "no plan can" not in text
     assert "ceiling" not in text
     assert "lower bound" not in verdict(table)
-    assert "for priced nodes only" in verdict(table)
+    assert "of what is priced" in verdict(table)
 
 
 def test_records_name_what_is_not_priced(unpriced):

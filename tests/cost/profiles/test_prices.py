@@ -227,7 +227,7 @@ def test_what_is_of_another_model_or_shape_is_refused(model: hetsim.Model, tmp_p
         ort_event(name, 10, 20 * at, output_type_shape=[{"float": [8, 4, 8, 8]}])
         for at, name in enumerate(("conv1", "relu1", "conv2"))
     ]
-    with pytest.raises(InvalidInput, match="other shapes: 3 of 3 kernels, 'conv1' first"):
+    with pytest.raises(InvalidInput, match="shapes differ: 3 of 3 kernels, 'conv1' first"):
         priced(model, tmp_path, rows)
     for row in rows[:2]:
         row["args"]["output_type_shape"] = [{"float": [1, 4, 8, 8]}]
