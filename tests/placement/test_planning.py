@@ -238,7 +238,7 @@ def test_what_is_said_twice_is_refused() -> None:
         lambda problem, **asked: hetsim.compare(problem, ["heft"], **asked),
     ):
         for name in ASKED:
-            with pytest.raises(UsageError, match=f"both 'affinity' and '{name}' say {name}"):
+            with pytest.raises(UsageError, match=f"both 'affinity' and '{name}' set {name}"):
                 verb(PROBLEM, affinity=WISHES, **{name: ASKED[name]})
         with pytest.raises(InvalidInput, match="no node 'none'"):
             verb(PROBLEM, affinity=Affinity({"none": "cpu"}))
