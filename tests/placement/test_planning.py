@@ -242,7 +242,7 @@ def test_what_is_said_twice_is_refused() -> None:
                 verb(PROBLEM, affinity=WISHES, **{name: ASKED[name]})
         with pytest.raises(InvalidInput, match="no node 'none'"):
             verb(PROBLEM, affinity=Affinity({"none": "cpu"}))
-    with pytest.raises(UsageError, match="pins cannot change an assignment"):
+    with pytest.raises(UsageError, match="pins cannot change a given assignment"):
         hetsim.partition(PROBLEM, assignment=[0] * 4, pins=PINS)
 
 
