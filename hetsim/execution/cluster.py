@@ -1,4 +1,4 @@
-"""Devices on the nodes of a cluster: what its file or a node offers, and versions that match."""
+"""Devices on the nodes of a cluster: offers of its file and nodes, and matching versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Node:
 
     @property
     def offers(self) -> dict[str, Means]:
-        """The devices that it stands for."""
+        """Devices that the node offers."""
         return offers(self.resources, self.labels) if self.alive else {}
 
 
@@ -121,14 +121,14 @@ def not_offered(
     hint: str = "start a node with --resources='{{\"{}\": 1}}'",
     where: str | None = None,
 ) -> NotOffered:
-    """Return the error of devices that have no node to go to; blanks are filled by resources."""
+    """Return the error for devices without a node; resources fill the blanks."""
     names = [f"{RESOURCE_PREFIX}{device}" for device in devices]
     said = what.format(", ".join(f"'{name}'" for name in names))
     return NotOffered(said, where=where, hint=hint.format(names[0]), devices=tuple(devices))
 
 
 def used_up(devices: Sequence[str], where: str | None = None) -> NotOffered:
-    """Return the error of devices whose nodes are taken by others."""
+    """Return the error for devices whose nodes other jobs use."""
     return not_offered(
         devices,
         "other jobs use {} on every node that offers it",
@@ -153,7 +153,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not the same on a node."""
+    """Difference between a node and this process."""
 
     name: str
     here: str | None
@@ -182,7 +182,7 @@ _RULES: Mapping[str, tuple[int | None, str]] = {
 
 
 def version_reader() -> Callable[[], dict[str, str | None]]:
-    """Return a function that tells what is installed where it is called.
+    """Return a function that reports the versions where it is called.
 
     Pickled by value, so that it also runs in a process that has another hetsim, or none.
     """
@@ -296,7 +296,7 @@ _EXTRA = re.compile(r"\('(.+?)'.* unexpected\)")
 
 @dataclass(frozen=True, slots=True)
 class NodeType:
-    """One kind of node that the file starts."""
+    """Kind of node that the file starts."""
 
     name: str
     least: int
@@ -316,7 +316,7 @@ class ClusterFile:
 
 
 def read_cluster_file(given: str) -> tuple[ClusterFile | None, tuple[InvalidInput, ...]]:
-    """Read the file at the path `given`: what it says, or everything that is wrong with it."""
+    """Read the file at the path `given`: its content, or all of its errors."""
     try:
         source = read_yaml(Path(given), given, holds="a Ray cluster")
     except PlatformError as error:
@@ -468,7 +468,7 @@ class Seat:
 
 
 def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[Seat, ...]:
-    """Return where the file has a node for each device, or for each device that it names."""
+    """Return the file's node for each device, or for each device that it names."""
     started = [kind for kind in cluster.node_types if kind.least > 0]
     every = sorted({device for kind in cluster.node_types for device in kind.offers})
     unstated = [kind for kind in started if not kind.stated]
@@ -489,7 +489,7 @@ def seats_of_file(cluster: ClusterFile, devices: Sequence[str] | None) -> tuple[
 
 
 def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return (node type, device) for what the file offers and the platform does not have."""
+    """Return (node type, device) for offers without a device of the platform."""
     return tuple(
         (kind.name, device)
         for kind in cluster.node_types
@@ -499,7 +499,7 @@ def strangers(cluster: ClusterFile, devices: Sequence[str]) -> tuple[tuple[str, 
 
 
 def refuse_unserved(seats: Sequence[Seat], where: str) -> None:
-    """Raise where some device has no node."""
+    """Raise an error where a device has no node."""
     states = {seat.device: seat.state for seat in seats if seat.state not in SERVED}
     if not states:
         return

@@ -1,4 +1,4 @@
-"""Plans and workloads for real, with devices and links that take their modelled time."""
+"""Emulation: real plans and workloads on devices and links slowed to their modelled times."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class RealTimePlayer:
-    """Subgraphs run on devices; they and values wait here as long as devices and links would take.
+    """Player that delays subgraphs and values by the modelled times of devices and links.
 
     `events` is what the transport posts into, `timeout_s` of loading, and again of playing.
     ``wall_s`` has, by request of the last play, real seconds to its end; ``longest_s``, by subgraph

@@ -1,4 +1,4 @@
-"""A plan made ready to run: subgraphs as ONNX, the steps that devices take, inputs and outputs."""
+"""Executable plan: subgraphs as ONNX, steps of devices, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _fuse(parts: Sequence[Part], maker: Mapping[str, int]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One subgraph as a device gets it."""
+    """Subgraph as sent to a device."""
 
     group: int
     about: str
@@ -210,7 +210,7 @@ def roundings_of(plan: Plan) -> tuple[Rounding, ...]:
 
 
 def tolerance_of(plan: Plan) -> float:
-    """Return how far outputs may be off where `plan` runs, over their largest magnitude."""
+    """Return the tolerance of outputs of `plan`, relative to their largest magnitude."""
     from hetsim.device.registry import tolerance
 
     platform = plan.problem.platform

@@ -1,4 +1,4 @@
-"""Chunks of work as Ray tasks: a few in flight a core, whoever fails asked again."""
+"""Chunks of work as Ray tasks: a few in flight per core, failed ones retried."""
 
 from __future__ import annotations
 

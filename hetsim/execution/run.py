@@ -1,4 +1,4 @@
-"""Verb ``run``: a plan for real, its outputs held against those of the whole model."""
+"""Verb ``run``: real execution of a plan, its outputs compared with the whole model's."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether outputs are what they should be."""
+    """Comparison of outputs with the reference."""
 
     bitwise_equal: bool
     mismatches: tuple[str, ...]
 
 
 def judged(found: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float) -> Verdict:
-    """Hold `found` against `reference`.
+    """Compare `found` with `reference`.
 
     `tolerance`: how far an element of a float array may be off, over the largest magnitude of its
     reference; 0 allows nothing but the same bits.

@@ -1,4 +1,4 @@
-"""Weights of a model in files that all processes of a run map, sent to nodes without them."""
+"""Weights of a model in files that all processes of a run map, and transfer to nodes."""
 
 from __future__ import annotations
 

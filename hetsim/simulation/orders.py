@@ -1,4 +1,4 @@
-"""The order in which devices and links serve tasks, where it is certain before any is played.
+"""Service order of devices and links, where it is known before the simulation.
 
 Where it is, what becomes of a request never depends on those that come after it. That makes the
 capacity of a trace exact (``hetsim.provisioning.rates.exact_rate``) and lets percentiles be freed

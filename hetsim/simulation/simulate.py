@@ -1,4 +1,4 @@
-"""The verb ``simulate``: a plan on the virtual clock, with devices that fail where asked for."""
+"""Verb ``simulate``: a plan on the virtual clock, with optional device failures."""
 
 from __future__ import annotations
 

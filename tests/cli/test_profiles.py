@@ -98,4 +98,4 @@ def test_two_devices_have_a_profile_each(cli, words, tmp_path):
     told = " ".join(cli("simulate", *words, "--profile", f"cpu={both}").stdout.split())
     assert "cpu: " in told
     assert "gpu: modelled" in told
-    assert "it has only one run, the warm-up" in told
+    assert "one run, the warm-up" in told

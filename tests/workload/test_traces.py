@@ -113,7 +113,7 @@ HEAD = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
     [
         ("", {}, "t.csv:1: the trace is empty; it has one request a line"),
         ("\n1\n", {}, "t.csv:1: the first line is empty; it has one request a line"),
-        (HEAD, {}, "t.csv:1: the trace has no request; add some"),
+        (HEAD, {}, "t.csv:1: the trace has no request; add requests"),
         ("2\n1\n", {}, "t.csv:2: 'the time' is before that of the previous line; sort the"),
         ("1\nnan\n", {}, "t.csv:2: 'the time' is 'nan': not finite"),
         ("1\ninf\n", {}, "t.csv:2: 'the time' is 'inf': not finite"),

@@ -444,7 +444,7 @@ def _onnx_runtime(content: Any, reader: _Reader) -> Profile:
         len(counted),
         "the first run is a warm-up and is excluded"
         if len(by_run) > 1
-        else "it has only one run, the warm-up: run more to exclude it",
+        else "one run, the warm-up: run more to exclude it",
         totals_s=totals_s,
         between_s=between_s,
     )

@@ -54,7 +54,7 @@ class FileRecord(_Record):
 
 
 class DeviceRecord(_Record):
-    """A device that runs something, and what its files were compiled for."""
+    """Device with subgraphs, and the target of its files."""
 
     name: Text
     architecture: str
@@ -87,7 +87,7 @@ class ValueRecord(_Record):
 
 
 class GroupRecord(FileRecord):
-    """One subgraph: its file, its device, what it reads and what it makes."""
+    """Subgraph: its file, device, inputs and outputs."""
 
     nbytes: GraphBytes
     device: Text
@@ -97,7 +97,7 @@ class GroupRecord(FileRecord):
 
 
 class Manifest(_Record):
-    """All that a folder says of itself but the plan."""
+    """Description of a folder, without the plan."""
 
     schema_: Literal["hetsim-compiled/3"] = Field(alias="schema")
     hetsim: str
@@ -133,7 +133,7 @@ class Manifest(_Record):
 
 
 def is_compiled(path: Path) -> bool:
-    """Whether `path` is a folder that looks like one that ``compile_plan`` wrote."""
+    """Whether `path` looks like a folder of ``compile_plan``."""
     return path.is_dir() and os.path.lexists(path / MANIFEST)
 
 

@@ -1,4 +1,4 @@
-"""A compiled plan's folder read back, every file checked, and run."""
+"""Runs of compiled plans: the folder is read, every file checked, then run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _AGAIN = "compile the plan again, or copy the folder again"
 
 @dataclass(frozen=True)
 class CompiledPlan:
-    """A folder that ``compile_plan`` wrote, read back and checked."""
+    """Folder of ``compile_plan``, read and checked."""
 
     folder: Path
     manifest: Manifest = field(repr=False)
@@ -70,7 +70,7 @@ class CompiledPlan:
 
 
 def open_compiled(folder: Path) -> CompiledPlan:
-    """Read what ``compile_plan`` wrote, and check all of it.
+    """Read a folder of ``compile_plan``, and check all of it.
 
     Every file is copied to a folder of this process's own and held against its SHA-256 on the way;
     the copies are read as any ONNX model is, and opened in a child process first. Raises

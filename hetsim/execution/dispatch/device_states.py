@@ -1,4 +1,4 @@
-"""Devices of a session: their versions and failures, and how these are recovered from."""
+"""Devices of a session: versions, failures, recovery."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hetsim.workload.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """One failure that was got over.
+    """Recovered failure.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a device counts as failed, and how often it is tried again.
+    """Rules of device failure and retries.
 
     `timeout_s` is of compiling, and of a request without one of its own. A device that needs longer
     than `hang_s` for one call is taken for dead; None: where one call has taken half the timeout of
@@ -70,7 +70,7 @@ Status = Literal["off", "starting", "up", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """A program for the devices that are left; or why there is none."""
+    """Program for the remaining devices, or the reason why there is none."""
 
     lost: tuple[str, ...]
     program: Program | None
@@ -95,7 +95,7 @@ class _Outage:
 
 @dataclass(slots=True)
 class DeviceStates:
-    """Starts devices, starts them again, and has the work re-planned where they stay away."""
+    """Starter of devices: restarts lost ones, and has work planned again without them."""
 
     _target: Program
     _dispatcher: Dispatcher
@@ -138,7 +138,7 @@ class DeviceStates:
         self._verdicts[failure.device] = failure
 
     def processes(self) -> dict[str, int]:
-        """By device that is up: the process that it lives in."""
+        """By running device: the id of its process."""
         # Copied at once: callers are on other threads.
         devices = tuple(self._devices.items())
         return {name: device.process for name, device in devices if device.status == "up"}

@@ -33,7 +33,7 @@ _MEMORY = re.compile(r"failed to allocate memory|bad_alloc|out of memory|cannot 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a call gave nothing."""
+    """Fault of a call."""
 
     kind: FaultKind
     error: ExecutionError
@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A device has compiled a version of the program, or could not."""
+    """Result of compiling a version of the program on a device."""
 
     device: str
     incarnation: int
@@ -53,7 +53,7 @@ class Loaded:
 
 
 class Ended(NamedTuple):
-    """A call came back: with when it ran and the handles of what it sent, or with a fault."""
+    """Result of a call: its timing and the handles of its values, or a fault."""
 
     call: Call
     incarnation: int
@@ -64,7 +64,7 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The outputs of a request are here; or values that are nowhere any more, by name."""
+    """Outputs of a request, or the names of lost values."""
 
     request: int
     outputs: Mapping[str, Any]
@@ -87,7 +87,7 @@ def outputs_of(event: Fetched) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """All devices are gone at once, with what reaches them; none can be started again."""
+    """Loss of all devices with their transport; none can be restarted."""
 
     error: ExecutionError
 
@@ -97,7 +97,7 @@ Post = Callable[[object], None]
 
 
 class Transport(Protocol):
-    """Devices somewhere else. No method waits for a device; answers are posted as events."""
+    """Transport to devices. No method waits for a device; answers are posted as events."""
 
     def load(self, device: str, incarnation: int, version: int, program: Program) -> None:
         """Start the device where it is not there, and compile; posts ``Loaded``."""

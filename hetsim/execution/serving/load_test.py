@@ -1,4 +1,4 @@
-"""A load test: requests, batches, whether answers are right, and how late this machine was."""
+"""Load test: requests, batches, correctness of answers, and lateness of this machine."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ ROOM_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """A batch that is over."""
+    """Finished batch."""
 
     number: int
     template: int

@@ -1,4 +1,4 @@
-"""A workload for real on a session that is open: its plan serves as it stands.
+"""Real workload on an open session with its unchanged plan.
 
 The session deals requests out and runs them; here they are sent when they are due, and waited
 for.

@@ -1,4 +1,4 @@
-"""A workload played on real devices by the wall clock, after a rehearsal of each plan."""
+"""Player of a workload on real devices by the wall clock, after a rehearsal of each plan."""
 
 from __future__ import annotations
 

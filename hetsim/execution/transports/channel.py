@@ -54,7 +54,7 @@ _MEET_MS = 10_000
 
 
 class ChannelEnded(Exception):
-    """The other end is gone, or this one was closed."""
+    """Channel closed at the other end or at this one."""
 
 
 class SharedFile:
@@ -262,7 +262,7 @@ class Channel:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A value as it goes over channels: pickled, its large arrays in shared memory."""
+    """Value in transit: pickled, its large arrays in shared memory."""
 
     told: bytes
     sizes: tuple[int, ...] = ()

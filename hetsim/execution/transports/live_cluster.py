@@ -1,4 +1,4 @@
-"""A live Ray cluster: its nodes, what each offers and has installed, transfers between them."""
+"""Live Ray cluster: nodes, their offers and versions, and transfers between them."""
 
 from __future__ import annotations
 

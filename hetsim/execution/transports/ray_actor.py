@@ -1,4 +1,4 @@
-"""The Ray actor of a device: placed, given weights, compiled; and what Ray's errors mean."""
+"""Ray actor of a device: placement, weights, compilation, and translation of Ray's errors."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def file_facts(folder: str, locations: Sequence[str]) -> dict[str, FileFacts | N
 
 
 class DeviceActor(DeviceWorker):
-    """A worker on whatever machine Ray put it."""
+    """Worker on a machine that Ray chose."""
 
     def hello(self) -> tuple[str, Versions]:
         """Return the id of its node, and what is installed there."""

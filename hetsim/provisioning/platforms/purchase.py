@@ -657,6 +657,12 @@ def _told(
             for kind, mine in zip(question.kinds, sustained, strict=True)
             if mine > 0
         ]
+        # A mix with a kind that was not priced costs at least what one of it does.
+        unit += [
+            kind.cost
+            for k, kind in enumerate(question.kinds)
+            if market.singles[k].standing == "open"
+        ]
         least = min([least, *unit], default=0.0) if answer is None or not complete else least
     singles = tuple(
         market.singles[k] for k in sorted(market.singles, key=lambda k: (question.kinds[k].cost, k))

@@ -40,6 +40,9 @@ LEAST = 0.1
 NAMED = 3
 """Platforms that a sentence names."""
 
+SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+"""Precisions as a narrow column names them."""
+
 
 def platforms_report(found: PlatformComparison, *, wide: bool = False) -> RenderableType:
     """Return the verdict, platforms and devices alone best first, what fails, and what was asked.
@@ -177,13 +180,14 @@ def price_text(offer: Offer | None) -> str:
     if offer is None:
         return ABSENT
     if offer.usd_per_hour is not None:
-        return f"${offer.usd_per_hour:.3g}/h"
+        digits = 3 if offer.usd_per_hour >= 1 else 2
+        return f"${offer.usd_per_hour:.{digits}g}/h"
     return f"${offer.usd or 0.0:,.0f}{'+' * (offer.kind == 'parts')}"
 
 
 def watts_text(watts: float) -> str:
     """Return watts with three significant digits."""
-    return f"{significant(watts, 3):,.6g}"
+    return f"{significant(watts, 3):.6g}"
 
 
 def _table(
@@ -192,14 +196,14 @@ def _table(
     sampled = any(row.interval is not None for row in rows)
     peers = {id(row) for row in found.peers}
     ranked = sampled and len(peers) > 1 and any(id(row) in peers for row in rows)
-    several = any(len(row.platform.devices) > 1 for row in rows)
+    several = wide and any(len(row.platform.devices) > 1 for row in rows)
     throughput = found.objective == "throughput"
     headings = (
         f"|{what}",
         "#time a\nrequest" if throughput else "#latency",
         *(["#80 % of\nsamples"] if sampled else []),
-        *(["#wins,\n%"] if ranked else []),
-        Heading("runs on", 11),
+        *(["#wins\n%"] if ranked else []),
+        Heading("runs on", 10),
         *([Heading("best\nsingle", 7)] if several else []),
         "#price",
         "#busy\nW",
@@ -211,10 +215,11 @@ def _table(
         yield row.name
         yield time_text(row.cost_s)
         if sampled:
-            yield _interval(row)
+            yield _interval(row).replace(" to ", "-")
         if ranked:
             yield percent(row.fastest).removesuffix(" %")
-        yield [f"{names} {kind}" for kind, names in _by_precision(row)]
+        yield [*(f"{names} {SHORT.get(kind, kind)}" for kind, names in _by_precision(row)),
+               *([] if several else _gain(row))]  # fmt: skip
         if several:
             yield _single(row)
         yield [price_text(one) for one in row.offers] or ABSENT
@@ -237,6 +242,13 @@ def _single(row: PlatformRow) -> list[str]:
     return [single, format_seconds(row.comparison.single_s[single]), ratio(row.speedup)]
 
 
+def _gain(row: PlatformRow) -> list[str]:
+    """The speed-up of a split plan over the best single device."""
+    single = row.comparison.best_single
+    split = single is not None and len(row.devices) > 1
+    return [f"{ratio(row.speedup)} {single} alone"] if split else []
+
+
 def _refused(found: PlatformComparison) -> dict[str, list[str]]:
     """Platforms without a plan by the reason for it."""
     refused: dict[str, list[str]] = {}
@@ -254,7 +266,7 @@ def _header(found: PlatformComparison) -> list[tuple[str, str]]:
     searched = "" if "auto" in found.strategies else "; --strategy auto searches longer"
     lines.append(("tried", f"{', '.join(found.strategies)}{searched}"))
     if any(row.alone for row in rows):
-        lines.append(("alone", "a device by itself: host and links are not counted"))
+        lines.append(("alone", "a single device; its host and its links are not counted"))
     if len(found.peers) > 1 and any(row.fastest is not None for row in rows):
         lines.append(("wins", f"share of {found.samples} Monte Carlo samples in which none of "
                       f"the {len(found.peers)} is faster"))  # fmt: skip

@@ -311,7 +311,7 @@ def _cheaper(bought: Purchase, hourly_usd: float) -> str:
     if not bought.complete:
         gap = 1 - bought.least_hourly_usd / hourly_usd
         text += (
-            f" The time limit ended the search: nothing costs less than "
+            f" The search is incomplete: nothing costs less than "
             f"${bought.least_hourly_usd:.3g}/h (gap {percent(gap)})."
         )
     return text

@@ -112,7 +112,7 @@ ROUNDING_S = 1e-6
 
 
 class Leaning(NamedTuple):
-    """Since when, and whether, more or fewer replicas have been wanted without a break.
+    """Direction and start of an uninterrupted wish for more or fewer replicas.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ NOWHERE = Leaning()
 
 
 def wanted(config: Autoscaling, total: float, running: int, target: int) -> int:
-    """Return how many replicas are wanted, regardless of bounds and delays.
+    """Return the wanted number of replicas, ignoring bounds and delays.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Workload on devices that fail: its engine, and what failures did."""
+"""Workload on failing devices: its engine, and the effects of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of streams, models, devices and links, from what became of each request."""
+"""Figures of streams, models, devices and links, from the outcomes of requests."""
 
 from __future__ import annotations
 

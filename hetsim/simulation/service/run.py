@@ -1,4 +1,4 @@
-"""Run of a workload on an engine, looked at as it goes on."""
+"""Run of a workload on an engine, with interim verdicts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ PRECISE = 99.0
 
 
 def expected(workload: Workload) -> float:
-    """Return about how many requests come."""
+    """Return the approximate number of requests."""
     counts = [math.inf if workload.requests is None else float(workload.requests)]
     if workload.duration_s is not None:
         rate = rate_of(workload, workload.streams, 0.0, workload.duration_s)

@@ -1,4 +1,4 @@
-"""Service: what became of a workload on a deployment."""
+"""Service: results of a workload on a deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workload played on a deployment, until it ends or every objective is answered."""
+"""Simulation of a workload on a deployment until its end or all objectives are decided."""
 
 from __future__ import annotations
 

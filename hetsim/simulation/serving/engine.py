@@ -1,4 +1,4 @@
-"""Requests that come, wait, are batched and run: plans under load, in virtual time."""
+"""Engine of plans under load in virtual time: arrivals, queues, batches, runs."""
 
 from __future__ import annotations
 

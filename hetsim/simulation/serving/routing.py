@@ -1,4 +1,4 @@
-"""Models that take turns in the memory of devices: who is loaded, who makes room, who waits.
+"""Models that share device memory by turns: loading, eviction, waiting.
 
 A batch goes to an instance that is *ready*: its model's weights are on every device that it uses.
 Where none is, memory is kept for one of the instances that take a batch more, and what is not there

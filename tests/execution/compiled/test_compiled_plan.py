@@ -253,7 +253,7 @@ def group(place: int, **fields: Any) -> Callable[[dict[str, Any]], Any]:
         (lambda r: r["weights"].update(nbytes=64), "differs from the compiled file"),
         (lambda r: r["weights"].update(nbytes=10**6), "differs from the compiled file"),
         (lambda r: r["weights"].update(sha256="0" * 64), "differs from the compiled file"),
-        (lambda r: r["weights"].update(file="g0_cpu.onnx"), "one name"),
+        (lambda r: r["weights"].update(file="g0_cpu.onnx"), "the same name"),
         (lambda r: r["weights"].update(file="../weights.bin"), "leaves the folder"),
         (lambda r: r.update(more=1), "more: Extra inputs"),
         (lambda r: r.update(groups={}), "groups"),
@@ -262,7 +262,7 @@ def group(place: int, **fields: Any) -> Callable[[dict[str, Any]], Any]:
         (group(0, nbytes=2**31), r"groups\.0\.nbytes"),
         (group(0, sha256="0" * 64), "differs from the compiled file"),
         (group(0, device="gpu"), "devices do not fit"),
-        (group(1, file="g0_cpu.onnx"), "one name"),
+        (group(1, file="g0_cpu.onnx"), "the same name"),
         (group(0, inputs=["nowhere"]), "before it is computed"),
         (group(1, outputs=["c"]), "computes a value twice"),
         (lambda r: r["groups"].reverse(), "before it is computed"),
@@ -345,7 +345,7 @@ def located(place: str, text: str) -> Callable[[onnx.ModelProto], Any]:
         (lambda p: p.graph.initializer[0].dims.append(-2), "negative size"),
         (lambda p: p.graph.ClearField("node"), "refuses"),
         (lambda p: p.graph.node.append(op("Spawn", "x", "z", domain="evil")), "refuses"),
-        (lambda p: setattr(p.graph.output[0], "name", "other"), "manifest describes"),
+        (lambda p: setattr(p.graph.output[0], "name", "other"), "the manifest"),
     ],
 )
 def test_a_subgraph_that_may_do_harm_is_refused_by_its_name(
@@ -369,5 +369,5 @@ def test_a_subgraph_that_ends_the_process_that_opens_it_is_refused(
         open_compiled(compiled)
     monkeypatch.undo()
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    with pytest.raises(ExecutionError, match="can be started"):
+    with pytest.raises(ExecutionError, match="cannot start a process"):
         open_compiled(compiled)

@@ -106,7 +106,7 @@ def test_those_who_take_turns_can_wait_and_are_loaded_by_what_there_is() -> None
     one, two = Model(TABLE[:, :1], (1,)), Model(TABLE, (1, 1))
     given = turns([[5, 0], [1, 5]], fetch=3)
     check_turns(given, [one, two], 4)
-    with pytest.raises(UsageError, match="a template that is none of 3"):
+    with pytest.raises(UsageError, match="a template outside of 3"):
         check_turns(given, [one, two], 3)
     for models in ([two, one], [one], [two, two]):
         with pytest.raises(UsageError, match="places are not one per"):
