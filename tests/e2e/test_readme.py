@@ -23,7 +23,7 @@ from page_blocks import blocks_of
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
-SHOWN = re.findall(r"^```console\n\$ (hetsim .*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+SHOWN = re.findall(r"^```console\n\$ (hetsim [^\n]*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
 def commands_of(page: Path) -> list[str]:
@@ -80,6 +80,14 @@ def test_a_command_of_a_page_is_accepted(
             assert found is not None, command
             verb = found
         verb.make_parser(click.Context(verb)).parse_args(list(words))
+
+
+@pytest.mark.slow
+def test_readme_s_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = [block.text for block in blocks_of(README) if block.language == "python"]
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert capsys.readouterr().out.endswith(" ms\nTrue\n")
 
 
 def test_commands_are_found() -> None:
