@@ -18,7 +18,7 @@ from hetsim.problem.measured import OF_DEVICE, doubts, posterior
 from hetsim.problem.parts import PROFILED_SD
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
-from hetsim.reporting.tables.question import evidence_text
+from hetsim.reporting.tables.question import evidence_text, measured_rows
 from onnx_builders import make_model, op, save, value
 from profile_builders import trt_profile, unit_model, written
 
@@ -129,10 +129,10 @@ def test_the_line_of_a_device_says_what_was_measured(
     problem = Problem.of(model, platform, measured=given)
     here = problem.measured["gpu"]
     off = " and ".join(f"{100 * abs(1 / ratio - 1):.0f} %" for ratio in here.left_out)
-    assert evidence_text(problem.evidence[problem.device_index("gpu")]).endswith(
-        f"; measured by you: 2 networks, factor {here.factor:.2f}; left out one by one: "
-        f"off by {off}"
-    )
+    told = f"gpu: 2 networks, factor {here.factor:.2f}; left out one by one: off by {off}"
+    assert measured_rows(problem) == [("measured by you", told)]
+    text = evidence_text(problem.evidence[problem.device_index("gpu")])
+    assert text.endswith(", corrected by your measurements")
     assert doubts(problem.measured) == ()
     far = Problem.of(model, platform, measured={"gpu": "zoo:squeezenet:10s"})
     [doubt] = doubts(far.measured)

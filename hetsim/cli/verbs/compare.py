@@ -230,6 +230,7 @@ ONE_PLATFORM = {
     "changes": "--what-if",
     "without": "--without",
     "profiles": "--profile",
+    "measured": "--measured",
     "settings": "--set",
     "affinity": "--affinity",
 }

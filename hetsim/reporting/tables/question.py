@@ -223,7 +223,7 @@ def evidence_text(one: Evidence) -> str:
     if one.measured > 0 and one.status != "measured":
         told = f"{percent(one.measured)} measured by a profile, the rest {told}"
     if one.measured_here is not None:
-        told += f"; measured by you: {measured_here_text(one.measured_here)}"
+        told += ", corrected by your measurements"
     return told
 
 
@@ -278,7 +278,15 @@ def slower_text(problem: Problem, slower: Slower) -> str:
 
 
 def measured_rows(problem: Problem) -> list[tuple[str, str]]:
-    """Lines on the part of each device's time that a profile measured."""
+    """Lines on what the user measured: of each device's time by a profile, or other networks."""
+    rows = [
+        ("measured by you", f"{name}: {measured_here_text(problem.measured[first[0]])}")
+        for name, first in _alike(problem.measured, problem.devices)
+    ]
+    return [*_profile_rows(problem), *rows]
+
+
+def _profile_rows(problem: Problem) -> list[tuple[str, str]]:
     if not problem.profiles:
         return []
     told = [_measured_share(name, problem.profiles[first[0]]) for name, first in _profiled(problem)]
@@ -292,12 +300,16 @@ def measured_rows(problem: Problem) -> list[tuple[str, str]]:
 
 
 def _profiled(problem: Problem) -> list[tuple[str, list[str]]]:
-    """Devices with profiles; numbered siblings of one profile are a range."""
-    names = [name for name in problem.devices if name in problem.profiles]
+    digests = {name: share.profile.sha256 for name, share in problem.profiles.items()}
+    return _alike(digests, problem.devices)
+
+
+def _alike(known: Mapping[str, object], devices: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Devices of `known`; numbered siblings with the same entry are a range."""
     return [
         (name if same else each, [each])
-        for name, run in fold_siblings(names)
-        for same in [len({problem.profiles[one].profile.sha256 for one in run}) == 1]
+        for name, run in fold_siblings([name for name in devices if name in known])
+        for same in [all(known[one] == known[run[0]] for one in run)]
         for each in (run[:1] if same else run)
     ]
 
