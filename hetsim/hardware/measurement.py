@@ -90,5 +90,5 @@ def read_time(text: str) -> float | None:
     """
     seconds = parse_seconds(text)
     if seconds is None and _NUMBER.fullmatch(text.strip()):
-        raise UsageError(f"the time '{text}' has no unit", hint=f"write {text.strip()}ms, or 5us")
+        raise UsageError(f"the time '{text}' has no unit", hint=f"write {text.strip()}ms")
     return seconds

@@ -25,13 +25,19 @@ from hetsim.problem.parts import PROFILED_SD, Evidence, Measured
 Floats = NDArray[np.float64]
 
 OF_DEVICE = 0.75
-"""Share of the variance of a device without measurements of its own that is one factor for all
-networks. ``python -m tools.catalog.user_measured`` says what it gives: with it 80 % intervals hold
-78 to 81 %, with 0.82 72 to 75 %."""
+"""Share of the variance of a device without published measurements that is one factor for all
+networks. With it 80 % intervals hold 78 to 81 %, with 0.82 72 to 75 %: ``catalog.user_measured`` of
+``tools``, which judges all that stands here."""
 
-ELSEWHERE_SD = 0.13
-"""Standard deviation of the factor of a device with published measurements: of one chip and runtime
-two sources differ by 1.4 times as much (14 pairs of sources of A100, T4 and RK3588)."""
+ELSEWHERE_SD = 0.3
+"""Standard deviation of the factor of a device with published measurements: the user's machine has
+another cooling, clock, power limit or version of the runtime. With 0.3 networks are predicted from
+another source's latencies of the same chip and runtime within 26 % (one measured) and 18 % (three)
+in the median, with 0.13 within 45 and 31 %, with none within 57 %."""
+
+ALIKE_FITTED = 0.3
+"""Part of a network's error that networks of equal traits share on a device with published
+measurements: the family's networks told the rest already."""
 
 ACROSS = 0.4
 """Correlation of one device's factors in two precisions: 0.42 in 55 pairs of precisions."""
@@ -82,6 +88,7 @@ def posterior(
 class Alone:
     """Network on one device: its predicted time, and what tells it from others.
 
+    - `sha256`, `dims`: of its file, and what was bound of it.
     - `seconds`: of the whole, dispatch included.
     - `evidence`: before measurements of the user.
     - `precision`: of the figures that price it.
@@ -89,7 +96,8 @@ class Alone:
     - `traits`: as the family sees them; None where it has none.
     """
 
-    model: Model
+    sha256: str
+    dims: Mapping[str, int]
     seconds: float
     batch: int
     evidence: Evidence
@@ -109,16 +117,20 @@ def traits_on(model: Model, figures: KernelFigures | None, batch: int) -> Floats
     return traits_of(table, 1.0, likeness_of(figures.kin, figures.likeness).kin)
 
 
+def _published(evidence: Evidence) -> bool:
+    return evidence.status in ("measured", "fitted")
+
+
 def factor_sd(evidence: Evidence) -> float:
     """Return the prior standard deviation of the factor that a device has on all networks."""
-    if evidence.status in ("measured", "fitted"):
+    if _published(evidence):
         return ELSEWHERE_SD
     return min(math.sqrt(OF_DEVICE) * evidence.sd, evidence.own)
 
 
 def network_sd(evidence: Evidence) -> float:
     """Return the prior standard deviation of one network's error about the device's factor."""
-    if evidence.status in ("measured", "fitted"):
+    if _published(evidence):
         return evidence.sd
     return math.sqrt(max(evidence.sd**2 - factor_sd(evidence) ** 2, 0.0))
 
@@ -128,12 +140,12 @@ def covariance_of(one: Alone, other: Alone) -> float:
     device = factor_sd(one.evidence) * factor_sd(other.evidence)
     if one.precision != other.precision:
         return ACROSS * device
-    same = one.model.sha256 == other.model.sha256 and one.model.dims == other.model.dims
-    if same and one.batch == other.batch:
+    if (one.sha256, one.dims, one.batch) == (other.sha256, other.dims, other.batch):
         likeness = 1.0
     elif one.traits is not None and other.traits is not None:
         likeness = float(alike(one.traits[None, :], other.traits[None, :], LENGTH)[0, 0])
-    elif one.model.sha256 == other.model.sha256:
+        likeness *= ALIKE_FITTED if _published(one.evidence) else 1.0
+    elif one.sha256 == other.sha256:
         likeness = math.exp(-abs(math.log(one.batch / other.batch)) / BATCHES)
     else:
         likeness = 0.0
@@ -163,13 +175,12 @@ def measured_on(
             replace(one, precision=one.precision or k.executes)
             for one, k in zip(measurements, known, strict=True)
         ),
-        sha256=tuple(k.model.sha256 for k in known),
+        sha256=tuple(k.sha256 for k in known),
         predicted_s=tuple(k.seconds for k in known),
         factor=math.exp(found.mean),
         left_out=tuple(np.exp(found.left_out).tolist()) if len(known) > 1 else (),
     )
-    # A factor of this machine is no part of what was known before: it widens no interval.
-    sd = min(math.sqrt(found.variance), before.sd)
+    sd = math.sqrt(found.variance)
     digest = hashlib.sha256(repr(measured).encode()).hexdigest()[:12]
     part = sd / before.sd if before.sd > 0 else 0.0
     return measured, replace(

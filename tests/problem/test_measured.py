@@ -14,11 +14,12 @@ import hetsim
 from hetsim.errors import InvalidInput, PlanError, UsageError
 from hetsim.hardware.measurement import Measurement
 from hetsim.hardware.what_if import what_if
-from hetsim.problem.measured import OF_DEVICE, doubts, posterior
+from hetsim.problem.measured import ELSEWHERE_SD, OF_DEVICE, doubts, posterior
 from hetsim.problem.parts import PROFILED_SD
 from hetsim.problem.problem import Problem
 from hetsim.problem.repriced import repriced
 from hetsim.reporting.tables.question import evidence_text, measured_rows
+from hetsim.reporting.words.text import percent
 from onnx_builders import make_model, op, save, value
 from profile_builders import trt_profile, unit_model, written
 
@@ -77,7 +78,7 @@ def test_the_model_itself_measured_is_priced_as_measured(
     was_s = alone_s(plain, "gpu")
     problem = Problem.of(model, platform, measured={"gpu": f"{model.source}:{1.7 * was_s}s"})
     before, after = (each.evidence[each.device_index("gpu")] for each in (plain, problem))
-    variance = before.sd**2 + 0.13**2
+    variance = before.sd**2 + ELSEWHERE_SD**2
     shrunk = variance / (variance + PROFILED_SD**2)
     assert alone_s(problem, "gpu") == pytest.approx(was_s * 1.7**shrunk)
     assert after.sd == pytest.approx(PROFILED_SD, rel=0.02)
@@ -128,7 +129,7 @@ def test_the_line_of_a_device_says_what_was_measured(
     given = {"gpu": ["zoo:resnet50:100ms", "zoo:squeezenet:10ms"]}
     problem = Problem.of(model, platform, measured=given)
     here = problem.measured["gpu"]
-    off = " and ".join(f"{100 * abs(1 / ratio - 1):.0f} %" for ratio in here.left_out)
+    off = " and ".join(percent(abs(1 / ratio - 1)) for ratio in here.left_out)
     told = f"gpu: 2 networks, factor {here.factor:.2f}; left out one by one: off by {off}"
     assert measured_rows(problem) == [("measured by you", told)]
     text = evidence_text(problem.evidence[problem.device_index("gpu")])
